@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element types. The numbers are TensorFlow's (types.proto), so they go to the wire as they are.
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+enum DataType : int {
+  DT_INVALID = 0,
+  DT_FLOAT = 1,
+  DT_DOUBLE = 2,
+  DT_INT32 = 3,
+  DT_UINT8 = 4,
+  DT_INT16 = 5,
+  DT_INT8 = 6,
+  DT_STRING = 7,
+  DT_COMPLEX64 = 8,
+  DT_INT64 = 9,
+  DT_BOOL = 10,
+  DT_BFLOAT16 = 14,
+  DT_UINT16 = 17,
+  DT_COMPLEX128 = 18,
+  DT_HALF = 19,
+  DT_RESOURCE = 20,
+  DT_VARIANT = 21,
+  DT_UINT32 = 22,
+  DT_UINT64 = 23,
+};
+
+// `float`, `int32`, … as TensorFlow spells them; `dtype(N)` for a number without a name.
+absl::string_view DataTypeName(DataType dtype);
+// The dtype called `name`, or InvalidArgument.
+absl::StatusOr<DataType> ParseDataType(absl::string_view name);
+// True for the numbers that this enum names, DT_INVALID left out.
+bool IsKnownDataType(int number);
+
+// Bytes of one element; 0 where elements have no fixed size (string, resource, variant).
+size_t DataTypeSize(DataType dtype);
+bool IsFloating(DataType dtype);
+bool IsInteger(DataType dtype);
+
+// DT_… of a C++ type: DataTypeOf<float>() == DT_FLOAT.
+template <typename T>
+constexpr DataType DataTypeOf() = delete;
+template <>
+constexpr DataType DataTypeOf<float>() {
+  return DT_FLOAT;
+}
+template <>
+constexpr DataType DataTypeOf<double>() {
+  return DT_DOUBLE;
+}
+template <>
+constexpr DataType DataTypeOf<int32_t>() {
+  return DT_INT32;
+}
+template <>
+constexpr DataType DataTypeOf<int64_t>() {
+  return DT_INT64;
+}
+template <>
+constexpr DataType DataTypeOf<uint8_t>() {
+  return DT_UINT8;
+}
+template <>
+constexpr DataType DataTypeOf<bool>() {
+  return DT_BOOL;
+}
+
+// Carries a C++ type as a value, for generic lambdas.
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+// The one dtype switch: calls fn(TypeTag<T>()) for a dtype that kernels compute in and returns its
+// result, or `otherwise` for every other dtype.
+template <typename Fn, typename R>
+R DispatchDataType(DataType dtype, Fn&& fn, R otherwise) {
+  switch (dtype) {
+    case DT_FLOAT:
+      return fn(TypeTag<float>());
+    case DT_DOUBLE:
+      return fn(TypeTag<double>());
+    case DT_INT32:
+      return fn(TypeTag<int32_t>());
+    case DT_INT64:
+      return fn(TypeTag<int64_t>());
+    case DT_UINT8:
+      return fn(TypeTag<uint8_t>());
+    case DT_BOOL:
+      return fn(TypeTag<bool>());
+    default:
+      return otherwise;
+  }
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Status plumbing: macros of the same form as Abseil's newer status_macros.h, which Debian's
+// Abseil does not have yet, and a check for our own bugs.
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// `status` with `where: ` put before its message; OK stays OK.
+absl::Status Annotate(const absl::Status& status, absl::string_view where);
+
+namespace internal {
+[[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
+}  // namespace internal
+}  // namespace mirrorflow
+
+// Returns from the function when `expr` (an absl::Status) is not OK.
+#define MF_RETURN_IF_ERROR(expr)      \
+  do {                                \
+    absl::Status mf_status = (expr);  \
+    if (!mf_status.ok()) [[unlikely]] \
+      return mf_status;               \
+  } while (false)
+
+// Declares or assigns `lhs` from a StatusOr, or returns its error.
+#define MF_ASSIGN_OR_RETURN(lhs, expr) \
+  MF_ASSIGN_OR_RETURN_IMPL_(MF_CONCAT_(mf_status_or_, __LINE__), lhs, expr)
+
+#define MF_ASSIGN_OR_RETURN_IMPL_(tmp, lhs, expr) \
+  auto tmp = (expr);                              \
+  if (!tmp.ok()) [[unlikely]]                     \
+    return std::move(tmp).status();               \
+  lhs = std::move(tmp).value()
+
+#define MF_CONCAT_(a, b) MF_CONCAT_INNER_(a, b)
+#define MF_CONCAT_INNER_(a, b) a##b
+
+// Ends the process: only for what can be wrong through a bug of ours, never for outside data.
+#define MF_CHECK(condition) \
+  ((condition) ? (void)0 : ::mirrorflow::internal::CheckFailed(__FILE__, __LINE__, #condition))
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/tensor.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<Tensor> Tensor::Allocate(DataType dtype, const Shape& shape) {
+  if (DataTypeSize(dtype) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor cannot hold elements of dtype ", DataTypeName(dtype)));
+  }
+  if (!shape.IsFullyDefined()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor needs a fully defined shape, got ", shape.ToString()));
+  }
+  MF_RETURN_IF_ERROR(shape.Validate(dtype));
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
+                      Buffer::Allocate(shape.num_elements() * DataTypeSize(dtype)));
+  std::byte* data = buffer->data();
+  return View(dtype, shape, data, std::move(buffer));
+}
+
+Tensor Tensor::View(DataType dtype, const Shape& shape, std::byte* data,
+                    std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.shape_ = shape;
+  t.data_ = data;
+  t.owner_ = std::move(owner);
+  return t;
+}
+
+Tensor Tensor::Reshaped(const Shape& shape) const {
+  MF_CHECK(shape.num_elements() == num_elements());
+  Tensor t = *this;
+  t.shape_ = shape;
+  return t;
+}
+
+Tensor Tensor::Rows(int64_t begin, int64_t end) const {
+  MF_CHECK(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_.dim(0));
+  Tensor t = *this;
+  t.shape_.set_dim(0, 1);
+  const size_t row_bytes = t.shape_.num_elements() * DataTypeSize(dtype_);
+  t.shape_.set_dim(0, end - begin);
+  t.data_ = data_ + begin * row_bytes;
+  return t;
+}
+
+absl::StatusOr<Tensor> Tensor::Clone() const {
+  if (!has_value()) return Tensor();
+  MF_ASSIGN_OR_RETURN(Tensor copy, Allocate(dtype_, shape_));
+  std::memcpy(copy.data_, data_, bytes());
+  return copy;
+}
+
+bool Tensor::Identical(const Tensor& a, const Tensor& b) {
+  if (a.dtype_ != b.dtype_ || a.shape_ != b.shape_) return false;
+  return !a.has_value() || std::memcmp(a.data_, b.data_, a.bytes()) == 0;
+}
+
+absl::StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor) {
+  std::vector<int64_t> values;
+  if (tensor.dtype() == DT_INT32) {
+    values.assign(tensor.flat<int32_t>().begin(), tensor.flat<int32_t>().end());
+  } else if (tensor.dtype() == DT_INT64) {
+    values.assign(tensor.flat<int64_t>().begin(), tensor.flat<int64_t>().end());
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected int32 or int64 values, got ", DataTypeName(tensor.dtype())));
+  }
+  return values;
+}
+
+}  // namespace mirrorflow

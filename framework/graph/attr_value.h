@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AttrValue: one attribute of a node, as data. Equality, hashing and printing are generic, so no
+// op can forget an attribute in one of them.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/core/dtype.h"
+#include "framework/core/shape.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+class AttrValue;
+using AttrList = std::vector<AttrValue>;
+// Sorted by name: iteration, printing and hashing have one order.
+using AttrMap = std::map<std::string, AttrValue, std::less<>>;
+
+// A reference to a function of the graph's library, with the attributes it is called with.
+struct FunctionRef {
+  std::string name;
+  AttrMap attrs;
+};
+
+class AttrValue {
+ public:
+  using Variant = std::variant<std::string, int64_t, float, bool, DataType, Shape, Tensor,
+                               FunctionRef, AttrList>;
+
+  AttrValue() = default;  // ""
+  AttrValue(std::string v) : value_(std::move(v)) {}
+  AttrValue(const char* v) : value_(std::string(v)) {}
+  AttrValue(absl::string_view v) : value_(std::string(v)) {}
+  AttrValue(int v) : value_(int64_t{v}) {}
+  AttrValue(int64_t v) : value_(v) {}
+  AttrValue(float v) : value_(v) {}
+  AttrValue(bool v) : value_(v) {}
+  AttrValue(DataType v) : value_(v) {}
+  AttrValue(Shape v) : value_(std::move(v)) {}
+  AttrValue(Tensor v) : value_(std::move(v)) {}
+  AttrValue(FunctionRef v) : value_(std::move(v)) {}
+  AttrValue(AttrList v) : value_(std::move(v)) {}
+  // list(int), list(type), list(shape), … of C++ values.
+  template <typename T>
+  static AttrValue List(absl::Span<const T> values) {
+    return AttrValue(AttrList(values.begin(), values.end()));
+  }
+
+  template <typename T>
+  const T* get_if() const {
+    return std::get_if<T>(&value_);
+  }
+  // Requires that the value has this type, which the schema guarantees for a node in a graph.
+  template <typename T>
+  const T& get() const {
+    return std::get<T>(value_);
+  }
+  const Variant& variant() const { return value_; }
+
+  // The schema's word for the type of this value: "int", "list(type)"; "list" when it is empty.
+  std::string TypeName() const;
+
+  // In the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
+  // `[1, 2]`. Distinct values print differently and the text parses back to the same bits.
+  std::string ToString() const;
+
+  // Floats and tensors compare by their bits.
+  friend bool operator==(const AttrValue& a, const AttrValue& b);
+  friend bool operator!=(const AttrValue& a, const AttrValue& b) { return !(a == b); }
+
+ private:
+  Variant value_;
+};
+
+// A tensor in the text form, `float<2,2>{1, 2, 3, 4}`; with `max_elements` >= 0 a longer one is cut
+// and can no longer be parsed.
+std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
+// `{T=float, transpose_a=true}`; the empty string for an empty map.
+std::string AttrMapToString(const AttrMap& attrs);
+// The shortest text that reads back as the same number and cannot be taken for an integer.
+std::string FloatToString(float v);
+std::string FloatToString(double v);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Graph: the only intermediate representation, from the user's program to the last pass. A node is
+// an op, attributes, data inputs and control inputs; an edge is an Output that somebody uses.
+// Shapes, shardings, costs and schedules are side tables keyed by node id, never fields.
+//
+// Ids are given in order of creation and are never used again, so iteration is deterministic.
+// Node pointers stay valid until RemoveNode. Not thread-safe.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/attr_value.h"
+#include "framework/graph/op_def.h"
+
+namespace mirrorflow {
+
+class Graph;
+class Node;
+class ShapeTable;
+
+using NodeId = int32_t;
+
+// Output `index` of `node`. What op builders return and take; invalid after an error.
+struct Output {
+  Node* node = nullptr;
+  int index = 0;
+
+  bool valid() const { return node != nullptr; }
+  DataType dtype() const;
+  std::string ToString() const;  // `name` or `name:1`
+
+  friend bool operator==(const Output& a, const Output& b) {
+    return a.node == b.node && a.index == b.index;
+  }
+  friend bool operator!=(const Output& a, const Output& b) { return !(a == b); }
+  template <typename H>
+  friend H AbslHashValue(H h, const Output& o) {
+    return H::combine(std::move(h), o.node, o.index);
+  }
+};
+
+// A node that is run for what it does (a target): a training step, an assignment.
+struct Operation {
+  Node* node = nullptr;
+  bool valid() const { return node != nullptr; }
+};
+
+// One place where a node is used: data input `slot` of `user`, or a control input (slot -1).
+struct Use {
+  static constexpr int kControl = -1;
+  Node* user;
+  int slot;
+};
+
+class Node {
+ public:
+  NodeId id() const { return id_; }
+  const std::string& name() const { return name_; }
+  const OpDef& op() const { return *op_; }
+  const AttrMap& attrs() const { return attrs_; }
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  const Output& input(int i) const { return inputs_[i]; }
+  absl::Span<const Output> inputs() const { return inputs_; }
+  absl::Span<Node* const> control_inputs() const { return control_inputs_; }
+
+  int num_outputs() const { return static_cast<int>(output_dtypes_.size()); }
+  Output output(int i) const { return Output{const_cast<Node*>(this), i}; }
+  DataType output_dtype(int i) const { return output_dtypes_[i]; }
+  // All uses of all outputs and of the node itself, in no particular order.
+  absl::Span<const Use> uses() const { return uses_; }
+
+  // The schema guarantees that a declared attribute is there and has its type.
+  template <typename T>
+  const T& attr(absl::string_view name) const {
+    return attrs_.find(name)->second.template get<T>();
+  }
+  bool has_attr(absl::string_view name) const { return attrs_.find(name) != attrs_.end(); }
+  // list(int) as a vector.
+  std::vector<int64_t> int_list(absl::string_view name) const;
+
+  // The position of the single tensor of argument `name`; -1 if there is none.
+  int input_index(absl::string_view name) const;
+  // True for an input that must be a constant when a plan is made.
+  bool is_static_input(int i) const { return static_inputs_[i]; }
+
+  std::string DebugString() const;  // `name = Op(in0, in1:1, ^control) {attr=value}`
+
+ private:
+  friend class Graph;
+
+  NodeId id_ = 0;
+  std::string name_;
+  const OpDef* op_ = nullptr;
+  AttrMap attrs_;
+  std::vector<Output> inputs_;
+  std::vector<bool> static_inputs_;
+  std::vector<Node*> control_inputs_;
+  std::vector<DataType> output_dtypes_;
+  std::vector<Use> uses_;
+};
+
+class Graph {
+ public:
+  Graph();
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+
+  // Adds a node. Checks the attributes (and completes them), the number and dtypes of the inputs
+  // and the name (must be new and legal); the error says which. Inputs must be of this graph.
+  absl::StatusOr<Node*> AddNode(absl::string_view name, const OpDef& op, AttrMap attrs,
+                                std::vector<Output> inputs, std::vector<Node*> control_inputs = {});
+
+  // Requires that nothing uses the node.
+  void RemoveNode(Node* node);
+
+  // Makes every data input that is `from` be `to`. O(uses of from.node).
+  void ReplaceUses(Output from, Output to);
+  // Makes every control input that is `from` be `to` (dropped if `to` is null).
+  void ReplaceControlUses(Node* from, Node* to);
+  void SetInput(Node* node, int slot, Output value);
+  // No effect if the edge is there already, or would be a self loop.
+  void AddControlEdge(Node* from, Node* to);
+  void RemoveControlEdge(Node* from, Node* to);
+  void SetAttr(Node* node, absl::string_view name, AttrValue value);
+
+  Node* FindNode(absl::string_view name) const;
+  // `prefix` itself if it is free, else `prefix_1`, `prefix_2`, …
+  std::string UniqueName(absl::string_view prefix);
+  // Likewise for the prefix of a sub-scope; each call takes the one it returns.
+  std::string UniquePrefix(absl::string_view prefix);
+
+  int num_nodes() const { return num_nodes_; }
+  // All ids are below this.
+  NodeId id_limit() const { return static_cast<NodeId>(nodes_.size()); }
+  // The node, or null if it was removed.
+  Node* node(NodeId id) const { return nodes_[id].get(); }
+  // The live nodes in order of creation. A snapshot: safe to change the graph while iterating.
+  std::vector<Node*> Nodes() const;
+
+  // A copy with equal names, edges and ids.
+  Graph Clone() const;
+
+  // What went wrong first while building (through Scope); NewSession reports it.
+  const absl::Status& status() const { return status_; }
+  void Fail(absl::Status status);
+
+  // The shapes and constants known so far; kept by Scope and by the compiler.
+  ShapeTable& values() const { return *values_; }
+
+ private:
+  void RemoveUse(Node* node, Node* user, int slot);
+
+  std::vector<std::unique_ptr<Node>> nodes_;
+  absl::flat_hash_map<std::string, Node*> by_name_;
+  absl::flat_hash_map<std::string, int> name_counters_;
+  absl::flat_hash_set<std::string> prefixes_;
+  int num_nodes_ = 0;
+  absl::Status status_;
+  std::unique_ptr<ShapeTable> values_;
+};
+
+// All nodes, each after its data and control inputs, ties by id. InvalidArgument naming the nodes
+// of one cycle if there is one.
+absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
+
+// True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
+bool IsValidNodeName(absl::string_view name);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/op_registry.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/op_spec.h"
+
+namespace mirrorflow {
+
+OpBuilder& OpBuilder::Doc(absl::string_view text) {
+  def_->doc = std::string(text);
+  return *this;
+}
+
+namespace {
+void AddArg(absl::string_view spec, bool is_static, std::vector<ArgDef>* args,
+            std::vector<std::string>* errors) {
+  absl::StatusOr<ArgDef> arg = ParseArgSpec(spec);
+  if (!arg.ok()) {
+    errors->push_back(std::string(arg.status().message()));
+    return;
+  }
+  arg->is_static = is_static;
+  args->push_back(*std::move(arg));
+}
+}  // namespace
+
+OpBuilder& OpBuilder::Input(absl::string_view spec) {
+  AddArg(spec, /*is_static=*/false, &def_->inputs, &registry_->errors_);
+  return *this;
+}
+
+OpBuilder& OpBuilder::StaticInput(absl::string_view spec) {
+  AddArg(spec, /*is_static=*/true, &def_->inputs, &registry_->errors_);
+  return *this;
+}
+
+OpBuilder& OpBuilder::Output(absl::string_view spec) {
+  AddArg(spec, /*is_static=*/false, &def_->outputs, &registry_->errors_);
+  return *this;
+}
+
+OpBuilder& OpBuilder::Attr(absl::string_view spec) {
+  absl::StatusOr<AttrDef> attr = ParseAttrSpec(spec);
+  if (!attr.ok()) {
+    registry_->errors_.push_back(std::string(attr.status().message()));
+    return *this;
+  }
+  if (attr->type == "list(type)") {
+    for (std::vector<ArgDef>* args : {&def_->inputs, &def_->outputs}) {
+      for (ArgDef& arg : *args) {
+        if (arg.type_attr == attr->name) std::swap(arg.type_attr, arg.type_list_attr);
+      }
+    }
+  }
+  def_->attrs.push_back(*std::move(attr));
+  return *this;
+}
+
+OpBuilder& OpBuilder::Traits(uint32_t traits) {
+  def_->traits |= traits;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Role(OpRole role) {
+  def_->role = role;
+  registry_->roles_.emplace(role, def_);
+  return *this;
+}
+
+OpBuilder& OpBuilder::Shape(ShapeFn fn) {
+  def_->shape = fn;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Sharding(ShardingFn fn) {
+  def_->sharding = fn;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Gathers(absl::string_view because) {
+  def_->gathers_because = std::string(because);
+  return *this;
+}
+
+OpBuilder& OpBuilder::Gradient(GradientFn fn) {
+  def_->gradient = fn;
+  return *this;
+}
+
+OpBuilder& OpBuilder::NoGradient(absl::string_view because) {
+  def_->no_gradient_because = std::string(because);
+  return *this;
+}
+
+OpBuilder& OpBuilder::Expand(ExpandFn fn) {
+  def_->expand = fn;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Update(absl::string_view gradient) {
+  def_->update_gradient = std::string(gradient);
+  return *this;
+}
+
+OpBuilder OpRegistry::Define(absl::string_view name) {
+  auto def = std::make_unique<OpDef>();
+  def->name = std::string(name);
+  OpDef* raw = def.get();
+  const auto [it, inserted] = ops_.emplace(def->name, std::move(def));
+  if (!inserted) {
+    errors_.push_back(absl::StrCat("op ", name, " is defined twice"));
+    return OpBuilder(this, it->second.get());
+  }
+  return OpBuilder(this, raw);
+}
+
+absl::Status OpRegistry::Seal() const {
+  std::vector<std::string> errors = errors_;
+  for (const auto& [name, def] : ops_) {
+    auto missing = [&, op = name](absl::string_view what) {
+      errors.push_back(absl::StrCat("op ", op, " has ", what));
+    };
+    if (def->doc.empty()) missing("no doc");
+    if (def->shape == nullptr) missing("no shape function");
+    if ((def->sharding == nullptr) == def->gathers_because.empty()) {
+      missing("neither a sharding rule nor a reason to gather, or both");
+    }
+    if ((def->gradient == nullptr) == def->no_gradient_because.empty()) {
+      missing("neither a gradient nor the reason why there is none, or both");
+    }
+    for (const std::vector<ArgDef>* args : {&def->inputs, &def->outputs}) {
+      for (const ArgDef& arg : *args) {
+        for (const std::string& attr : {arg.type_attr, arg.number_attr, arg.type_list_attr}) {
+          if (!attr.empty() && def->FindAttr(attr) == nullptr) {
+            missing(
+                absl::StrCat("no attribute '", attr, "', which argument '", arg.name, "' names"));
+          }
+        }
+      }
+    }
+  }
+  if (errors.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrJoin(errors, "\n"));
+}
+
+const OpDef* OpRegistry::Find(absl::string_view name) const {
+  const auto it = ops_.find(name);
+  return it != ops_.end() ? it->second.get() : nullptr;
+}
+
+absl::StatusOr<const OpDef*> OpRegistry::Lookup(absl::string_view name) const {
+  if (const OpDef* def = Find(name)) return def;
+  std::vector<std::string> names;
+  for (const auto& entry : ops_) names.push_back(entry.first);
+  const std::string nearest = NearestName(name, names);
+  return absl::NotFoundError(
+      absl::StrCat("unknown op '", name, "'",
+                   nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+}
+
+const OpDef* OpRegistry::FindRole(OpRole role) const {
+  const auto it = roles_.find(role);
+  return it != roles_.end() ? it->second : nullptr;
+}
+
+std::vector<const OpDef*> OpRegistry::All() const {
+  std::vector<const OpDef*> all;
+  for (const auto& entry : ops_) all.push_back(entry.second.get());
+  return all;
+}
+
+std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
+  std::string nearest;
+  size_t best = name.size() / 2 + 1;
+  for (const std::string& candidate : candidates) {
+    // Levenshtein distance, one row at a time.
+    std::vector<size_t> row(candidate.size() + 1);
+    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= name.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= candidate.size(); ++j) {
+        const size_t substitute = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+      }
+    }
+    if (row.back() < best) {
+      best = row.back();
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpRegistry: the ops that there are. Filled by explicit calls (ops/all_ops.cc is the table of
+// contents), never by static initialisers; a test can build an empty one.
+//
+//   void RegisterMatMul(OpRegistry& ops) {
+//     ops.Define("MatMul")
+//         .Doc("product[m,n] = sum_k a[m,k] * b[k,n]")
+//         .Input("a: T").Input("b: T").Output("product: T")
+//         .Attr("transpose_a: bool = false").Attr("transpose_b: bool = false")
+//         .Attr("T: {float, double}")
+//         .Shape(MatMulShape).Sharding(MatMulSharding).Gradient(MatMulGrad);
+//   }
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_REGISTRY_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_OP_REGISTRY_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/graph/op_def.h"
+
+namespace mirrorflow {
+
+class OpRegistry;
+
+// Fills one OpDef. The schema strings are TensorFlow's (REGISTER_OP): inputs and outputs
+// `name: T`, `name: float`, `name: N * T`, `name: Tlist`; attributes `name: type`, `= default`,
+// `>= minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string out of a set,
+// `list(type)` likewise. A malformed string is reported by OpRegistry::Seal().
+class OpBuilder {
+ public:
+  OpBuilder(OpRegistry* registry, OpDef* def) : registry_(registry), def_(def) {}
+
+  OpBuilder& Doc(absl::string_view text);
+  OpBuilder& Input(absl::string_view spec);
+  // An input whose value must be a constant when a plan is made.
+  OpBuilder& StaticInput(absl::string_view spec);
+  OpBuilder& Output(absl::string_view spec);
+  OpBuilder& Attr(absl::string_view spec);
+  OpBuilder& Traits(uint32_t traits);
+  OpBuilder& Role(OpRole role);
+  OpBuilder& Shape(ShapeFn fn);
+  OpBuilder& Sharding(ShardingFn fn);
+  OpBuilder& Gathers(absl::string_view because);
+  OpBuilder& Gradient(GradientFn fn);
+  OpBuilder& NoGradient(absl::string_view because);
+  OpBuilder& Expand(ExpandFn fn);
+  // Marks an optimizer update of variable 0 by the gradient in input `gradient`.
+  OpBuilder& Update(absl::string_view gradient);
+
+ private:
+  OpRegistry* const registry_;
+  OpDef* const def_;
+};
+
+class OpRegistry {
+ public:
+  OpRegistry() = default;
+  OpRegistry(const OpRegistry&) = delete;
+  OpRegistry& operator=(const OpRegistry&) = delete;
+
+  OpBuilder Define(absl::string_view name);
+
+  // InvalidArgument listing everything that is missing or malformed in any row; call it once, after
+  // the last Define().
+  absl::Status Seal() const;
+
+  // The op, or null.
+  const OpDef* Find(absl::string_view name) const;
+  // The op, or NotFound with the nearest name as a hint.
+  absl::StatusOr<const OpDef*> Lookup(absl::string_view name) const;
+  // The op with this role that was defined first, or null.
+  const OpDef* FindRole(OpRole role) const;
+  // All ops, sorted by name.
+  std::vector<const OpDef*> All() const;
+
+ private:
+  friend class OpBuilder;
+
+  std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
+  std::map<OpRole, const OpDef*> roles_;
+  std::vector<std::string> errors_;
+};
+
+// The candidate with the smallest edit distance to `name`, or "" if none is close: for the hints in
+// error messages.
+std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_OP_REGISTRY_H_

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shape inference: what is known of each output before anything runs. A ShapeTable is the side
+// table; an op's shape function fills the rows of its outputs through a ShapeContext, from shapes
+// that may be known in part and from values that are constant or known as a partial shape.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/core/shape.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+
+namespace mirrorflow {
+
+// What is known of one output.
+struct ValueInfo {
+  Shape shape = Shape::UnknownRank();
+  Tensor constant;                // has_value() if the value itself is known
+  std::optional<Shape> as_shape;  // an integer vector that is a shape, known in part: [-1, 784]
+  // Of a variable's handle: what the variable holds.
+  DataType handle_dtype = DT_INVALID;
+  Shape handle_shape = Shape::UnknownRank();
+};
+
+class ShapeTable {
+ public:
+  // Runs the shape function of `node` and stores its outputs' rows. The inputs' rows must be there.
+  // The error names the node.
+  absl::Status Infer(const Node& node);
+
+  const ValueInfo& at(const Output& output) const;
+  const Shape& shape(const Output& output) const { return at(output).shape; }
+  // Overwrites a row, as the compiler does when it folds a constant.
+  void Set(const Output& output, ValueInfo info);
+  void Forget(const Node& node);
+
+ private:
+  friend class ShapeContext;
+  std::vector<ValueInfo>& Row(const Node& node);
+
+  std::vector<std::vector<ValueInfo>> rows_;  // by node id, then output
+};
+
+class ShapeContext {
+ public:
+  ShapeContext(const Node& node, const ShapeTable& table, std::vector<ValueInfo>* outputs)
+      : node_(node), table_(table), outputs_(*outputs) {}
+
+  const Node& node() const { return node_; }
+  int num_inputs() const { return node_.num_inputs(); }
+  int num_outputs() const { return node_.num_outputs(); }
+  const Shape& input(int i) const { return table_.shape(node_.input(i)); }
+  const ValueInfo& input_info(int i) const { return table_.at(node_.input(i)); }
+  // The value of input i if it is constant, else null.
+  const Tensor* constant(int i) const;
+  // Input i, an integer vector, as integers; nothing if it is not constant.
+  absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
+  // Input i, an integer vector, as a shape known in part (of unknown rank at worst).
+  // InvalidArgument if it is no vector or holds a number below -1.
+  absl::StatusOr<Shape> input_as_shape(int i) const;
+  // The dtype and shape of the variable behind handle input i.
+  DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
+  const Shape& handle_shape(int i) const { return input_info(i).handle_shape; }
+
+  template <typename T>
+  const T& attr(absl::string_view name) const {
+    return node_.attr<T>(name);
+  }
+
+  void set_output(int i, Shape shape) { outputs_[i].shape = std::move(shape); }
+  void set_constant(int i, Tensor value);
+  // Output i is the integer vector that holds `shape`; it becomes constant if that is all known.
+  void set_output_as_shape(int i, const Shape& shape);
+  void set_handle(int i, DataType dtype, Shape shape);
+
+  // Checks that input i has `rank` dimensions; an unknown rank passes and comes back as unknown
+  // dimensions.
+  absl::StatusOr<Shape> WithRank(int i, int rank) const;
+  absl::StatusOr<Shape> WithRankAtLeast(int i, int rank) const;
+
+ private:
+  const Node& node_;
+  const ShapeTable& table_;
+  std::vector<ValueInfo>& outputs_;
+};
+
+// What a sharding rule sees: the node, and the global shapes and constants around it, all of which
+// are fully known.
+class ShardContext {
+ public:
+  ShardContext(const Node& node, const ShapeTable& table) : node_(node), table_(table) {}
+
+  const Node& node() const { return node_; }
+  int num_inputs() const { return node_.num_inputs(); }
+  int num_outputs() const { return node_.num_outputs(); }
+  const Shape& input(int i) const { return table_.shape(node_.input(i)); }
+  const Shape& output(int i) const { return table_.shape(node_.output(i)); }
+  // Static input i as integers.
+  absl::StatusOr<std::vector<int64_t>> integers(int i) const;
+
+ private:
+  const Node& node_;
+  const ShapeTable& table_;
+};
+
+// axis in [-rank, rank) as [0, rank), or InvalidArgument that says what `axis_name` must be.
+absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view axis_name = "axis");
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/communicator.h"
+
+namespace mirrorflow {
+
+absl::string_view CollectiveKindName(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "all-reduce";
+    case CollectiveKind::kReduceScatter:
+      return "reduce-scatter";
+    case CollectiveKind::kAllGather:
+      return "all-gather";
+    case CollectiveKind::kBroadcast:
+      return "broadcast";
+    case CollectiveKind::kBarrier:
+      return "barrier";
+  }
+  return "unknown";
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicator: one rank's end of a group of replicas that compute collectives together.
+//
+// Contract. All ranks issue the same collectives in the same order; a backend that can see a
+// difference reports it on every rank. Each collective is two calls, so that what one thread runs
+// inline can overlap: Start publishes or enqueues, Finish completes; collectives of one rank are
+// finished in the order in which they were started, any number may be in flight up to
+// kMaxInFlight. All calls of one rank but Abort come from one thread at a time. Every wait has a
+// deadline (the communicator's timeout). After the first failure or Abort, every rank's pending and
+// later calls return that same first status until the communicator is destroyed.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/core/dtype.h"
+#include "framework/graph/sharding.h"
+
+namespace mirrorflow {
+
+class Lane;
+
+enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
+absl::string_view CollectiveKindName(CollectiveKind kind);
+
+// One collective, as one rank sees it. Elements lie in rank order in what is gathered or scattered.
+//   AllReduce      in [count]                 -> out [count]               (may be the same memory)
+//   ReduceScatter  in [sum of counts]         -> out [counts[rank]]
+//   AllGather      in [counts[rank]]          -> out [sum of counts]
+//   Broadcast      in [count] on rank `root`  -> out [count]               (may be the same memory)
+//   Barrier        nothing
+struct Collective {
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  Reduction reduction = Reduction::kSum;
+  DataType dtype = DT_FLOAT;
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t count = 0;
+  absl::Span<const int64_t> counts;  // per rank; may hold zeros; alive until Finish
+  int root = 0;
+  absl::string_view name;  // for errors; alive until Finish; ranks whose names differ disagree
+};
+
+class Communicator {
+ public:
+  static constexpr int kMaxInFlight = 256;
+
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+
+  virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
+  virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
+  // Brackets collectives that may be issued as one (NCCL groups). Backends without groups ignore
+  // it.
+  virtual absl::Status GroupBegin() { return absl::OkStatus(); }
+  virtual absl::Status GroupEnd() { return absl::OkStatus(); }
+
+  // A communicator of the ranks that pass the same `color`, ranked by (key, rank). Collective.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
+
+  // Wakes every waiting rank with `why`. Any thread; the first call on any rank wins.
+  virtual void Abort(absl::Status why) = 0;
+
+  // Start and Finish in one.
+  absl::Status Run(const Collective& collective, Lane* lane = nullptr) {
+    absl::Status status = Start(collective, lane);
+    return status.ok() ? Finish(collective, lane) : status;
+  }
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_

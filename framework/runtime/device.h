@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device: one place that computes, with memory and lanes. A lane is an in-order queue (a CUDA
+// stream; on a CPU a share of one thread, which runs all lanes inline in a legal order). Lanes only
+// enqueue; only the host waits, and always with a deadline.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+// The queues that every device has, by use.
+enum class LaneKind : int8_t { kCompute = 0, kCommunicate = 1, kCopy = 2 };
+inline constexpr int kNumLanes = 3;
+
+using EventId = int32_t;
+
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  // Makes what is enqueued later wait for the event `id` of this replica and step.
+  virtual absl::Status Wait(EventId id) = 0;
+  // Fires event `id` when all that was enqueued before is done.
+  virtual absl::Status Record(EventId id) = 0;
+};
+
+// What the compiler and the runtime need to know about a kind of device.
+struct DeviceTraits {
+  std::string type = "CPU";  // the key of kernels
+  // Kernels read and write host memory: feeds and fetches need no copy.
+  bool host_memory = true;
+  // One thread runs all lanes in the order of the plan: events have nothing to do.
+  bool inline_lanes = true;
+  int num_threads = 1;  // of one replica
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual absl::string_view name() const = 0;  // `CPU:0`
+  virtual const DeviceTraits& traits() const = 0;
+
+  // Zeroed memory, aligned to 64 bytes, freed with the device's last user of it.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
+  // Between host memory and this device's, done on return.
+  virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
+  virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
+
+  virtual Lane& lane(LaneKind kind) = 0;
+  // Prepares events 0 … count-1.
+  virtual absl::Status ReserveEvents(int count) = 0;
+
+  // Runs one step's instructions: calls `run(i)` once for each i < count, and returns the first
+  // error. An inline device calls them in order on this thread; a queued one hands instruction i to
+  // the queue of `lane_of(i)`. Returns when all are done, or at `deadline`.
+  virtual absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
+                               absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_

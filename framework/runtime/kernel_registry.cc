@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/kernel_registry.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+void KernelRegistry::Register(absl::string_view op, absl::string_view device_type,
+                              KernelFactory factory) {
+  const bool inserted =
+      factories_.emplace(std::make_pair(std::string(op), std::string(device_type)), factory).second;
+  MF_CHECK(inserted);
+}
+
+bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) const {
+  return factories_.count({std::string(op), std::string(device_type)}) > 0;
+}
+
+absl::StatusOr<KernelPlan> KernelRegistry::Create(absl::string_view device_type,
+                                                  const KernelContext& context) const {
+  const Node& node = context.node();
+  const std::string where = absl::StrCat(node.op().name, "(", node.name(), ")");
+  const auto it = factories_.find({node.op().name, std::string(device_type)});
+  if (it == factories_.end()) {
+    return absl::UnimplementedError(absl::StrCat(where, ": no kernel for device ", device_type));
+  }
+  absl::StatusOr<KernelPlan> plan = it->second(context);
+  if (!plan.ok()) return Annotate(plan.status(), where);
+  return plan;
+}
+
+absl::Status UnsupportedDataType(DataType dtype) {
+  return absl::UnimplementedError(absl::StrCat("no kernel for dtype ", DataTypeName(dtype)));
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One case: an op with its operands and attributes, run by TensorFlow and written as text."""
+
+import dataclasses
+import inspect
+
+import numpy as np
+import tensorflow as tf
+
+from literals import attribute_literal, tensor_literal
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """An operand that is a resource variable with this initial value."""
+
+    value: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A call of `tf.raw_ops.<op>`; `fails` says that TensorFlow must refuse to run it."""
+
+    op: str
+    operands: tuple
+    attributes: dict
+    fails: bool = False
+
+
+def case(op, *operands, fails=False, **attributes):
+    """Operands (arrays, Variables, lists of arrays) stand in the op's order."""
+    return Case(op, operands, attributes, fails)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The node that ran, its inputs (kind, value), and what came out of it."""
+
+    node: tf.Operation
+    inputs: list
+    outputs: list
+    after: list
+
+
+# One thread and no rewriting: the op's own kernel runs, and always in the same order.
+SESSION_CONFIG = tf.compat.v1.ConfigProto(
+    intra_op_parallelism_threads=1,
+    inter_op_parallelism_threads=1,
+    graph_options=tf.compat.v1.GraphOptions(
+        optimizer_options=tf.compat.v1.OptimizerOptions(
+            opt_level=tf.compat.v1.OptimizerOptions.L0
+        ),
+        rewrite_options={"disable_meta_optimizer": True},
+    ),
+)
+
+
+class _Operands:
+    """Makes graph inputs for operands and remembers what to feed into them."""
+
+    def __init__(self):
+        self.feeds = {}
+        self.handles = {}
+        self.initializers = []
+
+    def bind(self, operand):
+        """The graph input, or the list of them, that stands for the operand."""
+        if isinstance(operand, list):
+            return [self.bind(item) for item in operand]
+        if isinstance(operand, Variable):
+            return self._bind_variable(operand.value)
+        placeholder = tf.compat.v1.placeholder(operand.dtype, operand.shape)
+        self.feeds[placeholder] = operand
+        return placeholder
+
+    def _bind_variable(self, value):
+        handle = tf.raw_ops.VarHandleOp(
+            dtype=value.dtype, shape=value.shape, shared_name=f"variable_{len(self.handles)}"
+        )
+        initial_value = self.bind(value)
+        self.initializers.append(
+            tf.raw_ops.AssignVariableOp(resource=handle, value=initial_value)
+        )
+        self.handles[handle.name] = value
+        return handle
+
+    def describe(self, node):
+        """The node's inputs as (kind, value), in the order of the node."""
+        fed = {tensor.name: value for tensor, value in self.feeds.items()}
+        return [
+            ("var", self.handles[tensor.name])
+            if tensor.name in self.handles
+            else ("in", fed[tensor.name])
+            for tensor in node.inputs
+        ]
+
+
+def _make_node(one_case, operands):
+    raw_op = getattr(tf.raw_ops, one_case.op)
+    arguments = dict(zip(inspect.signature(raw_op).parameters, operands))
+    raw_op(**arguments, **one_case.attributes)
+    node = tf.compat.v1.get_default_graph().get_operations()[-1]
+    assert node.type == one_case.op, node.type
+    return node
+
+
+def run(one_case):
+    """Runs the case; a case that fails has no outputs."""
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
+        operands = _Operands()
+        node = _make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
+        reads = [
+            tf.raw_ops.ReadVariableOp(resource=tensor, dtype=operands.handles[tensor.name].dtype)
+            for tensor in node.inputs
+            if tensor.name in operands.handles
+        ]
+        inputs = operands.describe(node)
+        session.run(operands.initializers, operands.feeds)
+        try:
+            outputs = session.run({"node": node, "outputs": node.outputs}, operands.feeds)
+        except tf.errors.InvalidArgumentError:
+            if not one_case.fails:
+                raise
+            return Result(node, inputs, [], [])
+        if one_case.fails:
+            raise AssertionError(f"{one_case} should have failed")
+        return Result(node, inputs, outputs["outputs"], session.run(reads))
+
+
+def compute(op, *operands, **attributes):
+    """The outputs of an op, for families that need them as operands of another one."""
+    return run(case(op, *operands, **attributes)).outputs
+
+
+def _attributes(node):
+    """Types and what has no default are always said, other attributes where not the default."""
+    definitions = {attr.name: attr for attr in node.op_def.attr}
+    said = []
+    for name, value in sorted(node.node_def.attr.items()):
+        if name.startswith("_"):
+            continue
+        definition = definitions[name]
+        has_default = definition.HasField("default_value")
+        if "type" in definition.type or not has_default or value != definition.default_value:
+            said.append(f"{name}={attribute_literal(value)}")
+    return ", ".join(said)
+
+
+def case_text(one_case):
+    """Runs the case and returns its lines in a reference file."""
+    result = run(one_case)
+    lines = [f"case {one_case.op} {{{_attributes(result.node)}}}"]
+    lines += [f"{kind} {tensor_literal(value)}" for kind, value in result.inputs]
+    if one_case.fails:
+        lines.append("error")
+    lines += [f"out {tensor_literal(np.asarray(value))}" for value in result.outputs]
+    lines += [f"after {tensor_literal(value)}" for value in result.after]
+    return "\n".join(lines) + "\n"

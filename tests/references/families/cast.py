@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cast between all pairs of element types, at values whose conversion is defined."""
+
+from case import case
+from literals import NUMPY_TYPES
+from tensors import ALL, FLOATING, tensor
+
+_INF = float("inf")
+_NAN = float("nan")
+
+_FLOATS = [-7.9, -1.5, -0.5, 0, 0.1, 0.5, 1.5, 2.5, 100.25]
+_INTEGERS = [-300, -7, -1, 0, 1, 3, 255, 256, 16777217]  # the last one is no float
+_VALUES = {
+    "float": _FLOATS,
+    "double": _FLOATS,
+    "int32": _INTEGERS,
+    "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # no int32, no double
+    "bool": [True, False, True],
+    "uint8": [0, 1, 127, 128, 255],
+}
+
+
+def _values(source, target):
+    if source in FLOATING and target == "uint8":
+        return [0, 0.1, 0.5, 1.5, 2.5, 100.25, 254.9]
+    if source in FLOATING and target in (*FLOATING, "bool"):
+        return [*_FLOATS, -0.0, _INF, -_INF, _NAN]
+    return _VALUES[source]
+
+
+def cases():
+    """A vector and an empty matrix for each pair, and one scalar."""
+    for source in ALL:
+        for target in ALL:
+            numpy_type = NUMPY_TYPES[target]
+            yield case("Cast", tensor(source, _values(source, target)), DstT=numpy_type)
+            yield case("Cast", tensor(source, [[], []]), DstT=numpy_type)
+    yield case("Cast", tensor("int32", -3), DstT=NUMPY_TYPES["float"])

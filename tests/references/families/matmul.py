@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MatMul with all transposes, empty operands and special values."""
+
+from case import case
+from tensors import FLOATING, SIGNED, sample, tensor
+
+# Rows, contracted, columns.
+_SIZES = ((2, 3, 4), (1, 1, 1), (1, 8, 1), (1, 5, 4), (5, 3, 1), (7, 9, 5))
+_EMPTY_SIZES = ((0, 3, 2), (2, 0, 3), (2, 3, 0), (0, 0, 0))
+_TRANSPOSES = [(a, b) for a in (False, True) for b in (False, True)]
+
+
+def _product(dtype, sizes, transpose_a, transpose_b):
+    rows, contracted, columns = sizes
+    left = [contracted, rows] if transpose_a else [rows, contracted]
+    right = [columns, contracted] if transpose_b else [contracted, columns]
+    return case(
+        "MatMul",
+        sample(dtype, left),
+        sample(dtype, right, seed=1),
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+    )
+
+
+def cases():
+    """All sizes and transposes for float, some for the other types."""
+    for transposes in _TRANSPOSES:
+        for sizes in (*_SIZES, *_EMPTY_SIZES):
+            yield _product("float", sizes, *transposes)
+        for dtype in ("double", *SIGNED):
+            for sizes in (_SIZES[0], _EMPTY_SIZES[1]):
+                yield _product(dtype, sizes, *transposes)
+    for dtype in FLOATING:
+        left = tensor(dtype, [[1, float("nan")], [float("inf"), 2], [3, 4]])
+        yield case("MatMul", left, tensor(dtype, [[1, 2, -1], [1, -1, 2]]))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MaxPool in NHWC and MaxPoolGrad, with ties."""
+
+import numpy as np
+
+from case import case, compute
+from tensors import NUMERIC, sample, tensor
+
+# Images [batch, height, width, channels], window, strides, padding.
+_POOLINGS = (
+    ([1, 4, 4, 2], (2, 2), (2, 2), "VALID"),
+    ([1, 5, 5, 2], (3, 3), (2, 2), "SAME"),
+    ([2, 5, 4, 1], (2, 2), (2, 2), "SAME"),
+    ([1, 5, 5, 1], (2, 2), (2, 2), "VALID"),
+    ([1, 5, 5, 1], (2, 2), (1, 1), "VALID"),
+    ([1, 4, 5, 1], (2, 2), (1, 1), "SAME"),
+    ([1, 6, 7, 1], (3, 3), (2, 2), "VALID"),
+    ([1, 4, 4, 2], (3, 3), (1, 1), "SAME"),
+    ([1, 5, 6, 1], (3, 2), (2, 1), "SAME"),
+    ([1, 5, 6, 1], (2, 3), (1, 2), "VALID"),
+    ([1, 7, 7, 1], (2, 2), (3, 3), "VALID"),
+    ([2, 3, 3, 2], (3, 3), (3, 3), "VALID"),
+    ([0, 4, 4, 2], (2, 2), (2, 2), "VALID"),
+)
+
+
+def _pooling(images, window, strides, padding):
+    """The pooling and its gradient."""
+    attributes = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
+    yield case("MaxPool", images, **attributes)
+    (result,) = compute("MaxPool", images, **attributes)
+    gradient = np.arange(1, result.size + 1).reshape(result.shape).astype(images.dtype)
+    yield case("MaxPoolGrad", images, result, gradient, **attributes)
+
+
+def cases():
+    """Random images, then images that are mostly ties."""
+    for dtype in NUMERIC:
+        for shape, *pooling in _POOLINGS if dtype == "float" else _POOLINGS[:2]:
+            yield from _pooling(sample(dtype, shape), *pooling)
+    for shape, *pooling in _POOLINGS[:-1]:
+        yield from _pooling(sample("float", shape, low=0, high=1).round(), *pooling)
+    yield from _pooling(tensor("float", np.zeros([1, 4, 4, 1])), (2, 2), (2, 2), "VALID")
+    yield from _pooling(tensor("float", np.full([1, 3, 3, 1], -2)), (3, 3), (1, 1), "SAME")

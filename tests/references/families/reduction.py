@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sum, Mean, Max, Min, Prod and ArgMax along all kinds of axes."""
+
+from case import case
+from literals import NUMPY_TYPES
+from tensors import ALL, FLOATING, INDEX, NUMERIC, nonzero, sample, tensor
+
+_INF = float("inf")
+_NAN = float("nan")
+
+_OPS = ("Max", "Mean", "Min", "Prod", "Sum")
+
+# Operand shape, axes (a number is a scalar operand), keep_dims.
+_AXES = (
+    ([2, 3, 4], [1], False),
+    ([2, 3, 4], [0, 2], False),
+    ([2, 3, 4], [-1], True),
+    ([2, 3, 4], [0], False),
+    ([2, 3, 4], [1, 2], False),
+    ([2, 3, 4], [0, 1, 2], False),
+    ([2, 3, 4], [0, 1, 2], True),
+    ([2, 3, 4], [-3, 1], True),
+    ([2, 3, 4], [], False),
+    ([2, 3, 4], 2, False),
+    ([2, 3, 4], -2, True),
+    ([5, 7], [0], False),
+    ([37], [0], False),
+    ([2, 1, 3, 1, 2], [0, 2, 4], False),
+    ([2, 1, 3, 1, 2], [1, 3], False),
+    ([], [], False),
+    ([0, 3], [1], False),
+    ([0, 3], [1], True),
+)
+_FEW_AXES = _AXES[:3]
+_EMPTY = (([0, 3], [0], False), ([2, 0], [1], True), ([0], [0], False))
+
+_ARG_MAX = (([2, 3, 4], 0), ([2, 3, 4], 1), ([2, 3, 4], -1), ([7], 0), ([0, 3], 1), ([1, 1], -2))
+
+
+def _operand(op, dtype, shape):
+    if op == "Prod" and dtype not in FLOATING:  # a product that no integer overflows
+        values = sample(dtype, shape, low=0 if dtype == "uint8" else -2, high=2)
+        values[values == 0] = 1
+        return values
+    return nonzero(dtype, shape)
+
+
+def _reductions(op, dtype):
+    for index, (shape, axes, keep_dims) in enumerate(_AXES if dtype == "float" else _FEW_AXES):
+        axes_type = INDEX[index % 2]
+        operand = _operand(op, dtype, shape)
+        yield case(op, operand, tensor(axes_type, axes), keep_dims=keep_dims)
+    if op == "Mean" and dtype not in FLOATING:
+        return  # the mean of no integers is undefined
+    for shape, axes, keep_dims in _EMPTY:
+        yield case(op, _operand(op, dtype, shape), tensor("int32", axes), keep_dims=keep_dims)
+
+
+def _special_values(op):
+    rows = [[1, _NAN, 3], [1, _INF, 3], [1, -_INF, 3], [_INF, -_INF, 0], [-_INF, -_INF, -_INF]]
+    for dtype in FLOATING:
+        yield case(op, tensor(dtype, rows), tensor("int32", [1]))
+
+
+def _arg_max(dtype):
+    for index, (shape, axis) in enumerate(_ARG_MAX):
+        axis_type, output_type = INDEX[index % 2], INDEX[index // 2 % 2]
+        yield case(
+            "ArgMax",
+            sample(dtype, shape),
+            tensor(axis_type, axis),
+            output_type=NUMPY_TYPES[output_type],
+        )
+    ties = tensor(dtype, [[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 1, 1]])
+    yield case("ArgMax", ties, tensor("int32", 1), output_type=NUMPY_TYPES["int32"])
+
+
+def cases():
+    """Every kind of axes for float, a few for other types; empty operands for all."""
+    for op in _OPS:
+        for dtype in NUMERIC:
+            yield from _reductions(op, dtype)
+        yield from _special_values(op)
+    for dtype in ALL:
+        yield from _arg_max(dtype)
+    yield case("ArgMax", tensor("float", [[], []]), tensor("int32", 1), fails=True)

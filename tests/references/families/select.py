@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SelectV2, whose three operands broadcast."""
+
+import math
+
+import numpy as np
+
+from case import case
+from tensors import ALL, sample, tensor
+
+# Shapes of the condition, of the values where it holds, and of the others.
+_SHAPES = (
+    ([2, 3], [2, 3], [2, 3]),
+    ([2, 1], [3], [2, 3]),
+    ([], [2, 3], [2, 3]),
+    ([2, 3], [], []),
+    ([3], [2, 1], [1, 3]),
+    ([2, 1, 1], [3, 1], [4]),
+    ([], [], []),
+    ([2, 3], [], [3]),
+    ([0, 3], [3], []),
+    ([1], [0], [1]),
+)
+
+
+def _condition(shape):
+    """True and false in turn."""
+    return (np.arange(math.prod(shape)) % 2 == 0).reshape(shape)
+
+
+def cases():
+    """All ways to broadcast for float, two of them for the other types."""
+    for dtype in ALL:
+        for condition, then, otherwise in _SHAPES if dtype == "float" else _SHAPES[:2]:
+            operands = sample(dtype, then), sample(dtype, otherwise, seed=1)
+            yield case("SelectV2", _condition(condition), *operands)
+    operands = sample("float", [2, 3]), sample("float", [3], seed=1)
+    yield case("SelectV2", tensor("bool", False), *operands)
+    operands = tensor("float", [1, 2]), tensor("float", [float("nan")] * 2)
+    yield case("SelectV2", tensor("bool", [True, False]), *operands)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element-wise ops of one operand, at ordinary and at special values."""
+
+from case import case
+from tensors import ALL, FLOATING, NUMERIC, SIGNED, sample, tensor
+
+_INF = float("inf")
+_NAN = float("nan")
+
+# What each op runs on.
+_OPS = {
+    "Abs": (*FLOATING, *SIGNED),
+    "Cos": FLOATING,
+    "Exp": FLOATING,
+    "Floor": FLOATING,
+    "Identity": ALL,
+    "IsFinite": FLOATING,
+    "Log": FLOATING,
+    "Log1p": FLOATING,
+    "LogicalNot": ("bool",),
+    "Neg": (*FLOATING, *SIGNED),
+    "OnesLike": ALL,
+    "PreventGradient": ALL,
+    "Reciprocal": FLOATING,
+    "Relu": NUMERIC,
+    "Rsqrt": FLOATING,
+    "Sigmoid": FLOATING,
+    "Sign": (*FLOATING, *SIGNED),
+    "Sin": FLOATING,
+    "Sqrt": FLOATING,
+    "Square": NUMERIC,
+    "StopGradient": ALL,
+    "Tanh": FLOATING,
+    "ZerosLike": ALL,
+}
+
+# The range of the random values where [-3, 3] would mostly give NaN.
+_RANGES = {"Log": (0.01, 20), "Log1p": (-0.9, 20), "Rsqrt": (0.01, 20), "Sqrt": (0, 20)}
+
+_FLOATS = [-_INF, -20, -2.5, -1, -0.5, -0.0, 0, 0.25, 1, 1.5, 2.5, 20, _INF, _NAN]
+_SPECIAL = {
+    "float": _FLOATS,
+    "double": _FLOATS,
+    "int32": [-1000, -7, -1, 0, 1, 3, 1000],
+    "int64": [-(2**31), -7, -1, 0, 1, 3, 2**31],
+    "bool": [True, False],
+    "uint8": [0, 1, 3, 12, 255],
+}
+
+
+def cases():
+    """Special values, a vector with a tail, a scalar and an empty matrix for each op."""
+    for op, dtypes in _OPS.items():
+        low, high = _RANGES.get(op, (None, None))
+        for dtype in dtypes:
+            yield case(op, tensor(dtype, _SPECIAL[dtype]))
+            yield case(op, tensor(dtype, [[], []]))
+            if dtype in FLOATING:
+                yield case(op, sample(dtype, [17], low=low, high=high))
+                yield case(op, sample(dtype, [], low=low, high=high))
+            else:
+                yield case(op, sample(dtype, [2, 1, 3]))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads, assignments and optimizer updates of resource variables."""
+
+import numpy as np
+
+from case import Variable, case
+from literals import NUMPY_TYPES
+from tensors import ALL, FLOATING, NUMERIC, sample, tensor
+
+_SHAPES = ([2, 3], [17], [], [0, 3])
+
+
+def _assignments(dtype):
+    for shape in _SHAPES:
+        variable, value = Variable(sample(dtype, shape)), sample(dtype, shape, seed=1)
+        yield case("ReadVariableOp", variable, dtype=NUMPY_TYPES[dtype])
+        yield case("AssignVariableOp", variable, value)
+        if dtype in NUMERIC:
+            yield case("AssignAddVariableOp", variable, value)
+            yield case("AssignSubVariableOp", variable, value)
+
+
+def _gradient_descent(dtype, shape):
+    gradient = sample(dtype, shape, seed=1)
+    variable = Variable(sample(dtype, shape))
+    yield case("ResourceApplyGradientDescent", variable, tensor(dtype, 0.1), gradient)
+
+
+def _momentum(dtype, shape):
+    gradient = sample(dtype, shape, seed=1)
+    for use_nesterov in (False, True):
+        for learning_rate, momentum in ((0.1, 0.9), (0.5, 0)):
+            yield case(
+                "ResourceApplyMomentum",
+                Variable(sample(dtype, shape)),
+                Variable(sample(dtype, shape, seed=2)),
+                tensor(dtype, learning_rate),
+                gradient,
+                tensor(dtype, momentum),
+                use_nesterov=use_nesterov,
+            )
+
+
+def _adam(dtype, shape):
+    """The first update, with empty slots, and the third one."""
+    gradient = sample(dtype, shape, seed=1)
+    empty = np.zeros_like(gradient)
+    moments = (sample(dtype, shape, seed=2), sample(dtype, shape, seed=3, low=0.01, high=2))
+    beta1, beta2, learning_rate, epsilon = 0.9, 0.999, 0.01, 1e-7
+    for use_nesterov in (False, True):
+        for step, (mean, square) in ((1, (empty, empty)), (3, moments)):
+            scalars = (beta1**step, beta2**step, learning_rate, beta1, beta2, epsilon)
+            yield case(
+                "ResourceApplyAdam",
+                Variable(sample(dtype, shape)),
+                Variable(mean),
+                Variable(square),
+                *(tensor(dtype, scalar) for scalar in scalars),
+                gradient,
+                use_nesterov=use_nesterov,
+            )
+
+
+def cases():
+    """Every shape and type of each op."""
+    for dtype in ALL:
+        yield from _assignments(dtype)
+    for dtype in FLOATING:
+        for shape in _SHAPES:
+            for update in (_gradient_descent, _momentum, _adam):
+                yield from update(dtype, shape)
