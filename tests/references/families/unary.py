@@ -20,7 +20,6 @@ _OPS = {
     "LogicalNot": ("bool",),
     "Neg": (*FLOATING, *SIGNED),
     "OnesLike": ALL,
-    "PreventGradient": ALL,
     "Reciprocal": FLOATING,
     "Relu": NUMERIC,
     "Rsqrt": FLOATING,
