@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/evaluate_node.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/runtime/device.h"
+
+namespace mirrorflow {
+namespace {
+
+class EagerContext final : public KernelContext {
+ public:
+  EagerContext(const Node& node, absl::Span<const Tensor> inputs, absl::Span<const Shape> outputs,
+               const EvaluateOptions& options)
+      : node_(node), inputs_(inputs), outputs_(outputs), options_(options) {}
+
+  const Node& node() const override { return node_; }
+  const Shape& input_shape(int i) const override { return inputs_[i].shape(); }
+  const Shape& output_shape(int i) const override { return outputs_[i]; }
+  const Tensor& constant(int i) const override { return inputs_[i]; }
+  const Sharding& output_sharding(int i) const override {
+    static const Sharding* const replicated = new Sharding(Replicated());
+    return options_.output_shardings.empty() ? *replicated : options_.output_shardings[i];
+  }
+  const Shape& global_output_shape(int i) const override {
+    return options_.global_output_shapes.empty() ? outputs_[i] : options_.global_output_shapes[i];
+  }
+  int num_threads() const override { return 1; }
+
+ private:
+  const Node& node_;
+  absl::Span<const Tensor> inputs_;
+  absl::Span<const Shape> outputs_;
+  const EvaluateOptions& options_;
+};
+
+// Everything is done when a kernel returns: there is nothing to order.
+class EagerLane final : public Lane {
+ public:
+  absl::Status Wait(EventId) override { return absl::OkStatus(); }
+  absl::Status Record(EventId) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
+                                                 absl::Span<const Shape> output_shapes,
+                                                 const KernelRegistry& kernels,
+                                                 const EvaluateOptions& options) {
+  const EagerContext context(node, inputs, output_shapes, options);
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels.Create(options.device_type, context));
+
+  // Each tensor is a region of its own, after the parameters.
+  StepParams params = options.params;
+  std::vector<std::byte*> bases = {reinterpret_cast<std::byte*>(&params)};
+  std::vector<Operand> operands;
+  auto add_operand = [&](const Tensor& tensor) {
+    operands.push_back({static_cast<RegionId>(bases.size()), 0});
+    bases.push_back(tensor.raw());
+  };
+  std::vector<Tensor> outputs;
+  for (const Tensor& input : inputs) add_operand(input);
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(node.output_dtype(i), output_shapes[i]));
+    add_operand(output);
+    outputs.push_back(std::move(output));
+  }
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> scratch, Buffer::Allocate(plan.scratch_bytes));
+  operands.push_back({static_cast<RegionId>(bases.size()), 0});
+  bases.push_back(scratch->data());
+
+  EagerLane lane;
+  const KernelArgs args(bases.data(), operands.data(), node.num_inputs(), node.num_outputs());
+  absl::Status status = plan.kernel->Run(args, lane);
+  if (!status.ok()) {
+    return Annotate(status, absl::StrCat(node.op().name, "(", node.name(), ")"));
+  }
+  return outputs;
+}
+
+}  // namespace mirrorflow
