@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of contents: one declaration and one line a stem, sorted.
+#include "kernels/cpu/all_kernels.h"
+
+namespace mirrorflow {
+
+void RegisterMatMulCpu(KernelRegistry& kernels);
+
+void RegisterCpuKernels(KernelRegistry& kernels) { RegisterMatMulCpu(kernels); }
+
+const KernelRegistry& CpuKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+}  // namespace mirrorflow

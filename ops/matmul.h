@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_MATMUL_H_
+#define MIRRORFLOW_OPS_MATMUL_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterMatMul(OpRegistry& ops);
+
+namespace ops {
+
+struct MatMulOptions {
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+// MatMul: the product of two matrices.
+//   product[m,n] = sum_k a[m,k] * b[k,n], each of a and b transposed first if asked.
+// Shapes:   a [M,K] (or [K,M]), b [K,N] (or [N,K]) -> product [M,N]. Any of them may be 0.
+// Dtypes:   float, double, int32, int64.
+// Errors:   InvalidArgument if the inner dimensions differ.
+// Gradient: d a = dy bᵀ, d b = aᵀ dy.
+Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_MATMUL_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The registry of all ops of this library, and what op builders start from.
+#ifndef MIRRORFLOW_OPS_REGISTRY_H_
+#define MIRRORFLOW_OPS_REGISTRY_H_
+
+#include "framework/graph/op_registry.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+// Every op of ops/all_ops.cc; made at the first call, immutable, safe from any thread.
+const OpRegistry& AllOps();
+
+namespace ops {
+
+// Starts a node of the op called `op`.
+inline NodeBuilder Build(const Scope& scope, absl::string_view op) {
+  return scope.Build(AllOps(), op);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_REGISTRY_H_
