@@ -4,12 +4,16 @@
 #include "ops/all_ops.h"
 
 #include "framework/core/status.h"
+#include "ops/constant.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
 
-void RegisterAllOps(OpRegistry& ops) { RegisterMatMul(ops); }
+void RegisterAllOps(OpRegistry& ops) {
+  RegisterConstant(ops);
+  RegisterMatMul(ops);
+}
 
 const OpRegistry& AllOps() {
   static const OpRegistry* const registry = [] {

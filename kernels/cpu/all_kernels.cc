@@ -5,9 +5,13 @@
 
 namespace mirrorflow {
 
+void RegisterConstantCpu(KernelRegistry& kernels);
 void RegisterMatMulCpu(KernelRegistry& kernels);
 
-void RegisterCpuKernels(KernelRegistry& kernels) { RegisterMatMulCpu(kernels); }
+void RegisterCpuKernels(KernelRegistry& kernels) {
+  RegisterConstantCpu(kernels);
+  RegisterMatMulCpu(kernels);
+}
 
 const KernelRegistry& CpuKernels() {
   static const KernelRegistry* const registry = [] {

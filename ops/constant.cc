@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/constant.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status ConstShape(ShapeContext& c) {
+  const Tensor& value = c.attr<Tensor>("value");
+  const DataType dtype = c.attr<DataType>("dtype");
+  if (!value.has_value() || value.dtype() != dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("attribute 'value' must be of dtype ",
+                                                   DataTypeName(dtype), ", got ",
+                                                   DataTypeName(value.dtype())));
+  }
+  c.set_constant(0, value);
+  return absl::OkStatus();
+}
+
+// Replicated: a use that wants rows of it takes a local slice.
+absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
+  return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
+}
+
+// True for a number that T, an integer type, holds exactly.
+template <typename T>
+bool IsWhole(double value) {
+  // One above the largest T: a power of two, and so exact.
+  const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  return value >= static_cast<double>(std::numeric_limits<T>::lowest()) && value < limit &&
+         value == std::trunc(value);
+}
+
+}  // namespace
+
+void RegisterConstant(OpRegistry& ops) {
+  ops.Define("Const")
+      .Doc("output = value, an attribute")
+      .Output("output: dtype")
+      .Attr("value: tensor")
+      .Attr("dtype: type")
+      .Role(OpRole::kConstant)
+      .Shape(ConstShape)
+      .Sharding(ConstSharding)
+      .NoGradient("it has no input");
+}
+
+namespace ops {
+
+Output Const(const Scope& scope, Tensor value) {
+  const DataType dtype = value.dtype();
+  return Build(scope, "Const").Attr("value", std::move(value)).Attr("dtype", dtype).One();
+}
+
+Output ScalarConst(const Scope& scope, DataType dtype, double value) {
+  Tensor scalar;
+  DispatchDataType(
+      dtype,
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if (std::is_floating_point_v<T> || IsWhole<T>(value)) {
+          scalar = Tensor::Scalar(static_cast<T>(value));
+        }
+        return true;
+      },
+      false);
+  if (scalar.has_value()) return Const(scope, std::move(scalar));
+  scope.Fail(absl::InvalidArgumentError(
+      absl::StrCat("no scalar of dtype ", DataTypeName(dtype), " can hold ", value)));
+  return Output();
+}
+
+Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype) {
+  if (dtype == DT_INT64) return Const(scope, Tensor::Vector<int64_t>(values));
+  for (int64_t v : values) {
+    if (dtype == DT_INT32 && v == static_cast<int32_t>(v)) continue;
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat("no vector of dtype ", DataTypeName(dtype), " can hold ", v)));
+    return Output();
+  }
+  return Const(scope, Tensor::Vector<int32_t>(std::vector<int32_t>(values.begin(), values.end())));
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
