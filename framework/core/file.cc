@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// One read or write moves at most this much: the kernel's own limit is just below 2 GiB.
+constexpr size_t kMaxTransfer = size_t{1} << 30;
+
+absl::Status SystemError(int error, absl::string_view path, absl::string_view what) {
+  return absl::ErrnoToStatus(error, absl::StrCat(path, ": ", what));
+}
+
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+absl::Status NotRegular(absl::string_view path, mode_t mode) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": not a regular file; expected a file, got ", KindOf(mode)));
+}
+
+absl::Status WriteAll(int fd, absl::string_view path, absl::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = write(fd, data.data(), std::min(data.size(), kMaxTransfer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return SystemError(n < 0 ? errno : EIO, path, "cannot write");
+    data.remove_prefix(n);
+  }
+  return absl::OkStatus();
+}
+
+// So that a full disk shows before the work, not in the middle of it.
+absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  int error;
+  do {
+    error = posix_fallocate(fd, 0, bytes);
+  } while (error == EINTR);
+  if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
+  struct statvfs disk;
+  const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
+  return SystemError(error, path,
+                     absl::StrCat("cannot reserve space; needs ", bytes, " bytes, ", free, " free"));
+}
+
+// The file under its temporary name: gone again unless it was renamed.
+struct TemporaryFile {
+  std::string path;
+  int fd = -1;
+  bool renamed = false;
+
+  ~TemporaryFile() {
+    if (fd >= 0) close(fd);
+    if (!path.empty() && !renamed) unlink(path.c_str());
+  }
+};
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+absl::Status OpenTemporary(const std::string& directory, absl::string_view base,
+                           TemporaryFile* file) {
+  // The name must stay below the file system's limit of 255 bytes.
+  const std::string prefix = absl::StrCat(directory, "/.", base.substr(0, 200), ".");
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    uint64_t random;
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) continue;
+    std::string path = absl::StrFormat("%s%016x.tmp", prefix, random);
+    file->fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+    if (file->fd >= 0) {
+      file->path = std::move(path);
+      return absl::OkStatus();
+    }
+    if (errno != EEXIST && errno != EINTR) return SystemError(errno, path, "cannot create");
+  }
+  return absl::UnavailableError(absl::StrCat(prefix, "*.tmp: no free temporary name"));
+}
+
+}  // namespace
+
+absl::StatusOr<InputFile> InputFile::Open(absl::string_view path) {
+  std::string name(path);
+  // Without O_NONBLOCK a pipe without a writer would be waited for.
+  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return SystemError(errno, path, "cannot open");
+  InputFile file(fd, 0, std::move(name));
+  struct stat info;
+  if (fstat(fd, &info) != 0) return SystemError(errno, path, "cannot stat");
+  if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
+  file.size_ = info.st_size;
+  return file;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
+  char* to = static_cast<char*>(out);
+  const uint64_t end = offset + size;
+  while (size > 0) {
+    const ssize_t n = pread(fd_, to, std::min(size, kMaxTransfer), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(errno, path_, "cannot read");
+    if (n == 0) {
+      return absl::DataLossError(absl::StrCat(path_, ": the file ends too early; expected ", end,
+                                              " bytes, got ", offset));
+    }
+    to += n;
+    offset += n;
+    size -= n;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::string_view> pieces,
+                                 absl::FunctionRef<void(absl::string_view)> before_call) {
+  const std::string target(path);
+  const size_t slash = target.rfind('/');
+  const std::string directory = slash == std::string::npos ? "."
+                                : slash == 0               ? "/"
+                                                           : target.substr(0, slash);
+  const std::string base = slash == std::string::npos ? target : target.substr(slash + 1);
+  if (base.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
+  }
+  struct stat info;
+  // Renaming over /dev/null would be granted to root, and take the device away.
+  if (stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return NotRegular(path, info.st_mode);
+  }
+
+  Descriptor parent{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (parent.fd < 0) return SystemError(errno, path, "cannot open its directory");
+  uint64_t bytes = 0;
+  for (absl::string_view piece : pieces) bytes += piece.size();
+
+  before_call("open");
+  TemporaryFile file;
+  MF_RETURN_IF_ERROR(OpenTemporary(directory, base, &file));
+  before_call("reserve");
+  MF_RETURN_IF_ERROR(Reserve(file.fd, path, bytes));
+  for (absl::string_view piece : pieces) {
+    before_call("write");
+    MF_RETURN_IF_ERROR(WriteAll(file.fd, path, piece));
+  }
+  before_call("fsync");
+  // Never tried again: after an error the kernel may have dropped the pages and call them clean.
+  if (fsync(file.fd) != 0) return SystemError(errno, path, "cannot fsync");
+  before_call("close");
+  if (close(std::exchange(file.fd, -1)) != 0) return SystemError(errno, path, "cannot close");
+  before_call("rename");
+  if (rename(file.path.c_str(), target.c_str()) != 0) {
+    return SystemError(errno, path, "cannot rename the finished file");
+  }
+  file.renamed = true;
+  before_call("fsync of the directory");
+  // EINVAL: a file system whose directories cannot be synced.
+  if (fsync(parent.fd) != 0 && errno != EINVAL) {
+    return SystemError(errno, path, "cannot fsync its directory");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow
