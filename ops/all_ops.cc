@@ -5,14 +5,18 @@
 
 #include "framework/core/status.h"
 #include "ops/constant.h"
+#include "ops/control.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "ops/variable.h"
 
 namespace mirrorflow {
 
 void RegisterAllOps(OpRegistry& ops) {
   RegisterConstant(ops);
+  RegisterControl(ops);
   RegisterMatMul(ops);
+  RegisterVariable(ops);
 }
 
 const OpRegistry& AllOps() {

@@ -7,10 +7,12 @@ namespace mirrorflow {
 
 void RegisterConstantCpu(KernelRegistry& kernels);
 void RegisterMatMulCpu(KernelRegistry& kernels);
+void RegisterVariableCpu(KernelRegistry& kernels);
 
 void RegisterCpuKernels(KernelRegistry& kernels) {
   RegisterConstantCpu(kernels);
   RegisterMatMulCpu(kernels);
+  RegisterVariableCpu(kernels);
 }
 
 const KernelRegistry& CpuKernels() {

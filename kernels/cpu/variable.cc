@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads and writes of variables on the CPU. In a plan the output of a read is the variable's memory
+// itself and nothing runs; the copy here serves those who run nodes one by one.
+#include <cstring>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<KernelPlan> CreateRead(const KernelContext& c) {
+  const size_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+                      std::memmove(args.output<char>(0), args.variable<char>(0), bytes);
+                      return absl::OkStatus();
+                    })};
+}
+
+absl::StatusOr<KernelPlan> CreateAssign(const KernelContext& c) {
+  const size_t bytes = c.input_shape(1).num_elements() * DataTypeSize(c.input_dtype(1));
+  return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+                      // The value may be a read of the same variable.
+                      std::memmove(args.variable<char>(0), args.input<char>(1), bytes);
+                      return absl::OkStatus();
+                    })};
+}
+
+template <bool kAdd>
+absl::StatusOr<KernelPlan> CreateAccumulate(const KernelContext& c) {
+  const int64_t n = c.input_shape(1).num_elements();
+  const DataType dtype = c.input_dtype(1);
+  if (dtype == DT_BOOL) return UnsupportedDataType(dtype);
+  return DispatchDataType(
+      dtype,
+      [n](auto tag) -> absl::StatusOr<KernelPlan> {
+        using T = typename decltype(tag)::type;
+        return KernelPlan{.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+                            T* variable = args.variable<T>(0);
+                            const T* value = args.input<T>(1);
+                            for (int64_t i = 0; i < n; ++i) {
+                              variable[i] = kAdd ? variable[i] + value[i] : variable[i] - value[i];
+                            }
+                            return absl::OkStatus();
+                          })};
+      },
+      absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
+}
+
+}  // namespace
+
+void RegisterVariableCpu(KernelRegistry& kernels) {
+  kernels.Register("ReadVariableOp", "CPU", CreateRead);
+  kernels.Register("AssignVariableOp", "CPU", CreateAssign);
+  kernels.Register("AssignAddVariableOp", "CPU", CreateAccumulate<true>);
+  kernels.Register("AssignSubVariableOp", "CPU", CreateAccumulate<false>);
+}
+
+}  // namespace mirrorflow

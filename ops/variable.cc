@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/variable.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status VarHandleShape(ShapeContext& c) {
+  c.set_handle(0, c.attr<DataType>("dtype"), c.attr<Shape>("shape"));
+  return absl::OkStatus();
+}
+
+// The handle's dtype, where it is known, must be the one that the node says.
+absl::Status CheckHandle(const ShapeContext& c) {
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
+  if (expected == DT_INVALID || expected == got) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
+                                                 DataTypeName(expected), ", got ",
+                                                 DataTypeName(got)));
+}
+
+absl::Status ReadShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckHandle(c));
+  c.set_output(0, c.handle_shape(0));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> ReadSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*->*"};
+}
+
+absl::Status AssignShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckHandle(c));
+  if (c.handle_shape(0).IsCompatibleWith(c.input(1))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("shape of the value must be the variable's; expected ",
+                   c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
+}
+
+absl::StatusOr<ShardingRule> AssignSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*,*->"};
+}
+
+constexpr absl::string_view kGradientAtRead =
+    "the gradient with respect to a variable is taken at its ReadVariableOp";
+
+OpBuilder DefineAssign(OpRegistry& ops, absl::string_view name, absl::string_view doc) {
+  return ops.Define(name)
+      .Doc(doc)
+      .Input("resource: resource")
+      .Input("value: dtype")
+      .Attr("dtype: type")
+      .Role(OpRole::kWrite)
+      .Traits(kStateful)
+      .Shape(AssignShape)
+      .Sharding(AssignSharding)
+      .NoGradient("a write has no outputs");
+}
+
+}  // namespace
+
+void RegisterVariable(OpRegistry& ops) {
+  ops.Define("VarHandleOp")
+      .Doc("the handle of a variable")
+      .Output("resource: resource")
+      .Attr("container: string = ''")
+      .Attr("shared_name: string = ''")
+      .Attr("debug_name: string = ''")
+      .Attr("dtype: type")
+      .Attr("shape: shape")
+      .Attr("allowed_devices: list(string) = []")
+      .Role(OpRole::kVariable)
+      .Traits(kStateful)
+      .Shape(VarHandleShape)
+      .Gathers("a handle is no value: every replica has its own copy of the variable")
+      .NoGradient(kGradientAtRead);
+  ops.Define("ReadVariableOp")
+      .Doc("value = the variable")
+      .Input("resource: resource")
+      .Output("value: dtype")
+      .Attr("dtype: type")
+      .Role(OpRole::kRead)
+      .Traits(kStateful)
+      .Shape(ReadShape)
+      .Sharding(ReadSharding)
+      .NoGradient(kGradientAtRead);
+  DefineAssign(ops, "AssignVariableOp", "variable = value").Attr("validate_shape: bool = false");
+  DefineAssign(ops, "AssignAddVariableOp", "variable += value");
+  DefineAssign(ops, "AssignSubVariableOp", "variable -= value");
+}
+
+namespace ops {
+namespace {
+
+Operation Assign(const Scope& scope, absl::string_view op, Output handle, Output value) {
+  return Build(scope, op).Input(handle).Input(value).Op();
+}
+
+}  // namespace
+
+Output VarHandleOp(const Scope& scope, DataType dtype, const Shape& shape,
+                   const VarHandleOpOptions& options) {
+  return Build(scope, "VarHandleOp")
+      .Attr("container", options.container)
+      .Attr("shared_name", options.shared_name)
+      .Attr("debug_name", options.debug_name)
+      .Attr("dtype", dtype)
+      .Attr("shape", shape)
+      .One();
+}
+
+Output ReadVariableOp(const Scope& scope, Output handle) {
+  // An invalid handle has no table row; Finish() reports what made it invalid.
+  const DataType dtype =
+      handle.valid() ? scope.graph().values().at(handle).handle_dtype : DT_INVALID;
+  return Build(scope, "ReadVariableOp").Input(handle).Attr("dtype", dtype).One();
+}
+
+Operation AssignVariableOp(const Scope& scope, Output handle, Output value) {
+  return Assign(scope, "AssignVariableOp", handle, value);
+}
+
+Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value) {
+  return Assign(scope, "AssignAddVariableOp", handle, value);
+}
+
+Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value) {
+  return Assign(scope, "AssignSubVariableOp", handle, value);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
