@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that join tensors and take them apart again.
+#ifndef MIRRORFLOW_OPS_CONCAT_H_
+#define MIRRORFLOW_OPS_CONCAT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterConcat(OpRegistry& ops);
+
+namespace ops {
+
+// ConcatV2: two or more tensors one after the other along dimension `axis`, a constant.
+// Errors:   InvalidArgument if ranks, or other dimensions than `axis`, differ.
+// Gradient: the slices of dy.
+Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis);
+Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis);
+
+// ConcatOffset: where each of the tensors with these shapes begins in their concatenation.
+std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
+                                 absl::Span<const Output> shapes);
+
+struct PackOptions {
+  int64_t axis = 0;
+};
+
+// Pack: tensors of one shape side by side along a new dimension `axis`, in [-1-R, R].
+// Gradient: Unpack.
+Output Pack(const Scope& scope, absl::Span<const Output> values, const PackOptions& options = {});
+
+struct UnpackOptions {
+  int64_t axis = 0;
+};
+
+// Unpack: the `num` slices along dimension `axis`, without that dimension. Gradient: Pack.
+std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,
+                           const UnpackOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_CONCAT_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows chosen by indices that are data, and their way back: the gradient of GatherV2 is
+// UnsortedSegmentSum.
+#ifndef MIRRORFLOW_OPS_GATHER_H_
+#define MIRRORFLOW_OPS_GATHER_H_
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterGather(OpRegistry& ops);
+
+namespace ops {
+
+// GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], `axis` many dimensions before the index.
+// Shapes:   axis a scalar constant; batch_dims, TensorFlow's attribute, must be 0.
+// Errors:   InvalidArgument at run time for an index out of [0, params.dim(axis)).
+// Gradient: d params = UnsortedSegmentSum of dy.
+Output GatherV2(const Scope& scope, Output params, Output indices, Output axis);
+
+// UnsortedSegmentSum: y[s, b…] = the sum of data[i…, b…] over all i with segment_ids[i…] == s.
+// Shapes:   segment_ids is as long as the leading dimensions of data; num_segments a scalar
+// constant. Errors:   InvalidArgument at run time for an id >= num_segments; negative ids are left
+// out. Gradient: dy gathered by segment_ids, 0 where they are negative. Determinism: rows are added
+// in their order.
+Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids, Output num_segments);
+
+// DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; the last one wins.
+// Shapes:   indices are constants; y has as many rows as their maximum says. Rows that no index
+//           names are 0.
+Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
+                     absl::Span<const Output> data);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_GATHER_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that read shapes (Shape, ShapeN, Size, Rank) and ops that make a tensor of a given shape
+// (Fill, Tile, BroadcastTo, Range).
+#ifndef MIRRORFLOW_OPS_SHAPE_OPS_H_
+#define MIRRORFLOW_OPS_SHAPE_OPS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterShapeOps(OpRegistry& ops);
+
+namespace ops {
+
+struct ShapeOptions {
+  DataType out_type = DT_INT32;  // or DT_INT64
+};
+
+// Shape: the dimensions of the global value as a vector; what is known of them is known to shape
+// functions, so arithmetic on shapes disappears when a plan is made. No gradient.
+Output Shape(const Scope& scope, Output input, const ShapeOptions& options = {});
+std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
+                           const ShapeOptions& options = {});
+// Size: the number of elements.
+Output Size(const Scope& scope, Output input, const ShapeOptions& options = {});
+// Rank: the number of dimensions, an int32.
+Output Rank(const Scope& scope, Output input);
+
+// The shape of `value` for use as an operand: a constant where it is known in full, else Shape.
+Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
+
+// Fill: `value`, a scalar, everywhere in a tensor of shape `dims`. Gradient: d value = sum dy.
+Output Fill(const Scope& scope, Output dims, Output value);
+
+// Tile: the input `multiples[d]` times along each dimension d.
+// Gradient: the sum over the copies.
+Output Tile(const Scope& scope, Output input, Output multiples);
+
+// BroadcastTo: the input under `shape`, by NumPy's rules. Gradient: the sum over what was repeated.
+Output BroadcastTo(const Scope& scope, Output input, Output shape);
+
+// Range: start, start + delta, … below `limit` (above it for a negative delta), all three scalar
+// constants of one dtype.
+// Errors:   InvalidArgument if delta is 0 or leads away from the limit.
+Output Range(const Scope& scope, Output start, Output limit, Output delta);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_SHAPE_OPS_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block out of a tensor, and a block with zeros around it: each is the gradient of the other.
+#ifndef MIRRORFLOW_OPS_SLICE_H_
+#define MIRRORFLOW_OPS_SLICE_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterSlice(OpRegistry& ops);
+
+namespace ops {
+
+// Slice: y[i] = x[begin + i].
+// Shapes:   begin [R], size [R], constants when a plan is made; y has shape `size`, where -1 means
+//           all that is left.
+// Errors:   InvalidArgument if the block does not lie inside x.
+// Gradient: dy padded with zeros to the shape of x.
+Output Slice(const Scope& scope, Output input, Output begin, Output size);
+
+// Pad: y[begin + i] = x[i], 0 elsewhere.
+// Shapes:   paddings [R,2], a constant when a plan is made: how many zeros to put before and after
+//           each dimension.
+// Gradient: the slice of dy that x went to.
+Output Pad(const Scope& scope, Output input, Output paddings);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_SLICE_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StridedSlice: NumPy's x[begin:end:stride, …, newaxis, index], and its gradient op.
+#ifndef MIRRORFLOW_OPS_STRIDED_SLICE_H_
+#define MIRRORFLOW_OPS_STRIDED_SLICE_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/core/shape.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterStridedSlice(OpRegistry& ops);
+
+// What TensorFlow's operands and masks mean for one shape: for each dimension of the input where to
+// begin, in which steps to go on, and how many elements that makes.
+struct StridedSliceSpec {
+  struct Dim {
+    int64_t begin = 0;
+    int64_t stride = 1;
+    int64_t size = kUnknownDim;
+    bool shrink = false;  // one index: the dimension is not in the output
+    // All elements in their order: the slice leaves the dimension alone, however long it is.
+    bool whole = false;
+  };
+  static constexpr int kNewAxis = -1;
+
+  absl::InlinedVector<Dim, 4> dims;    // one for each dimension of the input
+  absl::InlinedVector<int, 4> output;  // for each dimension of the output: whose it is
+  Shape output_shape() const;
+};
+
+// The masks of a StridedSlice or StridedSliceGrad: bit i speaks of entry i of begin, end, strides.
+struct StridedSliceMasks {
+  int64_t begin = 0, end = 0, ellipsis = 0, new_axis = 0, shrink_axis = 0;
+  static StridedSliceMasks Of(const Node& node);
+};
+
+// Reads entries begin[i]:end[i]:strides[i] against `input`, of known rank. `num_entries` says how
+// many there are; the spans are empty where their values are not known yet.
+absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
+                                                  absl::Span<const int64_t> begin,
+                                                  absl::Span<const int64_t> end,
+                                                  absl::Span<const int64_t> strides,
+                                                  const StridedSliceMasks& masks);
+
+namespace ops {
+
+struct StridedSliceOptions {
+  int64_t begin_mask = 0;        // bit i: entry i begins where the dimension does
+  int64_t end_mask = 0;          // bit i: entry i ends where the dimension does
+  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions that others leave over
+  int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
+  int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i], its dimension goes
+};
+
+// StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative numbers count from the
+// end. Shapes:   begin, end, strides [N], constants when a plan is made. Errors:   InvalidArgument
+// for a stride of 0 or an index out of range; ranges are cut to what is. Gradient:
+// StridedSliceGrad.
+Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
+                    const StridedSliceOptions& options = {});
+
+// StridedSliceGrad: zeros of shape `shape` with dy where StridedSlice would have read.
+Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
+                        Output dy, const StridedSliceOptions& options = {});
+
+// Element `index` of a vector, as a scalar.
+Output ElementOf(const Scope& scope, Output vector, int64_t index);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_STRIDED_SLICE_H_

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_TRANSPOSE_H_
+#define MIRRORFLOW_OPS_TRANSPOSE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterTranspose(OpRegistry& ops);
+
+namespace ops {
+
+// Transpose: y[i[perm[0]], i[perm[1]], …] = x[i[0], i[1], …].
+// Shapes:   perm [R], a permutation of 0 … R-1, a constant when a plan is made.
+// Gradient: dy transposed by the inverse permutation.
+Output Transpose(const Scope& scope, Output x, Output perm);
+Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm);
+
+// InvertPermutation: y[x[i]] = i. InvalidArgument if x is no permutation. No gradient.
+Output InvertPermutation(const Scope& scope, Output x);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_TRANSPOSE_H_
