@@ -40,7 +40,7 @@ void RegisterControl(OpRegistry& ops) {
 
 namespace ops {
 
-Output Placeholder(const Scope& scope, DataType dtype, const Shape& shape) {
+Output Placeholder(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape) {
   return Build(scope, "Placeholder").Attr("dtype", dtype).Attr("shape", shape).One();
 }
 

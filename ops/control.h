@@ -18,7 +18,8 @@ namespace ops {
 // dimension
 //           is unknown is split along it; any other is replicated.
 // Gradient: none; it has no inputs.
-Output Placeholder(const Scope& scope, DataType dtype, const Shape& shape = Shape::UnknownRank());
+Output Placeholder(const Scope& scope, DataType dtype,
+                   const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
 // NoOp: does nothing, after the control dependencies of the scope.
 Operation NoOp(const Scope& scope);

@@ -25,7 +25,7 @@ namespace ops {
 // Gradient: dy under the shape of `tensor`.
 Output Reshape(const Scope& scope, Output tensor, Output shape);
 // The same for a shape known here: Reshape(scope, x, {-1, 784}).
-Output Reshape(const Scope& scope, Output tensor, const Shape& shape);
+Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape);
 
 // ExpandDims: a dimension of size 1 put in before dimension `axis`, which is in [-1-R, R].
 Output ExpandDims(const Scope& scope, Output input, Output axis);

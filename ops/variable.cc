@@ -103,7 +103,7 @@ Operation Assign(const Scope& scope, absl::string_view op, Output handle, Output
 
 }  // namespace
 
-Output VarHandleOp(const Scope& scope, DataType dtype, const Shape& shape,
+Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape,
                    const VarHandleOpOptions& options) {
   return Build(scope, "VarHandleOp")
       .Attr("container", options.container)

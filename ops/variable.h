@@ -25,7 +25,7 @@ struct VarHandleOpOptions {
 
 // VarHandleOp: the handle of a variable of this dtype and shape.
 // Gradient: none; the gradient with respect to a variable is taken at its ReadVariableOp.
-Output VarHandleOp(const Scope& scope, DataType dtype, const Shape& shape,
+Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape,
                    const VarHandleOpOptions& options = {});
 
 // ReadVariableOp: the value of the variable. Its dtype is the handle's.
