@@ -8,6 +8,7 @@
 #include "ops/control.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "ops/update.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {
@@ -16,6 +17,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterConstant(ops);
   RegisterControl(ops);
   RegisterMatMul(ops);
+  RegisterUpdate(ops);
   RegisterVariable(ops);
 }
 

@@ -7,11 +7,13 @@ namespace mirrorflow {
 
 void RegisterConstantCpu(KernelRegistry& kernels);
 void RegisterMatMulCpu(KernelRegistry& kernels);
+void RegisterUpdateCpu(KernelRegistry& kernels);
 void RegisterVariableCpu(KernelRegistry& kernels);
 
 void RegisterCpuKernels(KernelRegistry& kernels) {
   RegisterConstantCpu(kernels);
   RegisterMatMulCpu(kernels);
+  RegisterUpdateCpu(kernels);
   RegisterVariableCpu(kernels);
 }
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The mathematics of optimizer updates over a flat range of elements: one variable, or all the
+// variables of a bucket that lie one after the other. One pass over memory each; TensorFlow's
+// formulas, operation by operation.
+//
+// A range never overlaps another one in part; the gradient may be the variable itself.
+#ifndef MIRRORFLOW_KERNELS_CPU_UPDATE_H_
+#define MIRRORFLOW_KERNELS_CPU_UPDATE_H_
+
+#include <cmath>
+#include <cstdint>
+
+// Iterations touch distinct elements: no need to compare pointers at run time.
+#if defined(__clang__)
+#define MF_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MF_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
+namespace mirrorflow {
+
+template <typename T>
+struct GradientDescent {
+  T alpha;
+
+  void operator()(T* var, const T* grad, int64_t n) const {
+    const T a = alpha;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) var[i] -= a * grad[i];
+  }
+};
+
+template <typename T, bool kNesterov>
+struct Momentum {
+  T lr;
+  T momentum;
+
+  void operator()(T* var, T* accum, const T* grad, int64_t n) const {
+    const T rate = lr, decay = momentum;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = grad[i];
+      const T a = accum[i] * decay + g;
+      accum[i] = a;
+      var[i] -= kNesterov ? g * rate + a * decay * rate : a * rate;
+    }
+  }
+};
+
+template <typename T, bool kNesterov>
+struct Adam {
+  T beta1_power;
+  T beta2_power;
+  T lr;
+  T beta1;
+  T beta2;
+  T epsilon;
+
+  void operator()(T* var, T* m, T* v, const T* grad, int64_t n) const {
+    const T alpha = lr * std::sqrt(T{1} - beta2_power) / (T{1} - beta1_power);
+    const T b1 = beta1, rest1 = T{1} - beta1, rest2 = T{1} - beta2, e = epsilon;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) {
+      const T g = grad[i];
+      const T mean = m[i] + (g - m[i]) * rest1;
+      const T square = v[i] + (g * g - v[i]) * rest2;
+      m[i] = mean;
+      v[i] = square;
+      const T direction = kNesterov ? g * rest1 + b1 * mean : mean;
+      var[i] -= direction * alpha / (std::sqrt(square) + e);
+    }
+  }
+};
+
+}  // namespace mirrorflow
+
+#undef MF_INDEPENDENT_ITERATIONS
+
+#endif  // MIRRORFLOW_KERNELS_CPU_UPDATE_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/update.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+// Every input is a handle, the gradient, or a scalar (gates included): handles and gradient share
+// one shape and the dtype `T`.
+absl::Status UpdateShape(ShapeContext& c) {
+  const int gradient = c.node().input_index(c.node().op().update_gradient);
+  MF_CHECK(gradient >= 0);
+  Shape shape = Shape::UnknownRank();
+  auto merge = [&](absl::string_view what, int i, const Shape& with) -> absl::Status {
+    absl::StatusOr<Shape> merged = shape.MergeWith(with);
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("shape of the ", what, " in input ", i,
+                                                     " must be the variable's; expected ",
+                                                     shape.ToString(), ", got ", with.ToString()));
+    }
+    shape = *std::move(merged);
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (i == gradient) {
+      MF_RETURN_IF_ERROR(merge("gradient", i, c.input(i)));
+      continue;
+    }
+    MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
+    if (c.node().input(i).dtype() != DT_RESOURCE) continue;
+    const DataType expected = c.attr<DataType>("T"), got = c.handle_dtype(i);
+    if (got != DT_INVALID && got != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dtype of the variable in input ", i, " must be that of the gradient; expected ",
+          DataTypeName(expected), ", got ", DataTypeName(got)));
+    }
+    MF_RETURN_IF_ERROR(merge("variable", i, c.handle_shape(i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> UpdateSharding(const ShardContext& c) {
+  const std::vector<absl::string_view> terms(c.num_inputs(), "*");
+  return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
+}
+
+// What follows the last input of TensorFlow's schema and is common to all updates.
+void FinishUpdate(OpBuilder op, absl::string_view gradient) {
+  op.Input("predicate: _gates * bool")
+      .Attr("T: {float, double}")
+      .Attr("use_locking: bool = false")
+      .Attr("_gates: int >= 0 = 0")
+      .Role(OpRole::kWrite)
+      .Traits(kStateful)
+      .Update(gradient)
+      .Shape(UpdateShape)
+      .Sharding(UpdateSharding)
+      .NoGradient("a write has no outputs");
+}
+
+}  // namespace
+
+void RegisterUpdate(OpRegistry& ops) {
+  FinishUpdate(ops.Define("ResourceApplyGradientDescent")
+                   .Doc("var -= alpha * delta")
+                   .Input("var: resource")
+                   .Input("alpha: T")
+                   .Input("delta: T"),
+               "delta");
+  FinishUpdate(ops.Define("ResourceApplyMomentum")
+                   .Doc("accum = accum * momentum + grad; var -= lr * accum")
+                   .Input("var: resource")
+                   .Input("accum: resource")
+                   .Input("lr: T")
+                   .Input("grad: T")
+                   .Input("momentum: T")
+                   .Attr("use_nesterov: bool = false"),
+               "grad");
+  FinishUpdate(ops.Define("ResourceApplyAdam")
+                   .Doc("m and v are moving averages of grad and grad²; "
+                        "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
+                        "(sqrt(v) + epsilon)")
+                   .Input("var: resource")
+                   .Input("m: resource")
+                   .Input("v: resource")
+                   .Input("beta1_power: T")
+                   .Input("beta2_power: T")
+                   .Input("lr: T")
+                   .Input("beta1: T")
+                   .Input("beta2: T")
+                   .Input("epsilon: T")
+                   .Input("grad: T")
+                   .Attr("use_nesterov: bool = false"),
+               "grad");
+}
+
+namespace ops {
+
+Operation ResourceApplyGradientDescent(const Scope& scope, Output var, Output alpha, Output delta,
+                                       const ResourceApplyGradientDescentOptions& options) {
+  return Build(scope, "ResourceApplyGradientDescent")
+      .Input(var)
+      .Input(alpha)
+      .Input(delta)
+      .InputList(options.gates)
+      .Attr("use_locking", options.use_locking)
+      .Op();
+}
+
+Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Output lr,
+                                Output grad, Output momentum,
+                                const ResourceApplyMomentumOptions& options) {
+  return Build(scope, "ResourceApplyMomentum")
+      .Input(var)
+      .Input(accum)
+      .Input(lr)
+      .Input(grad)
+      .Input(momentum)
+      .InputList(options.gates)
+      .Attr("use_locking", options.use_locking)
+      .Attr("use_nesterov", options.use_nesterov)
+      .Op();
+}
+
+Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
+                            const AdamScalars& scalars, Output grad,
+                            const ResourceApplyAdamOptions& options) {
+  return Build(scope, "ResourceApplyAdam")
+      .Input(var)
+      .Input(m)
+      .Input(v)
+      .Input(scalars.beta1_power)
+      .Input(scalars.beta2_power)
+      .Input(scalars.lr)
+      .Input(scalars.beta1)
+      .Input(scalars.beta2)
+      .Input(scalars.epsilon)
+      .Input(grad)
+      .InputList(options.gates)
+      .Attr("use_locking", options.use_locking)
+      .Attr("use_nesterov", options.use_nesterov)
+      .Op();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

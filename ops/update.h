@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Optimizer updates: element-wise writes of a variable and its slots by a reduced gradient, in
+// TensorFlow's formulas. Rates and decays are inputs, because they change from step to step.
+#ifndef MIRRORFLOW_OPS_UPDATE_H_
+#define MIRRORFLOW_OPS_UPDATE_H_
+
+#include <vector>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterUpdate(OpRegistry& ops);
+
+namespace ops {
+
+// Each of the updates below takes scalars and a gradient of the variable's dtype (float, double)
+// and, at the end, any number of gates: bool scalars. If one of them is false, nothing is written.
+// Errors:   InvalidArgument if a slot or the gradient has not the variable's dtype and shape, or a
+//           scalar is none.
+// Sharding: everything is replicated; a gradient that is still partial is reduced first.
+// Gradient: none.
+
+struct ResourceApplyGradientDescentOptions {
+  bool use_locking = false;
+  std::vector<Output> gates = {};
+};
+// ResourceApplyGradientDescent: var -= alpha * delta
+Operation ResourceApplyGradientDescent(const Scope& scope, Output var, Output alpha, Output delta,
+                                       const ResourceApplyGradientDescentOptions& options = {});
+
+struct ResourceApplyMomentumOptions {
+  bool use_locking = false;
+  bool use_nesterov = false;
+  std::vector<Output> gates = {};
+};
+// ResourceApplyMomentum:
+//   accum = accum * momentum + grad
+//   var -= lr * accum                              or, with use_nesterov,
+//   var -= lr * grad + lr * momentum * accum
+Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Output lr,
+                                Output grad, Output momentum,
+                                const ResourceApplyMomentumOptions& options = {});
+
+// The scalars of Adam; the powers are those of this step.
+struct AdamScalars {
+  Output beta1_power;
+  Output beta2_power;
+  Output lr;
+  Output beta1;
+  Output beta2;
+  Output epsilon;
+};
+struct ResourceApplyAdamOptions {
+  bool use_locking = false;
+  bool use_nesterov = false;
+  std::vector<Output> gates = {};
+};
+// ResourceApplyAdam:
+//   alpha = lr * sqrt(1 - beta2_power) / (1 - beta1_power)
+//   m += (grad - m) * (1 - beta1)
+//   v += (grad² - v) * (1 - beta2)
+//   var -= alpha * m / (sqrt(v) + epsilon)         or, with use_nesterov,
+//   var -= alpha * (grad * (1 - beta1) + beta1 * m) / (sqrt(v) + epsilon)
+// Source:   Kingma and Ba, Adam: a method for stochastic optimization, section 2, last paragraph.
+Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
+                            const AdamScalars& scalars, Output grad,
+                            const ResourceApplyAdamOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_UPDATE_H_
