@@ -34,7 +34,7 @@ enum DataType : int {
   DT_UINT64 = 23,
 };
 
-// `float`, `int32`, … as TensorFlow spells them; `dtype(N)` for a number without a name.
+// `float`, `int32`, … as TensorFlow spells them; `invalid` for DT_INVALID and unknown numbers.
 absl::string_view DataTypeName(DataType dtype);
 // The dtype called `name`, or InvalidArgument.
 absl::StatusOr<DataType> ParseDataType(absl::string_view name);

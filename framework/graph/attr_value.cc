@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/attr_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
+#include "absl/base/casts.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/graph/tensor_elements.h"
 
 namespace mirrorflow {
 namespace {
@@ -20,9 +25,20 @@ struct Overloaded : Fs... {
 template <typename... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
+// A NaN has a sign and a payload; only the two usual ones have a short name.
+template <typename T>
+std::string NanToString(T v) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const auto bits = absl::bit_cast<Bits>(v);
+  const auto quiet = absl::bit_cast<Bits>(std::numeric_limits<T>::quiet_NaN());
+  if (bits == quiet) return "nan";
+  if (bits == (quiet | Bits{1} << (8 * sizeof(T) - 1))) return "-nan";
+  return absl::StrCat("nan(0x", absl::Hex(bits), ")");
+}
+
 template <typename T>
 std::string FloatingToString(T v) {
-  if (std::isnan(v)) return "nan";
+  if (std::isnan(v)) return NanToString(v);
   if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
   char buffer[64];
   const auto result = std::to_chars(buffer, buffer + sizeof buffer, v);
@@ -45,11 +61,22 @@ std::string ElementToString(T v) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return FloatingToString(v);
   } else {
-    return absl::StrCat(v);
+    return absl::StrCat(+v);  // promotes the 8-bit types, which are numbers here
   }
 }
 
+// A name as it is if it reads as one word of the text form, else quoted.
+std::string NameToText(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), IsWordChar)
+             ? std::string(name)
+             : absl::StrCat("\"", absl::CHexEscape(name), "\"");
+}
+
 }  // namespace
+
+bool IsWordChar(char c) {
+  return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '>' || c == '-';
+}
 
 std::string FloatToString(float v) { return FloatingToString(v); }
 std::string FloatToString(double v) { return FloatingToString(v); }
@@ -72,7 +99,7 @@ std::string AttrValue::TypeName() const {
                     value_);
 }
 
-std::string AttrValue::ToString() const {
+std::string AttrValue::ToString(int64_t max_elements) const {
   return std::visit(
       Overloaded{
           [](const std::string& v) { return absl::StrCat("\"", absl::CHexEscape(v), "\""); },
@@ -81,13 +108,15 @@ std::string AttrValue::ToString() const {
           [](bool v) -> std::string { return v ? "true" : "false"; },
           [](DataType v) { return std::string(DataTypeName(v)); },
           [](const Shape& v) { return ShapeToText(v); },
-          [](const Tensor& v) { return TensorToString(v); },
-          [](const FunctionRef& v) { return absl::StrCat("@", v.name, AttrMapToString(v.attrs)); },
-          [](const AttrList& v) {
+          [&](const Tensor& v) { return TensorToString(v, max_elements); },
+          [&](const FunctionRef& v) {
+            return absl::StrCat("@", NameToText(v.name), AttrMapToString(v.attrs, max_elements));
+          },
+          [&](const AttrList& v) {
             return absl::StrCat("[",
                                 absl::StrJoin(v, ", ",
-                                              [](std::string* out, const AttrValue& item) {
-                                                out->append(item.ToString());
+                                              [&](std::string* out, const AttrValue& item) {
+                                                out->append(item.ToString(max_elements));
                                               }),
                                 "]");
           },
@@ -114,30 +143,33 @@ bool operator==(const AttrValue& a, const AttrValue& b) {
 
 std::string TensorToString(const Tensor& tensor, int64_t max_elements) {
   std::string out = absl::StrCat(DataTypeName(tensor.dtype()), ShapeToText(tensor.shape()), "{");
-  DispatchDataType(
+  DispatchStoredType(
       tensor.dtype(),
       [&](auto tag) {
         using T = typename decltype(tag)::type;
-        const int64_t n = tensor.num_elements();
-        const int64_t shown = max_elements < 0 ? n : std::min(n, max_elements);
-        for (int64_t i = 0; i < shown; ++i) {
+        const absl::Span<const T> numbers = StoredNumbers<T>(tensor);
+        const size_t shown =
+            max_elements < 0 ? numbers.size()
+                             : std::min<size_t>(numbers.size(),
+                                                max_elements * NumbersPerElement(tensor.dtype()));
+        for (size_t i = 0; i < shown; ++i) {
           if (i > 0) out += ", ";
-          out += ElementToString(tensor.data<T>()[i]);
+          out += ElementToString(numbers[i]);
         }
-        if (shown < n) out += ", …";
+        if (shown < numbers.size()) out += shown > 0 ? ", …" : "…";
         return true;
       },
       false);
   return out + "}";
 }
 
-std::string AttrMapToString(const AttrMap& attrs) {
+std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements) {
   if (attrs.empty()) return "";
   return absl::StrCat("{",
                       absl::StrJoin(attrs, ", ",
-                                    [](std::string* out, const auto& entry) {
-                                      absl::StrAppend(out, entry.first, "=",
-                                                      entry.second.ToString());
+                                    [&](std::string* out, const auto& entry) {
+                                      absl::StrAppend(out, NameToText(entry.first), "=",
+                                                      entry.second.ToString(max_elements));
                                     }),
                       "}");
 }

@@ -70,8 +70,9 @@ class AttrValue {
   std::string TypeName() const;
 
   // In the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
-  // `[1, 2]`. Distinct values print differently and the text parses back to the same bits.
-  std::string ToString() const;
+  // `[1, 2]`. Distinct values print differently and the text parses back to the same bits, unless
+  // `max_elements` >= 0 cuts a longer tensor.
+  std::string ToString(int64_t max_elements = -1) const;
 
   // Floats and tensors compare by their bits.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
@@ -81,11 +82,14 @@ class AttrValue {
   Variant value_;
 };
 
-// A tensor in the text form, `float<2,2>{1, 2, 3, 4}`; with `max_elements` >= 0 a longer one is cut
-// and can no longer be parsed.
+// A tensor in the text form, `float<2,2>{1.0, 2.0, 3.0, 4.0}`: a complex element as two numbers,
+// half and bfloat16 as their bits. With `max_elements` >= 0 a longer one is cut and can no longer
+// be parsed.
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
 // `{T=float, transpose_a=true}`; the empty string for an empty map.
-std::string AttrMapToString(const AttrMap& attrs);
+std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
+// What names consist of in the text form; others are quoted there.
+bool IsWordChar(char c);
 // The shortest text that reads back as the same number and cannot be taken for an integer.
 std::string FloatToString(float v);
 std::string FloatToString(double v);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/graph/topological_sort.h"
 
 namespace mirrorflow {
 
@@ -29,13 +30,16 @@ int Node::input_index(absl::string_view name) const {
   return range.ok() && range->last > range->first ? range->first : -1;
 }
 
-std::string Node::DebugString() const {
+std::string Node::CallString() const {
   std::vector<std::string> parts;
   for (const Output& in : inputs_) parts.push_back(in.ToString());
   for (const Node* control : control_inputs_) parts.push_back(absl::StrCat("^", control->name()));
+  return absl::StrCat(name_, " = ", op_->name, "(", absl::StrJoin(parts, ", "), ")");
+}
+
+std::string Node::DebugString() const {
   const std::string attrs = AttrMapToString(attrs_);
-  return absl::StrCat(name_, " = ", op_->name, "(", absl::StrJoin(parts, ", "), ")",
-                      attrs.empty() ? "" : " ", attrs);
+  return absl::StrCat(CallString(), attrs.empty() ? "" : " ", attrs);
 }
 
 Graph::Graph() : values_(std::make_unique<ShapeTable>()) {}
@@ -227,6 +231,7 @@ Graph Graph::Clone() const {
   copy.name_counters_ = name_counters_;
   copy.prefixes_ = prefixes_;
   copy.num_nodes_ = num_nodes_;
+  copy.functions_ = functions_;
   copy.status_ = status_;
   *copy.values_ = *values_;
   return copy;
@@ -236,65 +241,23 @@ void Graph::Fail(absl::Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-namespace {
-
-// One cycle among the nodes whose `pending` count never reached zero, by walking inputs backwards.
-absl::Status CycleError(const Graph& graph, absl::Span<const int> pending) {
-  const Node* start = nullptr;
-  for (NodeId id = 0; id < graph.id_limit() && start == nullptr; ++id) {
-    if (graph.node(id) != nullptr && pending[id] > 0) start = graph.node(id);
-  }
-  auto stuck_input = [&](const Node* node) -> const Node* {
-    for (const Output& in : node->inputs()) {
-      if (pending[in.node->id()] > 0) return in.node;
-    }
-    for (const Node* control : node->control_inputs()) {
-      if (pending[control->id()] > 0) return control;
-    }
-    return nullptr;
-  };
-  // Every stuck node has a stuck input, so after as many steps as nodes we stand on the cycle.
-  const Node* on_cycle = start;
-  for (int i = 0; i < graph.num_nodes(); ++i) on_cycle = stuck_input(on_cycle);
-  std::vector<std::string> names;
-  const Node* node = on_cycle;
-  do {
-    names.push_back(node->name());
-    node = stuck_input(node);
-  } while (node != on_cycle && names.size() < 10);
-  if (node == on_cycle) names.push_back(on_cycle->name());
-  std::reverse(names.begin(), names.end());
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the graph has a cycle: ", node == on_cycle ? "" : "… -> ", absl::StrJoin(names, " -> ")));
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph) {
-  std::vector<int> pending(graph.id_limit(), 0);
-  // A min-heap by id makes the order a function of the graph alone.
-  std::vector<NodeId> ready;
-  const auto later = std::greater<NodeId>();
-  for (const Node* node : graph.Nodes()) {
-    pending[node->id()] = node->num_inputs() + static_cast<int>(node->control_inputs().size());
-    if (pending[node->id()] == 0) ready.push_back(node->id());
+  const TopologicalSort sort = SortTopologically(graph.id_limit(), [&](NodeId id, auto visit) {
+    const Node* node = graph.node(id);
+    if (node == nullptr) return;
+    for (const Output& in : node->inputs()) visit(in.node->id());
+    for (const Node* control : node->control_inputs()) visit(control->id());
+  });
+  if (!sort.cycle.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has a cycle: ",
+                     CycleToString(sort.cycle, [&](NodeId id) { return graph.node(id)->name(); })));
   }
-  std::make_heap(ready.begin(), ready.end(), later);
   std::vector<Node*> order;
   order.reserve(graph.num_nodes());
-  while (!ready.empty()) {
-    std::pop_heap(ready.begin(), ready.end(), later);
-    Node* node = graph.node(ready.back());
-    ready.pop_back();
-    order.push_back(node);
-    for (const Use& use : node->uses()) {
-      if (--pending[use.user->id()] == 0) {
-        ready.push_back(use.user->id());
-        std::push_heap(ready.begin(), ready.end(), later);
-      }
-    }
+  for (NodeId id : sort.order) {
+    if (Node* node = graph.node(id)) order.push_back(node);
   }
-  if (static_cast<int>(order.size()) != graph.num_nodes()) return CycleError(graph, pending);
   return order;
 }
 

@@ -21,12 +21,18 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/graph/attr_value.h"
+#include "framework/graph/function_library.h"
 #include "framework/graph/op_def.h"
 
 namespace mirrorflow {
 
+namespace proto {
+class GraphDef;
+}  // namespace proto
+
 class Graph;
 class Node;
+class OpRegistry;
 class ShapeTable;
 
 using NodeId = int32_t;
@@ -95,10 +101,12 @@ class Node {
   // True for an input that must be a constant when a plan is made.
   bool is_static_input(int i) const { return static_inputs_[i]; }
 
+  std::string CallString() const;   // `name = Op(in0, in1:1, ^control)`
   std::string DebugString() const;  // `name = Op(in0, in1:1, ^control) {attr=value}`
 
  private:
   friend class Graph;
+  friend class GraphTestPeer;  // plants what VerifyGraph must find
 
   NodeId id_ = 0;
   std::string name_;
@@ -153,6 +161,14 @@ class Graph {
   // A copy with equal names, edges and ids.
   Graph Clone() const;
 
+  // In TensorFlow's format and out of it; see graph_def.h, whose target has to be linked.
+  absl::StatusOr<proto::GraphDef> ToGraphDef() const;
+  static absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry);
+
+  // The functions that nodes may call.
+  const FunctionLibrary& functions() const { return functions_; }
+  FunctionLibrary& functions() { return functions_; }
+
   // What went wrong first while building (through Scope); NewSession reports it.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status);
@@ -161,6 +177,8 @@ class Graph {
   ShapeTable& values() const { return *values_; }
 
  private:
+  friend class GraphTestPeer;
+
   void RemoveUse(Node* node, Node* user, int slot);
 
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -168,6 +186,7 @@ class Graph {
   absl::flat_hash_map<std::string, int> name_counters_;
   absl::flat_hash_set<std::string> prefixes_;
   int num_nodes_ = 0;
+  FunctionLibrary functions_;
   absl::Status status_;
   std::unique_ptr<ShapeTable> values_;
 };

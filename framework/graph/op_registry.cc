@@ -174,9 +174,11 @@ std::vector<const OpDef*> OpRegistry::All() const {
 }
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
+  constexpr size_t kLongestName = 100;  // the cost is the product of the lengths
   std::string nearest;
   size_t best = name.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
+    if (std::max(name.size(), candidate.size()) > kLongestName) continue;
     // Levenshtein distance, one row at a time.
     std::vector<size_t> row(candidate.size() + 1);
     for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/graph_assembler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/graph/topological_sort.h"
+
+namespace mirrorflow {
+namespace {
+
+// A row of the shape table for each output: a few bytes of a file must not ask for gigabytes.
+constexpr int64_t kMaxOutputs = int64_t{1} << 22;
+// Finding the nearest name looks at all of them.
+constexpr size_t kMaxNodesForHint = 2000;
+
+struct Link {
+  int record;
+  int index;  // of its output, or Use::kControl
+};
+
+class Assembler {
+ public:
+  Assembler(std::vector<NodeRecord> records, const OpRegistry& registry, ErrorList errors)
+      : records_(std::move(records)),
+        registry_(registry),
+        errors_(std::move(errors)),
+        ops_(records_.size(), nullptr),
+        links_(records_.size()),
+        nodes_(records_.size(), nullptr) {}
+
+  absl::StatusOr<Graph> Run(FunctionLibrary functions) {
+    graph_.functions() = std::move(functions);
+    IndexNames();
+    for (size_t i = 0; i < records_.size() && !errors_.full(); ++i) Resolve(i);
+    // A record that cannot be built takes those that depend on it along, silently: the next errors
+    // are of the others.
+    for (int i : Order()) {
+      if (errors_.full()) break;
+      Build(i);
+    }
+    MF_RETURN_IF_ERROR(errors_.ToStatus());
+    return std::move(graph_);
+  }
+
+ private:
+  void Error(int i, absl::string_view what) {
+    const NodeRecord& r = records_[i];
+    errors_.Add(absl::StrCat(r.where, Printable(r.op), "(", Printable(r.name), "): ", what));
+  }
+
+  void IndexNames() {
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const auto [it, inserted] = by_name_.emplace(records_[i].name, i);
+      if (inserted) continue;
+      const NodeRecord& first = records_[it->second];
+      Error(i, absl::StrCat("a node of this name exists already", first.where.empty() ? "" : " in ",
+                            absl::StripSuffix(first.where, ": ")));
+    }
+  }
+
+  // Sets ops_[i] and links_[i]; ops_[i] stays null after an error.
+  void Resolve(int i) {
+    const NodeRecord& r = records_[i];
+    if (by_name_.at(r.name) != i) return;
+    if (!IsValidNodeName(r.name)) {
+      return Error(i, "illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
+    }
+    const absl::StatusOr<const OpDef*> op = registry_.Lookup(r.op);
+    if (!op.ok()) return Error(i, UnknownOp(r.op, op.status()));
+    for (size_t k = 0; k < r.inputs.size(); ++k) {
+      absl::Status status = ResolveInput(i, k);
+      if (!status.ok()) {
+        return Error(
+            i, absl::StrCat("input ", k, " ('", Printable(r.inputs[k]), "') ", status.message()));
+      }
+    }
+    ops_[i] = *op;
+  }
+
+  std::string UnknownOp(absl::string_view op, const absl::Status& status) const {
+    return graph_.functions().Find(op) == nullptr
+               ? std::string(status.message())
+               : "the op is a function of the library; expected a call by an op with a function "
+                 "attribute";
+  }
+
+  absl::Status ResolveInput(int i, int k) {
+    MF_ASSIGN_OR_RETURN(const InputRef ref, ParseInputRef(records_[i].inputs[k]));
+    if (ref.index != Use::kControl && k > 0 && links_[i].back().index == Use::kControl) {
+      return absl::InvalidArgumentError("is a data input after a control input");
+    }
+    const auto it = by_name_.find(ref.node);
+    if (it == by_name_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("names a node that does not exist", NearestNode(ref.node)));
+    }
+    links_[i].push_back({it->second, ref.index});
+    return absl::OkStatus();
+  }
+
+  std::string NearestNode(absl::string_view name) const {
+    if (records_.size() > kMaxNodesForHint) return "";
+    std::vector<std::string> names;
+    for (const NodeRecord& r : records_) names.push_back(r.name);
+    const std::string nearest = NearestName(name, names);
+    return nearest.empty() ? "" : absl::StrCat("; did you mean ", Printable(nearest), "?");
+  }
+
+  std::vector<int> Order() {
+    const TopologicalSort sort =
+        SortTopologically(static_cast<int>(records_.size()), [&](int i, auto visit) {
+          for (const Link& link : links_[i]) visit(link.record);
+        });
+    if (!sort.cycle.empty()) {
+      errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
+                               "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {
+                                 return Printable(records_[i].name);
+                               })));
+    }
+    return sort.order;
+  }
+
+  void Build(int i) {
+    if (ops_[i] == nullptr) return;
+    std::vector<Output> inputs;
+    std::vector<Node*> controls;
+    for (size_t k = 0; k < links_[i].size(); ++k) {
+      Node* const from = nodes_[links_[i][k].record];
+      const int index = links_[i][k].index;
+      if (from == nullptr) return;
+      if (index == Use::kControl) {
+        controls.push_back(from);
+      } else if (index < from->num_outputs()) {
+        inputs.push_back(from->output(index));
+      } else {
+        return Error(i, absl::StrCat("input ", k, " ('", Printable(records_[i].inputs[k]),
+                                     "') names an output that does not exist; expected an index "
+                                     "below ",
+                                     from->num_outputs(), ", got ", index));
+      }
+    }
+    absl::StatusOr<Node*> node =
+        graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
+                       std::move(controls));
+    absl::Status status = node.status();
+    if (status.ok()) {
+      num_outputs_ += (*node)->num_outputs();
+      if (num_outputs_ > kMaxOutputs) {
+        return Error(i, absl::StrCat("the graph has more than ", kMaxOutputs, " outputs"));
+      }
+      status = graph_.values().Infer(**node);
+    }
+    if (status.ok()) {
+      nodes_[i] = *node;
+    } else {
+      errors_.Add(absl::StrCat(records_[i].where, status.message()));  // it names the node itself
+    }
+  }
+
+  std::vector<NodeRecord> records_;
+  const OpRegistry& registry_;
+  ErrorList errors_;
+  Graph graph_;
+  absl::flat_hash_map<absl::string_view, int> by_name_;
+  std::vector<const OpDef*> ops_;         // by record; null: not to be built
+  std::vector<std::vector<Link>> links_;  // by record
+  std::vector<Node*> nodes_;              // by record; null: not built
+  int64_t num_outputs_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
+                                    const OpRegistry& registry, ErrorList errors) {
+  return Assembler(std::move(records), registry, std::move(errors)).Run(std::move(functions));
+}
+
+absl::StatusOr<InputRef> ParseInputRef(absl::string_view text) {
+  InputRef ref{text, 0};
+  if (absl::ConsumePrefix(&ref.node, "^")) {
+    ref.index = Use::kControl;
+  } else if (const size_t colon = text.rfind(':'); colon != absl::string_view::npos) {
+    ref.node = text.substr(0, colon);
+    const absl::string_view digits = text.substr(colon + 1);
+    // SimpleAtoi alone would take signs and spaces.
+    if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+        !absl::SimpleAtoi(digits, &ref.index)) {
+      ref.node = "";
+    }
+  }
+  if (!IsValidNodeName(ref.node)) {
+    return absl::InvalidArgumentError("is malformed; expected 'node', 'node:output' or '^node'");
+  }
+  return ref;
+}
+
+}  // namespace mirrorflow

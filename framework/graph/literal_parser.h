@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiteralParser: a cursor over text that reads the values of the text form. Internal to the text
+// parser.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_LITERAL_PARSER_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_LITERAL_PARSER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/attr_value.h"
+
+namespace mirrorflow {
+
+class LiteralParser {
+ public:
+  // `text` must outlive the parser; its first line is called `line` in errors.
+  explicit LiteralParser(absl::string_view text, int line = 1) : text_(text), line_(line) {}
+
+  // All of these skip white space first. Those that return a status say what they expected.
+  bool AtEnd();
+  bool Consume(char c);
+  bool NextIs(char c);
+  absl::Status Expect(char c);
+  absl::Status ExpectEnd();
+  // A non-empty run of the characters of names (IsWordChar).
+  absl::StatusOr<std::string> Word(absl::string_view what);
+  // `node`, `node:1` or `^node`, not checked further.
+  absl::StatusOr<std::string> Input();
+  absl::StatusOr<std::string> QuotedString();
+  absl::StatusOr<AttrValue> Value();
+  absl::StatusOr<AttrMap> Attrs();  // in braces
+  absl::StatusOr<Tensor> TensorLiteral();
+  // What follows `@`: a word, a quoted string, or nothing.
+  absl::StatusOr<std::string> FunctionName();
+
+  // `line 3, column 14: expected `what`, got …` about what is next.
+  absl::Status Expected(absl::string_view what);
+
+ private:
+  absl::Status ErrorAt(size_t position, absl::string_view what) const;
+  absl::string_view Take(bool (*accept)(char));
+  absl::string_view NumberToken();
+  absl::StatusOr<AttrValue> Number();
+  absl::StatusOr<AttrValue> WordValue();
+  absl::StatusOr<AttrList> List();
+  absl::StatusOr<FunctionRef> Function();
+  absl::StatusOr<Shape> ShapeLiteral();
+  absl::StatusOr<Tensor> Elements(DataType dtype, const Shape& shape);
+  template <typename T>
+  absl::StatusOr<Tensor> ElementsAs(DataType dtype, const Shape& shape);
+
+  const absl::string_view text_;
+  const int line_;
+  size_t position_ = 0;
+  int depth_ = 0;  // of lists and functions around the cursor
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_LITERAL_PARSER_H_

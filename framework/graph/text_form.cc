@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/text_form.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace mirrorflow {
+namespace {
+
+AttrMap WithoutDefaults(const Node& node) {
+  AttrMap shown;
+  for (const auto& [name, value] : node.attrs()) {
+    const AttrDef* def = node.op().FindAttr(name);
+    if (def == nullptr || def->default_value != value) shown.emplace(name, value);
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string GraphToText(const Graph& graph, const TextOptions& options) {
+  std::string text;
+  for (const auto& [name, function_def] : graph.functions().functions()) {
+    absl::StrAppend(&text, AttrValue(FunctionRef{name, {}}).ToString(), " = \"",
+                    absl::CHexEscape(function_def), "\"\n");
+  }
+  if (!graph.functions().gradients().empty()) {
+    absl::StrAppend(&text, "@ = \"", absl::CHexEscape(graph.functions().gradients()), "\"\n");
+  }
+  const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(graph);
+  for (const Node* node : order.ok() ? *order : graph.Nodes()) {
+    const std::string attrs = AttrMapToString(
+        options.omit_defaults ? WithoutDefaults(*node) : node->attrs(), options.max_elements);
+    absl::StrAppend(&text, node->CallString(), attrs.empty() ? "" : " ", attrs);
+    const std::string comment = options.comment ? options.comment(*node) : "";
+    if (!comment.empty()) {
+      absl::StrAppend(&text, "  # ", absl::StrReplaceAll(comment, {{"\n", " "}}));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text form of a graph, for dumps and tests; text_parser.h reads it back. One node a line, each
+// after its inputs, ties by id:
+//
+//   @fn = "serialized FunctionDef"
+//   name = Op(in0, in1:1, ^control) {attr=value, …}  # comment
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_FORM_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_FORM_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "framework/graph/graph.h"
+
+namespace mirrorflow {
+
+struct TextOptions {
+  // Leave out attributes that have their default value.
+  bool omit_defaults = false;
+  // Cut tensors with more elements, if >= 0. Such a text cannot be parsed.
+  int64_t max_elements = -1;
+  // What to write behind a node as a comment; nothing if empty.
+  std::function<std::string(const Node&)> comment = nullptr;
+};
+
+// The nodes of a graph with a cycle come in the order of their ids. Without `max_elements` the text
+// parses to an equal graph.
+std::string GraphToText(const Graph& graph, const TextOptions& options = {});
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_FORM_H_

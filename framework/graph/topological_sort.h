@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Topological order of anything that can be numbered: nodes of a graph, records of a file,
+// functions of a library. Iterative: the stack does not grow with the input.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+struct TopologicalSort {
+  // Each item after all of its inputs, the smallest number first where there is a choice. Items on
+  // a cycle, or after one, are missing.
+  std::vector<int> order;
+  // One cycle if there is any: each item is an input of the next, the last one of the first.
+  std::vector<int> cycle;
+};
+
+// Sorts the items 0 … count - 1. `inputs(i, visit)` calls visit(j) for each input j of item i, as
+// often as it likes but the same each time.
+TopologicalSort SortTopologically(
+    int count, absl::FunctionRef<void(int, absl::FunctionRef<void(int)>)> inputs);
+
+// `a -> b -> a`; a long cycle is cut.
+std::string CycleToString(absl::Span<const int> cycle, absl::FunctionRef<std::string(int)> name);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_TOPOLOGICAL_SORT_H_
