@@ -55,6 +55,8 @@ enum class OpRole {
   kRead,         // input 0 is a handle, output 0 its value
   kWrite,        // input 0 is a handle, and what it names is written (other handles likewise)
   kCollective,   // all ranks take part
+  kAddAll,       // the sum of its list of tensors
+  kOnesLike,     // ones in the shape of its input
 };
 
 enum OpTrait : uint32_t {
@@ -69,6 +71,8 @@ enum OpTrait : uint32_t {
   kView = 1u << 3,
   // Draws from the random stream: its kernel gets the op's key and the first row.
   kRandom = 1u << 4,
+  // Its outputs differ between replicas and mean nothing together (ReplicaIndex).
+  kPerReplica = 1u << 5,
 };
 
 // What a gradient function sees: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does

@@ -47,6 +47,10 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                  absl::Span<const Shape> output_shapes,
                                                  const KernelRegistry& kernels,
                                                  const EvaluateOptions& options) {
+  // A view may have a kernel, for those who need its value somewhere else.
+  if (node.op().has(kView) && !kernels.Has(node.op().name, options.device_type)) {
+    return std::vector<Tensor>{inputs[0].Reshaped(output_shapes[0])};
+  }
   const EagerContext context(node, inputs, output_shapes, options);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels.Create(options.device_type, context));
 

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/gradients.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+std::string NodeText(const Node& node) {
+  return absl::StrCat(node.op().name, "(", node.name(), ")");
+}
+
+// Values that a gradient can flow through. A handle stands for what is read from it.
+bool IsDifferentiable(DataType dtype) { return IsFloating(dtype) || dtype == DT_RESOURCE; }
+
+class Accumulator {
+ public:
+  Accumulator(const OpRegistry& ops, const Scope& scope, absl::Span<const Output> ys,
+              absl::Span<const Output> xs, const GradientOptions& options)
+      : ops_(ops),
+        scope_(scope.SubScope("gradients")),
+        ys_(ys),
+        xs_(xs),
+        options_(options),
+        is_x_(xs.begin(), xs.end()),
+        stopped_(options.stop_gradients.begin(), options.stop_gradients.end()) {}
+
+  absl::StatusOr<std::vector<Output>> Run() {
+    MF_RETURN_IF_ERROR(CheckArguments());
+    MarkDependents();
+    MF_RETURN_IF_ERROR(AddInitialGradients());
+    CountPending();
+    MF_RETURN_IF_ERROR(Propagate());
+    std::vector<Output> results;
+    for (const Output& x : xs_) {
+      MF_ASSIGN_OR_RETURN(const Output sum, Sum(x));
+      results.push_back(sum);
+    }
+    return results;
+  }
+
+ private:
+  absl::Status CheckArguments() const;
+  // True if the gradient of `value` goes on to the inputs of its node.
+  bool Flows(const Output& value) const {
+    return IsDifferentiable(value.dtype()) && !stopped_.contains(value) &&
+           depends_.contains(value.node);
+  }
+  // True if the gradient of `value` matters: it goes on, or is asked for.
+  bool IsWanted(const Output& value) const {
+    return Flows(value) || (is_x_.contains(value) && IsDifferentiable(value.dtype()));
+  }
+  void MarkDependents();
+  absl::Status AddInitialGradients();
+  void CountPending();
+  absl::Status Propagate();
+  absl::Status PropagateThrough(Node* node);
+  absl::StatusOr<std::vector<Output>> InputGradients(const Node& node,
+                                                     absl::Span<const Output> dy) const;
+  absl::Status CheckGradient(const Node& node, int input, const Output& gradient) const;
+  absl::StatusOr<Output> Sum(const Output& value);
+  absl::StatusOr<const OpDef*> OpOfRole(OpRole role, absl::string_view what) const;
+
+  const OpRegistry& ops_;
+  const Scope scope_;
+  const absl::Span<const Output> ys_;
+  const absl::Span<const Output> xs_;
+  const GradientOptions& options_;
+  const absl::flat_hash_set<Output> is_x_;
+  const absl::flat_hash_set<Output> stopped_;
+
+  absl::flat_hash_set<Node*> depends_;  // on an x
+  // How many uses of a node on the way to ys have their gradients still to come.
+  absl::flat_hash_map<Node*, int> pending_;
+  absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions so far
+};
+
+absl::Status Accumulator::CheckArguments() const {
+  MF_RETURN_IF_ERROR(scope_.status());
+  for (const Output& x : xs_) {
+    if (!x.valid()) return absl::InvalidArgumentError("Gradients: an x is an invalid output");
+  }
+  for (const Output& value : options_.stop_gradients) {
+    if (!value.valid()) {
+      return absl::InvalidArgumentError("Gradients: a stop gradient is an invalid output");
+    }
+  }
+  if (!options_.grad_ys.empty() && options_.grad_ys.size() != ys_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Gradients: expected one grad_y for each of the ", ys_.size(), " ys, got ",
+                     options_.grad_ys.size()));
+  }
+  for (size_t i = 0; i < ys_.size(); ++i) {
+    const Output& y = ys_[i];
+    if (!y.valid()) return absl::InvalidArgumentError("Gradients: a y is an invalid output");
+    if (!IsFloating(y.dtype())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Gradients: y ", y.ToString(), " must be floating, got ", DataTypeName(y.dtype())));
+    }
+    if (options_.grad_ys.empty() || !options_.grad_ys[i].valid()) continue;
+    const Output& dy = options_.grad_ys[i];
+    if (dy.dtype() != y.dtype() || !scope_.shape(dy).IsCompatibleWith(scope_.shape(y))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Gradients: grad_y of ", y.ToString(), " must be ", DataTypeName(y.dtype()),
+                       " of shape ", scope_.shape(y).ToString(), ", got ", DataTypeName(dy.dtype()),
+                       " of shape ", scope_.shape(dy).ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Accumulator::MarkDependents() {
+  std::vector<Node*> to_visit;
+  auto mark_users = [&](Node* node, auto carries) {
+    for (const Use& use : node->uses()) {
+      if (use.slot == Use::kControl || !carries(use.user->input(use.slot))) continue;
+      if (depends_.insert(use.user).second) to_visit.push_back(use.user);
+    }
+  };
+  for (const Output& x : xs_) {
+    if (!IsDifferentiable(x.dtype())) continue;
+    mark_users(x.node, [&](const Output& value) { return value == x; });
+  }
+  while (!to_visit.empty()) {
+    Node* node = to_visit.back();
+    to_visit.pop_back();
+    mark_users(node, [&](const Output& value) { return Flows(value); });
+  }
+}
+
+absl::Status Accumulator::AddInitialGradients() {
+  for (size_t i = 0; i < ys_.size(); ++i) {
+    if (!IsWanted(ys_[i])) continue;
+    Output dy = options_.grad_ys.empty() ? Output() : options_.grad_ys[i];
+    if (!dy.valid()) {
+      MF_ASSIGN_OR_RETURN(const OpDef* ones_like, OpOfRole(OpRole::kOnesLike, "makes ones"));
+      dy = scope_.WithName(absl::StrCat("grad_ys_", i)).Build(*ones_like).Input(ys_[i]).One();
+      MF_RETURN_IF_ERROR(scope_.status());
+    }
+    gradients_[ys_[i]].push_back(dy);
+  }
+  return absl::OkStatus();
+}
+
+void Accumulator::CountPending() {
+  std::vector<Node*> to_visit;
+  for (const Output& y : ys_) {
+    if (IsWanted(y) && pending_.emplace(y.node, 0).second) to_visit.push_back(y.node);
+  }
+  while (!to_visit.empty()) {
+    Node* node = to_visit.back();
+    to_visit.pop_back();
+    if (!depends_.contains(node)) continue;
+    for (const Output& in : node->inputs()) {
+      if (!IsWanted(in)) continue;
+      const auto [it, first] = pending_.emplace(in.node, 0);
+      ++it->second;
+      if (first) to_visit.push_back(in.node);
+    }
+  }
+}
+
+// Takes a node when all its uses are done, the one that was made last first.
+absl::Status Accumulator::Propagate() {
+  const auto earlier = [](const Node* a, const Node* b) { return a->id() < b->id(); };
+  std::vector<Node*> ready;
+  for (const auto& [node, count] : pending_) {
+    if (count == 0) ready.push_back(node);
+  }
+  std::make_heap(ready.begin(), ready.end(), earlier);
+  size_t done = 0;
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), earlier);
+    Node* node = ready.back();
+    ready.pop_back();
+    ++done;
+    // An x that feeds nothing between here and the ys has its sum made here too, to keep the order.
+    for (int i = 0; i < node->num_outputs(); ++i) MF_RETURN_IF_ERROR(Sum(node->output(i)).status());
+    if (!depends_.contains(node)) continue;
+    MF_RETURN_IF_ERROR(PropagateThrough(node));
+    for (const Output& in : node->inputs()) {
+      if (!IsWanted(in) || --pending_[in.node] > 0) continue;
+      ready.push_back(in.node);
+      std::push_heap(ready.begin(), ready.end(), earlier);
+    }
+  }
+  if (done != pending_.size()) {
+    return absl::InvalidArgumentError("Gradients: the graph has a cycle between xs and ys");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Accumulator::PropagateThrough(Node* node) {
+  std::vector<Output> dy(node->num_outputs());
+  bool any = false;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    if (!Flows(node->output(i))) continue;
+    MF_ASSIGN_OR_RETURN(dy[i], Sum(node->output(i)));
+    any = any || dy[i].valid();
+  }
+  if (!any) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const std::vector<Output> dx, InputGradients(*node, dy));
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    if (!dx[i].valid() || !IsWanted(node->input(i))) continue;
+    MF_RETURN_IF_ERROR(CheckGradient(*node, i, dx[i]));
+    gradients_[node->input(i)].push_back(dx[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node,
+                                                                absl::Span<const Output> dy) const {
+  // A handle stands for the value that is read.
+  if (node.op().role == OpRole::kRead) return std::vector<Output>(dy.begin(), dy.end());
+  if (node.op().gradient == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Gradients: ", NodeText(node),
+        " lies between an x and a y and has no gradient: ", node.op().no_gradient_because));
+  }
+  const Scope scope = scope_.SubScope(absl::StrCat(node.name(), "_grad"));
+  absl::StatusOr<std::vector<Output>> dx = node.op().gradient({scope, node, dy});
+  const absl::Status status = dx.ok() ? scope.status() : dx.status();
+  if (!status.ok()) return Annotate(status, absl::StrCat("gradient of ", NodeText(node)));
+  if (static_cast<int>(dx->size()) != node.num_inputs()) {
+    return absl::InternalError(absl::StrCat("gradient of ", NodeText(node), ": expected ",
+                                            node.num_inputs(), " gradients, got ", dx->size()));
+  }
+  return dx;
+}
+
+absl::Status Accumulator::CheckGradient(const Node& node, int i, const Output& gradient) const {
+  const Output& in = node.input(i);
+  if (in.dtype() == DT_RESOURCE) return absl::OkStatus();
+  if (gradient.dtype() == in.dtype() && scope_.shape(gradient).IsCompatibleWith(scope_.shape(in))) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat(
+      "gradient of ", NodeText(node), ": for input ", i, " expected ", DataTypeName(in.dtype()),
+      " of shape ", scope_.shape(in).ToString(), ", got ", DataTypeName(gradient.dtype()),
+      " of shape ", scope_.shape(gradient).ToString()));
+}
+
+// The sum of what has come so far, which becomes the only contribution.
+absl::StatusOr<Output> Accumulator::Sum(const Output& value) {
+  const auto it = gradients_.find(value);
+  if (it == gradients_.end()) return Output();
+  std::vector<Output>& parts = it->second;
+  if (parts.size() > 1) {
+    MF_ASSIGN_OR_RETURN(const OpDef* add_all, OpOfRole(OpRole::kAddAll, "adds tensors"));
+    const std::string name = absl::StrCat(value.node->name(), "_grad/", add_all->name);
+    const Output sum = scope_.WithName(name).Build(*add_all).InputList(parts).One();
+    MF_RETURN_IF_ERROR(scope_.status());
+    parts = {sum};
+  }
+  return parts[0];
+}
+
+absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_view what) const {
+  if (const OpDef* op = ops_.FindRole(role)) return op;
+  return absl::FailedPreconditionError(
+      absl::StrCat("Gradients: the registry has no op that ", what));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,
+                                              absl::Span<const Output> ys,
+                                              absl::Span<const Output> xs,
+                                              const GradientOptions& options) {
+  return Accumulator(ops, scope, ys, xs, options).Run();
+}
+
+}  // namespace mirrorflow

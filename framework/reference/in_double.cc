@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/reference/in_double.h"
+
+#include <utility>
+
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename From, typename To>
+void ConvertElements(const Tensor& from, const Tensor& to) {
+  const absl::Span<const From> in = from.flat<From>();
+  std::copy(in.begin(), in.end(), to.data<To>());
+}
+
+absl::StatusOr<AttrValue> AttrInDouble(const AttrValue& value) {
+  if (const DataType* dtype = value.get_if<DataType>()) {
+    return AttrValue(*dtype == DT_FLOAT ? DT_DOUBLE : *dtype);
+  }
+  if (const Tensor* tensor = value.get_if<Tensor>()) {
+    MF_ASSIGN_OR_RETURN(Tensor converted, ConvertFloating(*tensor, DT_DOUBLE));
+    return AttrValue(std::move(converted));
+  }
+  if (const AttrList* list = value.get_if<AttrList>()) {
+    AttrList converted;
+    for (const AttrValue& item : *list) {
+      MF_ASSIGN_OR_RETURN(AttrValue in_double, AttrInDouble(item));
+      converted.push_back(std::move(in_double));
+    }
+    return AttrValue(std::move(converted));
+  }
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ConvertFloating(const Tensor& tensor, DataType dtype) {
+  const bool widen = tensor.dtype() == DT_FLOAT && dtype == DT_DOUBLE;
+  const bool narrow = tensor.dtype() == DT_DOUBLE && dtype == DT_FLOAT;
+  if (!widen && !narrow) return tensor;
+  MF_ASSIGN_OR_RETURN(Tensor converted, Tensor::Allocate(dtype, tensor.shape()));
+  if (widen) {
+    ConvertElements<float, double>(tensor, converted);
+  } else {
+    ConvertElements<double, float>(tensor, converted);
+  }
+  return converted;
+}
+
+absl::StatusOr<GraphInDouble> CopyInDouble(const Graph& graph) {
+  GraphInDouble copy;
+  copy.nodes.resize(graph.id_limit());
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
+  for (const Node* node : order) {
+    AttrMap attrs;
+    for (const auto& [name, value] : node->attrs()) {
+      MF_ASSIGN_OR_RETURN(AttrValue in_double, AttrInDouble(value));
+      attrs.emplace(name, std::move(in_double));
+    }
+    std::vector<Output> inputs;
+    for (const Output& in : node->inputs()) {
+      inputs.push_back({copy.nodes[in.node->id()], in.index});
+    }
+    std::vector<Node*> controls;
+    for (const Node* control : node->control_inputs()) {
+      controls.push_back(copy.nodes[control->id()]);
+    }
+    MF_ASSIGN_OR_RETURN(copy.nodes[node->id()],
+                        copy.graph.AddNode(node->name(), node->op(), std::move(attrs),
+                                           std::move(inputs), std::move(controls)));
+  }
+  return copy;
+}
+
+}  // namespace mirrorflow

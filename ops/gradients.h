@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_GRADIENTS_H_
+#define MIRRORFLOW_OPS_GRADIENTS_H_
+
+#include "framework/graph/gradients.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+
+// Symbolic gradients (framework/graph/gradients.h) in the ops of this library.
+inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
+                                                     absl::Span<const Output> ys,
+                                                     absl::Span<const Output> xs,
+                                                     const GradientOptions& options = {}) {
+  return Gradients(AllOps(), scope, ys, xs, options);
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_GRADIENTS_H_
