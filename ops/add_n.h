@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_ADD_N_H_
+#define MIRRORFLOW_OPS_ADD_N_H_
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterAddN(OpRegistry& ops);
+
+namespace ops {
+
+// AddN: the sum of one or more tensors of one shape, added from left to right.
+// Dtypes:   float, double, int32, int64, uint8.
+// Errors:   InvalidArgument if the shapes differ.
+// Gradient: dy, to each.
+Output AddN(const Scope& scope, absl::Span<const Output> inputs);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_ADD_N_H_

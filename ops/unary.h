@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise ops of one operand: y[i] = f(x[i]). The table in unary.cc says f, the dtypes and the
+// gradient of each.
+#ifndef MIRRORFLOW_OPS_UNARY_H_
+#define MIRRORFLOW_OPS_UNARY_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterUnary(OpRegistry& ops);
+
+namespace ops {
+
+// Shapes:   any, kept; may be empty.
+// Dtypes:   float and double; those that say so have more.
+// Special:  as IEEE 754 and C have them: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers
+//           wrap around.
+// Gradient: TensorFlow's; Sign has zeros, Floor none.
+Output Neg(const Scope& scope, Output x);  // also int32, int64
+Output Abs(const Scope& scope, Output x);  // also int32, int64
+Output Exp(const Scope& scope, Output x);
+Output Log(const Scope& scope, Output x);
+Output Log1p(const Scope& scope, Output x);
+Output Sqrt(const Scope& scope, Output x);
+Output Rsqrt(const Scope& scope, Output x);
+Output Square(const Scope& scope, Output x);  // also int32, int64, uint8
+Output Reciprocal(const Scope& scope, Output x);
+Output Tanh(const Scope& scope, Output x);
+Output Sigmoid(const Scope& scope, Output x);
+Output Relu(const Scope& scope, Output features);  // also int32, int64, uint8
+Output Sin(const Scope& scope, Output x);
+Output Cos(const Scope& scope, Output x);
+Output Sign(const Scope& scope, Output x);  // also int32, int64
+Output Floor(const Scope& scope, Output x);
+
+Output IsFinite(const Scope& scope, Output x);    // bool, of float and double
+Output LogicalNot(const Scope& scope, Output x);  // of bool
+
+// Zeros and ones in the shape of x; all dtypes.
+Output ZerosLike(const Scope& scope, Output x);
+Output OnesLike(const Scope& scope, Output x);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_UNARY_H_

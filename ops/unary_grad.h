@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gradients of element-wise ops that TensorFlow has as ops: dx[i] = f(v[i], dy[i]), where v is
+// the forward result (the features or the result for ReluGrad). Linear in dy.
+#ifndef MIRRORFLOW_OPS_UNARY_GRAD_H_
+#define MIRRORFLOW_OPS_UNARY_GRAD_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterUnaryGrad(OpRegistry& ops);
+
+namespace ops {
+
+// Shapes:   both operands have the shape of the result.
+// Dtypes:   float and double, ReluGrad also int32, int64 and uint8.
+// Errors:   InvalidArgument if the shapes differ.
+// Order:    TensorFlow's, which for ReluGrad is the other way round.
+Output ReluGrad(const Scope& scope, Output gradients, Output features);
+Output TanhGrad(const Scope& scope, Output y, Output dy);
+Output SigmoidGrad(const Scope& scope, Output y, Output dy);
+Output SqrtGrad(const Scope& scope, Output y, Output dy);
+Output RsqrtGrad(const Scope& scope, Output y, Output dy);
+Output ReciprocalGrad(const Scope& scope, Output y, Output dy);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_UNARY_GRAD_H_
