@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/device_info.h"
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(DeviceInfoTest, AnswersWithOrWithoutADriver) {
+  const absl::StatusOr<int> num_gpus = NumGpus();
+  ASSERT_TRUE(num_gpus.ok()) << num_gpus.status();
+  EXPECT_GE(*num_gpus, 0);
+}
+
+TEST(DeviceInfoTest, FindsNoGpuInABuildWithoutCuda) {
+  if (BuiltWithCuda()) GTEST_SKIP() << "built with CUDA";
+  EXPECT_EQ(NumGpus().value(), 0);
+}
+
+TEST(DeviceInfoTest, IsBuiltWithCudaWhenTheBuildAsksForIt) {
+  EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA);
+}
+
+}  // namespace
+}  // namespace mirrorflow

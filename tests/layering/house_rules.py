@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the source tree that no compiler checks. One function a rule; RULES lists them.
+
+Each rule is given the Tree and yields Violations. layering_test.py applies all of them to the real
+tree, house_rules_test.py each of them to small trees that break it.
+"""
+
+import ast
+import dataclasses
+import os
+import pathlib
+import re
+
+# Arrows go down only: a folder may name those of a lower level, and itself.
+LEVEL = {
+    "framework": 0,
+    "ops": 1,
+    "kernels": 2,
+    "distribute": 3,
+    "train": 4,
+    "examples": 5,
+    "tools": 5,
+    "tests": 5,
+}
+# `train` builds graphs; only its loop knows a strategy.
+MAY_NAME_A_STRATEGY = ("train/loop",)
+
+DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/")
+
+CXX = (".h", ".cc", ".cu", ".cuh")
+MAX_LINES = 800
+MAX_README_LINES = 25
+
+
+@dataclasses.dataclass
+class Violation:
+    where: str
+    line: int
+    what: str
+
+    def __str__(self):
+        return f"{self.where}:{self.line}: {self.what}"
+
+
+class Tree:
+    """The text files below a folder: {path from there: contents}. Build outputs are left out."""
+
+    def __init__(self, root):
+        self.files = {}
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(f for f in folders if _is_source_folder(folder == str(root), f))
+            for name in sorted(names):
+                path = pathlib.Path(folder, name)
+                try:
+                    self.files[str(path.relative_to(root))] = path.read_text(encoding="utf-8")
+                except UnicodeDecodeError:
+                    pass  # A binary file, such as a stored graph.
+
+    def with_suffix(self, *suffixes):
+        return {path: text for path, text in self.files.items() if path.endswith(suffixes)}
+
+    def build_files(self):
+        return {p: t for p, t in self.files.items() if pathlib.Path(p).name == "BUILD"}
+
+
+def _is_source_folder(at_the_top, name):
+    if at_the_top and (name == "bin" or name.startswith("bazel-")):
+        return False
+    return name == ".ci" or not (name.startswith(".") or name == "__pycache__")
+
+
+def _top(path):
+    return path.partition("/")[0]
+
+
+def _stem(path):
+    return pathlib.Path(path).stem
+
+
+def _below(path, folders):
+    """True in one of the folders or in the tests of one of them."""
+    return path.startswith(tuple(folders) + tuple(f"tests/{folder}" for folder in folders))
+
+
+def _find(pattern, text):
+    """Yields (line number, match)."""
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        yield text.count("\n", 0, match.start()) + 1, match
+
+
+def _blank_comments(text):
+    """The text without `//` and `#` comments that start a line or follow a space."""
+    return re.sub(r"(^|\s)(//|#(?=\s)).*$", r"\1", text, flags=re.MULTILINE)
+
+
+def _arrow(path, folder):
+    """Why `path` may not name `folder`, or None."""
+    here = _top(path)
+    if here not in LEVEL:
+        return None
+    if folder == "mirrorflow.h":
+        if LEVEL[here] < LEVEL["tools"]:
+            return f"{here} is part of what the public header shows and may not name it"
+        return None
+    if folder not in LEVEL or folder == here:
+        return None
+    if LEVEL[folder] > LEVEL[here] or folder == "tests":
+        return f"{here} lies below {folder} and may not name it"
+    if here == "train" and folder == "distribute" and not path.startswith(MAY_NAME_A_STRATEGY):
+        return "only train's loop may know a strategy"
+    return None
+
+
+def includes_go_down(tree):
+    for path, text in tree.with_suffix(*CXX).items():
+        for line, match in _find(r'^\s*#\s*include\s+"([^"/]+)', text):
+            why = _arrow(path, match[1])
+            if why:
+                yield Violation(path, line, why)
+
+
+def _targets(text):
+    """Yields (line, name, labels of what it uses, labels of who may use it) for each rule call."""
+    for call in ast.walk(ast.parse(text)):
+        if not isinstance(call, ast.Call):
+            continue
+        name, uses, users = "", [], []
+        for argument in call.keywords:
+            labels = [n.value for n in ast.walk(argument.value)
+                      if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+            if argument.arg == "name" and labels:
+                name = labels[0]
+            elif argument.arg in ("visibility", "default_visibility"):
+                users += labels
+            else:
+                uses += labels
+        yield call.lineno, name, uses, users
+
+
+def _top_of_label(label):
+    """The top folder of a label of this repository; None for any other string."""
+    match = re.match(r"//(\w*)", label)
+    return match and match[1]
+
+
+def build_deps_go_down(tree):
+    for path, text in tree.build_files().items():
+        for line, name, uses, _ in _targets(text):
+            for label in uses:
+                folder = _top_of_label(label)
+                if folder is None:
+                    continue
+                # Of the root package, only the public library is a layer.
+                why = _arrow(path.removesuffix("BUILD") + name, folder or "mirrorflow.h")
+                if why:
+                    yield Violation(path, line, f"{label}: {why}")
+
+
+def visibility_goes_up(tree):
+    """A target is visible at its own level and above, so that Bazel itself refuses other arrows."""
+    for path, text in tree.build_files().items():
+        level = LEVEL.get(_top(path), 0)
+        if level == 0:
+            continue  # What is on the ground floor may be seen by all.
+        for line, _, _, users in _targets(text):
+            for label in users:
+                folder = _top_of_label(label)
+                if label in ("//visibility:private", "//:__pkg__") or folder is None:
+                    continue
+                if LEVEL.get(folder, -1) < level:
+                    yield Violation(path, line, f"{label} is wider than who may use {_top(path)}")
+
+
+def devices_stay_in_their_rooms(tree):
+    header = (r"^\s*#\s*include\s+[<\"]"
+              r"(cuda|cu(blas|dnn|rand|sparse|solver|fft|pti)|cooperative_|nccl|nv|cub/|thrust/)")
+    condition = r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*(CUDA|NVCC|NCCL)"
+    for path, text in tree.with_suffix(*CXX).items():
+        if _below(path, DEVICE_ROOMS):
+            continue
+        for line, _ in _find(header, text):
+            yield Violation(path, line, "a device library outside " + ", ".join(DEVICE_ROOMS))
+        for line, _ in _find(condition, text):
+            yield Violation(path, line, "a condition on CUDA; expected a stub chosen by select()")
+    for path, text in tree.build_files().items():
+        for line, _ in () if _below(path, DEVICE_ROOMS) else _find('"@local_cuda//', text):
+            yield Violation(path, line, "the CUDA toolkit outside " + ", ".join(DEVICE_ROOMS))
+
+
+def _op_names(tree):
+    """The ops of the tree: those defined by name and those with values of an independent source."""
+    names = set()
+    code = "\n".join(tree.with_suffix(".h", ".cc").values())
+    names.update(re.findall(r'\bDefine\("(\w+)"\)', code))
+    for constant in re.findall(r"\bDefine\((k\w+)\)", code):
+        names.update(re.findall(rf'\b{constant}(?:\[\])?\s*=\s*"(\w+)"', code))
+    for path, text in tree.files.items():
+        if path.startswith("tests/references/cases/"):
+            names.update(re.findall(r"^case (\w+)", text, re.MULTILINE))
+    return names
+
+
+def an_op_is_named_by_its_stem_alone(tree):
+    """No second list of op names: elsewhere an op is its builder, its constant, a trait or a role."""
+    places = {}
+    for path, text in tree.with_suffix(*CXX).items():
+        if _top(path) == "tests":
+            continue
+        for line, match in _find(r'"([A-Za-z]\w*)"', _blank_comments(text)):
+            places.setdefault(match[1], []).append((path, line))
+    for name in sorted(_op_names(tree)):
+        found = places.get(name, [])
+        homes = {_stem(path) for path, _ in found if _top(path) == "ops"}
+        homes = homes or {_stem(path) for path, _ in found if _top(path) == "distribute"}
+        for path, line in found:
+            if len(homes) != 1 or not _stem(path).startswith(min(homes)):
+                what = f'"{name}" is named here; expected only in {" or ".join(sorted(homes))}.*'
+                yield Violation(path, line, what)
+
+
+def files_are_short(tree):
+    for path, text in tree.files.items():
+        lines = text.count("\n")
+        if path.endswith(CXX + (".py", ".bzl", ".proto")) and lines > MAX_LINES:
+            yield Violation(path, lines, f"a file has at most {MAX_LINES} lines, this one {lines}")
+
+
+def folders_say_what_they_are(tree):
+    for folder in LEVEL:
+        readme = f"{folder}/README.md"
+        if not any(path.startswith(folder + "/") for path in tree.files):
+            continue
+        lines = tree.files.get(readme, "").count("\n")
+        if not 0 < lines <= MAX_README_LINES:
+            yield Violation(readme, lines, f"expected 1 to {MAX_README_LINES} lines, got {lines}")
+
+
+def no_path_of_one_machine(tree):
+    for path, text in tree.files.items():
+        for line, match in _find(r"(?<![\w.~$}])/(work|root|farm|home)/[a-z]\S*", text):
+            yield Violation(path, line, f"{match[0]} is a path of one machine")
+
+
+def files_begin_with_the_licence(tree):
+    for path, text in tree.with_suffix(*CXX).items():
+        if not text.startswith("// SPDX-License-Identifier: Apache-2.0\n"):
+            yield Violation(path, 1, "expected // SPDX-License-Identifier: Apache-2.0")
+
+
+def headers_are_guarded_by_their_path(tree):
+    """Two headers with one guard hide each other."""
+    for path, text in tree.with_suffix(".h", ".cuh").items():
+        guard = "MIRRORFLOW_" + re.sub(r"\W", "_", path).upper() + "_"
+        if path == "mirrorflow.h":
+            guard = "MIRRORFLOW_H_"
+        if f"#ifndef {guard}\n#define {guard}\n" not in text:
+            yield Violation(path, 1, f"expected the include guard {guard}")
+
+
+def setup_installs_what_the_build_names(tree):
+    setup = tree.files.get("tools/setup", "")
+    for line, match in _find(r'\bapt = "([^"]+)"', tree.files.get("bazel/workspace.bzl", "")):
+        for package in match[1].split():
+            if not re.search(rf"(?<!\S){re.escape(package)}(?!\S)", setup):
+                yield Violation("bazel/workspace.bzl", line, f"tools/setup does not install {package}")
+
+
+RULES = [
+    includes_go_down,
+    build_deps_go_down,
+    visibility_goes_up,
+    devices_stay_in_their_rooms,
+    an_op_is_named_by_its_stem_alone,
+    files_are_short,
+    folders_say_what_they_are,
+    no_path_of_one_machine,
+    files_begin_with_the_licence,
+    headers_are_guarded_by_their_path,
+    setup_installs_what_the_build_names,
+]

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each house rule sees the tree that breaks it, and is content with the one that does not."""
+
+import pathlib
+import tempfile
+import unittest
+
+import house_rules
+
+LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
+
+GOOD = {
+    "ops/README.md": "Ops.\n",
+    "ops/relu.cc": LICENCE + '#include "framework/op.h"\nvoid F() { ops.Define("Relu"); }\n',
+    "ops/BUILD": 'cc_library(name = "ops", deps = ["//framework"], visibility = ["//train:t"])\n',
+    "kernels/README.md": "Kernels.\n",
+    "kernels/cpu/relu.cc": LICENCE + 'void G() { kernels.Register("Relu"); }  // not "Add"\n',
+    "kernels/cuda/relu.cu": LICENCE + "#include <cuda_runtime.h>\n#if CUDA_VERSION\n#endif\n",
+    "framework/README.md": "Framework.\n",
+    "framework/BUILD": 'package(default_visibility = ["//:__subpackages__"])\n',
+    "framework/op.h": LICENCE + "#ifndef MIRRORFLOW_FRAMEWORK_OP_H_\n"
+                                "#define MIRRORFLOW_FRAMEWORK_OP_H_\n#endif\n",
+    "distribute/README.md": "Strategies.\n",
+    "distribute/all_reduce.h": LICENCE + "#ifndef MIRRORFLOW_DISTRIBUTE_ALL_REDUCE_H_\n"
+                                         "#define MIRRORFLOW_DISTRIBUTE_ALL_REDUCE_H_\n"
+                                         'constexpr char kAllReduce[] = "AllReduce";\n#endif\n',
+    "distribute/all_reduce.cc": LICENCE + "void H() { ops.Define(kAllReduce); }\n",
+    "train/README.md": "Training.\n",
+    "train/loop.cc": LICENCE + '#include "distribute/strategy.h"\n',
+    "train/BUILD": 'cc_library(name = "loop", deps = ["//distribute"])\n',
+    "tests/README.md": "Tests.\n",
+    "tests/ops/relu_test.cc": LICENCE + '#include "ops/relu.h"\nconst char* op = "Relu";\n',
+    "tests/references/cases/add.txt": "case Add {T=float}\n",
+    "tools/README.md": "Tools.\n",
+    "tools/setup": "packages=(\n  libabsl-dev zlib1g-dev\n)\n",
+    "bazel/workspace.bzl": 'repo(apt = "libabsl-dev")\n',
+}
+
+# (rule, file that breaks it, contents)
+PLANTED = [
+    ("includes_go_down", "framework/a.cc", '#include "ops/relu.h"\n'),
+    ("includes_go_down", "ops/a.cc", '#include "kernels/cpu/relu.h"\n'),
+    ("includes_go_down", "ops/a.h", '  #  include "distribute/strategy.h"\n'),
+    ("includes_go_down", "kernels/cpu/a.cc", '#include "distribute/all_reduce.h"\n'),
+    ("includes_go_down", "distribute/a.cc", '#include "train/optimizer.h"\n'),
+    ("includes_go_down", "train/a.cc", '#include "tools/flags.h"\n'),
+    ("includes_go_down", "train/a.cc", '#include "mirrorflow.h"\n'),
+    ("includes_go_down", "train/optimizer.cc", '#include "distribute/strategy.h"\n'),
+    ("includes_go_down", "examples/a.cc", '#include "tests/support/device.h"\n'),
+    ("build_deps_go_down", "framework/core/BUILD", 'cc_library(name = "a", deps = ["//ops"])\n'),
+    ("build_deps_go_down", "ops/BUILD", 'cc_library(name = "a", deps = ["//:mirrorflow"])\n'),
+    ("build_deps_go_down", "kernels/BUILD", 'f(name = "a", data = ["//tools:mirrorflow"])\n'),
+    ("build_deps_go_down", "train/BUILD", 'f(name = "adam", deps = ["//distribute/strategy"])\n'),
+    ("visibility_goes_up", "ops/BUILD", 'package(default_visibility = ["//:__subpackages__"])\n'),
+    ("visibility_goes_up", "ops/a/BUILD", 'f(name = "a", visibility = ["//visibility:public"])\n'),
+    ("visibility_goes_up", "train/BUILD", 'f(name = "a", visibility = ["//ops:__pkg__"])\n'),
+    ("devices_stay_in_their_rooms", "framework/a.cc", "#include <cuda_runtime_api.h>\n"),
+    ("devices_stay_in_their_rooms", "distribute/a.cc", '#include "nccl.h"\n'),
+    ("devices_stay_in_their_rooms", "kernels/cpu/a.cc", "#include <cub/device/device_reduce.cuh>\n"),
+    ("devices_stay_in_their_rooms", "train/a.cc", "#ifdef MIRRORFLOW_CUDA\n#endif\n"),
+    ("devices_stay_in_their_rooms", "train/a.cc", "# if defined(__CUDA_ARCH__)\n#endif\n"),
+    ("devices_stay_in_their_rooms", "tools/BUILD", 'f(name = "a", deps = ["@local_cuda//:nccl"])\n'),
+    ("an_op_is_named_by_its_stem_alone", "framework/a.cc", 'if (op == "Relu") {}\n'),
+    ("an_op_is_named_by_its_stem_alone", "kernels/cpu/a.cc", 'const char* op = "Relu";\n'),
+    ("an_op_is_named_by_its_stem_alone", "ops/passes/a.cc", 'const char* op = "Relu";\n'),
+    ("an_op_is_named_by_its_stem_alone", "train/a.cc", 'const char* op = "AllReduce";\n'),
+    ("an_op_is_named_by_its_stem_alone", "tools/a.cc", 'const char* op = "Add";\n'),
+    ("files_are_short", "ops/a.cc", "\n" * 801),
+    ("files_are_short", "tools/a.py", "\n" * 801),
+    ("folders_say_what_they_are", "ops/README.md", "x\n" * 26),
+    ("folders_say_what_they_are", "ops/README.md", ""),
+    ("folders_say_what_they_are", "examples/a.cc", ""),
+    ("no_path_of_one_machine", "tools/run", "cd /wo" "rk/main\n"),
+    ("no_path_of_one_machine", "docs/a.md", "see `/ho" "me/me/notes`\n"),
+    ("files_begin_with_the_licence", "ops/a.cc", "#include <vector>\n"),
+    ("files_begin_with_the_licence", "kernels/cuda/a.cu", "// Copyright\n"),
+    ("headers_are_guarded_by_their_path", "ops/a.h", "#pragma once\n"),
+    ("headers_are_guarded_by_their_path", "ops/a.h", "#ifndef MIRRORFLOW_OPS_B_H_\n"
+                                                     "#define MIRRORFLOW_OPS_B_H_\n"),
+    ("setup_installs_what_the_build_names", "bazel/workspace.bzl", 'repo(apt = "zlib1g")\n'),
+]
+
+
+def check(rule, files):
+    """The paths that `rule` complains about in a tree of these files."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            file = pathlib.Path(root, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return [violation.where for violation in rule(house_rules.Tree(root))]
+
+
+class HouseRulesTest(unittest.TestCase):
+    def test_a_good_tree_breaks_no_rule(self):
+        for rule in house_rules.RULES:
+            with self.subTest(rule.__name__):
+                self.assertEqual(check(rule, GOOD), [])
+
+    def test_a_planted_violation_is_reported_at_its_place(self):
+        for name, path, text in PLANTED:
+            with self.subTest(name, path=path, text=text[:60]):
+                found = check(getattr(house_rules, name), {**GOOD, path: text})
+                place = path if name != "folders_say_what_they_are" else "README.md"
+                self.assertTrue(any(where.endswith(place) for where in found), found)
+
+    def test_every_rule_has_a_planted_violation(self):
+        self.assertEqual({rule.__name__ for rule in house_rules.RULES}, {p[0] for p in PLANTED})
+
+    def test_build_outputs_are_no_sources(self):
+        files = {"bin/a.cc": "", "bazel-out/a.cc": "", ".git/a.cc": "", "ops/__pycache__/a.cc": ""}
+        self.assertEqual(check(house_rules.files_begin_with_the_licence, files), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
