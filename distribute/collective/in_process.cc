@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/in_process.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "distribute/collective/check_collective.h"
+#include "distribute/collective/reduce_in_rank_order.h"
+#include "distribute/collective/waiter.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+constexpr int kMaxRanks = 1024;  // each is a thread
+
+// What one rank says to the others about one collective. The number comes first, in the line that
+// the others poll, and with it the fields that they need next.
+struct alignas(kLineBytes) Slot {
+  std::atomic<uint64_t> number{0};  // of the collective that this slot describes, counted from 1
+  Collective collective;            // written before `number`, read after it
+};
+
+// Written by one rank, read by all.
+struct Member {
+  Slot slots[Communicator::kMaxInFlight];
+  alignas(kLineBytes) std::atomic<uint64_t> done{0};  // collectives of which its share is done
+  // While set, this rank may touch the memory of the others. Not polled but after a failure.
+  alignas(kLineBytes) std::atomic<bool> inside{false};
+};
+
+// What the ranks share.
+struct Group {
+  Group(int world_size, absl::Duration timeout)
+      : members(world_size), splits(world_size), waiter(world_size, timeout) {}
+
+  std::vector<Member> members;
+  // The group that a Split has made on that rank, for the others to take.
+  std::vector<std::shared_ptr<Group>> splits;
+  Waiter waiter;
+};
+
+// Where the elements of `rank` begin in what is gathered or scattered.
+int64_t FirstOf(int rank, absl::Span<const int64_t> counts) {
+  int64_t first = 0;
+  for (const int64_t count : counts.first(rank)) first += count;
+  return first;
+}
+
+void Copy(const void* from, void* to, int64_t bytes) {
+  if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
+}
+
+const void* Skip(const void* memory, int64_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
+}
+void* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
+
+class InProcessCommunicator final : public Communicator {
+ public:
+  InProcessCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)),
+        rank_(rank),
+        self_(group_->members[rank]),
+        ins_(group_->members.size()),
+        outs_(group_->members.size()) {}
+
+  ~InProcessCommunicator() override {
+    // The others cannot go on without this rank, and must let go of what it has started.
+    Fail(absl::AbortedError(absl::StrCat("rank ", rank_, " has left its communicator")))
+        .IgnoreError();
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return static_cast<int>(group_->members.size()); }
+
+  absl::Status Start(const Collective& collective, Lane*) override {
+    if (group_->waiter.aborted()) [[unlikely]]
+      return Failure();
+    absl::Status status = CheckCollective(collective, rank_, world_size());
+    if (!status.ok()) [[unlikely]]
+      return Fail(std::move(status));
+    if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
+      return Fail(absl::ResourceExhaustedError(absl::StrCat(CollectiveToString(collective),
+                                                            ": too many in flight on rank ", rank_,
+                                                            "; expected at most ", kMaxInFlight)));
+    }
+    // The slot is free: all ranks were done with what it described before that was finished.
+    Slot& slot = OwnSlot(started_);
+    slot.collective = collective;
+    group_->waiter.Publish(&slot.number, ++started_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(const Collective& collective, Lane*) override {
+    if (!IsNext(collective)) [[unlikely]] {
+      return Fail(absl::FailedPreconditionError(
+          absl::StrCat(CollectiveToString(collective), ": rank ", rank_,
+                       " finishes it; expected the first that it has started and not finished")));
+    }
+    const uint64_t number = finished_ + 1;
+    Waiter::Deadline deadline;
+    MF_RETURN_IF_ERROR(WaitForAll(
+        number, "started",
+        &deadline, [&](int rank) -> const auto& { return SlotOf(rank, finished_).number; }));
+    MF_RETURN_IF_ERROR(WorkInside());
+    group_->waiter.Publish(&self_.done, number);
+    MF_RETURN_IF_ERROR(WaitForAll(
+        number, "finished",
+        &deadline, [&](int rank) -> const auto& { return group_->members[rank].done; }));
+    finished_ = number;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    if (started_ != finished_) {
+      return Fail(absl::FailedPreconditionError(
+          absl::StrCat("split: rank ", rank_, " has ", started_ - finished_,
+                       " collectives in flight; expected none")));
+    }
+    const int64_t own[] = {color, key};
+    const std::vector<int64_t> counts(world_size(), 2);
+    std::vector<int64_t> choices(2 * world_size());
+    Collective exchange{.kind = CollectiveKind::kAllGather, .dtype = DT_INT64, .name = "split"};
+    exchange.in = own;
+    exchange.out = choices.data();
+    exchange.counts = counts;
+    MF_RETURN_IF_ERROR(Run(exchange));
+
+    std::vector<std::pair<int64_t, int>> chosen;  // (key, rank)
+    for (int rank = 0; rank < world_size(); ++rank) {
+      if (choices[2 * rank] == color) chosen.emplace_back(choices[2 * rank + 1], rank);
+    }
+    std::sort(chosen.begin(), chosen.end());
+    const int maker = chosen[0].second;
+    // Nobody reads what an earlier Split left here: all ranks have come to this one's exchange.
+    if (rank_ == maker) {
+      group_->splits[maker] = std::make_shared<Group>(chosen.size(), group_->waiter.timeout());
+    }
+    MF_RETURN_IF_ERROR(Run({.kind = CollectiveKind::kBarrier, .name = "split"}));
+    const auto place = std::find(chosen.begin(), chosen.end(), std::make_pair(int64_t{key}, rank_));
+    return std::make_unique<InProcessCommunicator>(group_->splits[maker],
+                                                   static_cast<int>(place - chosen.begin()));
+  }
+
+  void Abort(absl::Status why) override { group_->waiter.Abort(std::move(why)); }
+
+ private:
+  const Slot& SlotOf(int rank, uint64_t index) const {
+    return group_->members[rank].slots[index % kMaxInFlight];
+  }
+  Slot& OwnSlot(uint64_t index) { return self_.slots[index % kMaxInFlight]; }
+
+  // What the group was aborted with, once no other rank is inside. Nothing waits in there, so this
+  // needs no deadline.
+  absl::Status Failure() const {
+    for (const Member& member : group_->members) {
+      if (&member == &self_) continue;
+      while (member.inside.load(std::memory_order_seq_cst)) sched_yield();
+    }
+    return group_->waiter.failure();
+  }
+
+  absl::Status Fail(absl::Status why) {
+    Abort(std::move(why));
+    return Failure();
+  }
+
+  bool IsNext(const Collective& collective) const {
+    if (finished_ == started_) return false;
+    const Collective& next = SlotOf(rank_, finished_).collective;
+    return collective.kind == next.kind && collective.in == next.in && collective.out == next.out &&
+           collective.name == next.name;
+  }
+
+  // Waits until the counter of every rank is `number`. `what` is what a rank has done then.
+  template <typename CounterOf>
+  absl::Status WaitForAll(uint64_t number, const char* what, Waiter::Deadline* deadline,
+                          CounterOf counter_of) {
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const Waiter::Outcome outcome = group_->waiter.Wait(counter_of(rank), number, deadline);
+      if (outcome == Waiter::Outcome::kReached) [[likely]]
+        continue;
+      if (outcome == Waiter::Outcome::kAborted) return Failure();
+      std::vector<int> missing;
+      for (int other = 0; other < world_size(); ++other) {
+        if (counter_of(other).load(std::memory_order_acquire) < number) missing.push_back(other);
+      }
+      if (missing.empty()) break;  // they came at the last moment
+      return Fail(absl::DeadlineExceededError(
+          absl::StrCat(CollectiveToString(SlotOf(rank_, finished_).collective), ", collective ",
+                       number, ": rank ", rank_, " timed out after ",
+                       absl::FormatDuration(group_->waiter.timeout()), "; expected ", world_size(),
+                       " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+    }
+    return absl::OkStatus();
+  }
+
+  // This rank's share of the collective that all ranks have started.
+  absl::Status WorkInside() {
+    // As in Failure, sequentially consistent: either this rank sees the failure, or who returns it
+    // sees that this rank is inside and waits.
+    self_.inside.store(true, std::memory_order_seq_cst);
+    bool failed = group_->waiter.aborted();
+    if (!failed) {
+      const int odd_one = FindDisagreement();
+      failed = odd_one >= 0;
+      if (failed) {
+        group_->waiter.Abort(Disagreement(odd_one));
+      } else {
+        Compute();
+      }
+    }
+    self_.inside.store(false, std::memory_order_release);
+    return failed ? Failure() : absl::OkStatus();
+  }
+
+  // The first rank whose collective is another than rank 0's, or -1.
+  int FindDisagreement() const {
+    const Collective& first = SlotOf(0, finished_).collective;
+    for (int rank = 1; rank < world_size(); ++rank) {
+      if (!SameCollective(first, SlotOf(rank, finished_).collective)) return rank;
+    }
+    return -1;
+  }
+
+  absl::Status Disagreement(int rank) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("collective ", finished_ + 1, " differs between ranks: rank ", rank, " runs ",
+                     CollectiveToString(SlotOf(rank, finished_).collective), ", rank 0 ",
+                     CollectiveToString(SlotOf(0, finished_).collective)));
+  }
+
+  void Compute() {
+    const Collective& own = SlotOf(rank_, finished_).collective;
+    const int64_t element = static_cast<int64_t>(DataTypeSize(own.dtype));
+    switch (own.kind) {
+      case CollectiveKind::kAllReduce: {
+        const auto [first, count] = ShareOf(own.count, element);
+        for (int rank = 0; rank < world_size(); ++rank) {
+          const Collective& other = SlotOf(rank, finished_).collective;
+          ins_[rank] = Skip(other.in, first * element);
+          outs_[rank] = Skip(other.out, first * element);
+        }
+        return ReduceInRankOrder(own.reduction, own.dtype, ins_, absl::MakeSpan(outs_), count);
+      }
+      case CollectiveKind::kReduceScatter: {
+        const int64_t first = FirstOf(rank_, own.counts);
+        for (int rank = 0; rank < world_size(); ++rank) {
+          ins_[rank] = Skip(SlotOf(rank, finished_).collective.in, first * element);
+        }
+        return ReduceInRankOrder(own.reduction, own.dtype, ins_, {&own.out, 1}, own.counts[rank_]);
+      }
+      case CollectiveKind::kAllGather: {
+        int64_t first = 0;
+        for (int rank = 0; rank < world_size(); ++rank) {
+          Copy(SlotOf(rank, finished_).collective.in, Skip(own.out, first * element),
+               own.counts[rank] * element);
+          first += own.counts[rank];
+        }
+        return;
+      }
+      case CollectiveKind::kBroadcast:
+        return Copy(SlotOf(own.root, finished_).collective.in, own.out, own.count * element);
+      case CollectiveKind::kBarrier:
+        return;
+    }
+  }
+
+  // The elements of an all-reduce that this rank works off: whole lines, as even as they go.
+  std::pair<int64_t, int64_t> ShareOf(int64_t count, int64_t element) const {
+    const int64_t per_line = kLineBytes / element;
+    const int64_t lines = (count + per_line - 1) / per_line;
+    const int64_t first = lines * rank_ / world_size() * per_line;
+    const int64_t end = std::min(count, lines * (rank_ + 1) / world_size() * per_line);
+    return {first, end - first};
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
+  Member& self_;
+  uint64_t started_ = 0;
+  uint64_t finished_ = 0;
+  // The memory of each rank in the collective at hand; here because its size is not known.
+  std::vector<const void*> ins_;
+  std::vector<void*> outs_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateInProcessCommunicators(
+    int world_size, const InProcessOptions& options) {
+  if (world_size < 1 || world_size > kMaxRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("in-process communicators: expected 1 to ",
+                                                   kMaxRanks, " ranks, got ", world_size));
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("in-process communicators: expected a timeout above 0, got ",
+                     absl::FormatDuration(options.timeout)));
+  }
+  const auto group = std::make_shared<Group>(world_size, options.timeout);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < world_size; ++rank) {
+    communicators.push_back(std::make_unique<InProcessCommunicator>(group, rank));
+  }
+  return communicators;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/reduce_in_rank_order.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Half of a small L1: a block that one pass leaves there is still there for the next.
+constexpr int64_t kBlockBytes = 16 << 10;
+
+// Signed integers are added as unsigned ones: they wrap instead of being undefined.
+template <typename T>
+struct Wrapping {
+  using type = T;
+};
+template <typename T>
+requires std::is_integral_v<T>
+struct Wrapping<T> {
+  using type = std::make_unsigned_t<T>;
+};
+
+template <typename T>
+T Sum(T a, T b) {
+  using U = typename Wrapping<T>::type;
+  return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+}
+
+// One pass over two contributions. Each element is read before it is written, which is what lets
+// `out` be `a` or `b`; the pragma says that nothing else overlaps.
+template <typename T, typename Op>
+void Combine(const T* a, const T* b, T* out, int64_t count, Op op) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
+}
+
+// `last` is `op` for the last contribution, where a mean also divides.
+template <typename T, typename Op, typename Last>
+void Reduce(absl::Span<const void* const> in, absl::Span<void* const> out, int64_t count, Op op,
+            Last last) {
+  constexpr int64_t kBlock = kBlockBytes / sizeof(T);
+  alignas(64) T partial[kBlock];
+  const size_t ranks = in.size();
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    const auto source = [&](size_t rank) { return static_cast<const T*>(in[rank]) + begin; };
+    // All of a block's contributions are read before the first `out` is written.
+    const T* so_far = source(0);
+    for (size_t rank = 1; rank + 1 < ranks; ++rank) {
+      Combine(so_far, source(rank), partial, n, op);
+      so_far = partial;
+    }
+    T* const result = static_cast<T*>(out[0]) + begin;
+    if (ranks > 1) {
+      Combine(so_far, source(ranks - 1), result, n, last);
+    } else if (result != so_far) {
+      std::memcpy(result, so_far, n * sizeof(T));
+    }
+    for (void* const other : out.subspan(1)) {
+      T* const copy = static_cast<T*>(other) + begin;
+      if (copy != result) std::memcpy(copy, result, n * sizeof(T));
+    }
+  }
+}
+
+template <typename T>
+void ReduceNumbers(Reduction reduction, absl::Span<const void* const> in,
+                   absl::Span<void* const> out, int64_t count) {
+  const auto sum = [](T a, T b) { return Sum(a, b); };
+  // A NaN compares as neither larger nor smaller: `a` wins when it is one, `b` by default.
+  const auto max = [](T a, T b) { return ((a > b) | (a != a)) ? a : b; };
+  const auto min = [](T a, T b) { return ((a < b) | (a != a)) ? a : b; };
+  switch (reduction) {
+    case Reduction::kSum:
+      return Reduce<T>(in, out, count, sum, sum);
+    case Reduction::kMean:
+      if constexpr (std::is_floating_point_v<T>) {
+        const T scale = T{1} / static_cast<T>(in.size());
+        return Reduce<T>(in, out, count, sum, [scale](T a, T b) { return (a + b) * scale; });
+      } else {
+        const int64_t ranks = static_cast<int64_t>(in.size());
+        return Reduce<T>(in, out, count, sum,
+                         [ranks](T a, T b) { return static_cast<T>(Sum(a, b) / ranks); });
+      }
+    case Reduction::kMax:
+      return Reduce<T>(in, out, count, max, max);
+    case Reduction::kMin:
+      return Reduce<T>(in, out, count, min, min);
+    case Reduction::kAll:
+    case Reduction::kAny:
+      break;
+  }
+}
+
+// As bytes: any value but 0 is true, and reading it is defined.
+void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Span<void* const> out,
+                 int64_t count) {
+  using Byte = uint8_t;
+  const auto all = [](Byte a, Byte b) { return static_cast<Byte>((a != 0) & (b != 0)); };
+  const auto any = [](Byte a, Byte b) { return static_cast<Byte>((a | b) != 0); };
+  if (reduction == Reduction::kAll) return Reduce<Byte>(in, out, count, all, all);
+  if (reduction == Reduction::kAny) return Reduce<Byte>(in, out, count, any, any);
+}
+
+bool IsLogical(Reduction reduction) {
+  return reduction == Reduction::kAll || reduction == Reduction::kAny;
+}
+
+}  // namespace
+
+bool CanReduce(Reduction reduction, DataType dtype) {
+  const auto can = [&](auto tag) {
+    return IsLogical(reduction) == std::is_same_v<typename decltype(tag)::type, bool>;
+  };
+  return DispatchDataType(dtype, can, false);
+}
+
+void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
+                       absl::Span<void* const> out, int64_t count) {
+  const auto reduce = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, bool>) {
+      ReduceBools(reduction, in, out, count);
+    } else {
+      ReduceNumbers<T>(reduction, in, out, count);
+    }
+    return true;
+  };
+  MF_CHECK(DispatchDataType(dtype, reduce, false));
+}
+
+}  // namespace mirrorflow

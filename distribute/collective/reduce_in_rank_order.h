@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of reductions between ranks whose contributions lie in one address space.
+//
+// Determinism: element i is ((in[0][i] op in[1][i]) op in[2][i]) …, always in rank order, so the
+// bits depend neither on timing nor on how the elements are divided between threads.
+//   sum    integers wrap
+//   mean   sum * (1 / ranks) for floats, sum / ranks (towards zero) for integers
+//   max, min   NaN if any contribution is
+//   all, any   of bool only, which in turn has no other reduction
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "framework/core/dtype.h"
+#include "framework/graph/sharding.h"
+
+namespace mirrorflow {
+
+// Whether ReduceInRankOrder can do it.
+bool CanReduce(Reduction reduction, DataType dtype);
+
+// Writes the reduction of in[0] … in[ranks-1], `count` elements each, to each of `out` (one at
+// least). An `out` may be the same memory as an `in`, but must not overlap it otherwise.
+// REQUIRES: CanReduce(reduction, dtype).
+void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
+                       absl::Span<void* const> out, int64_t count);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Waiter: how the threads of one process wait for one another's counters, with a deadline, until
+// one of them aborts.
+//
+// A wait spins, because a peer that runs answers in less than a microsecond; then it yields,
+// because the peer may need this core; then it sleeps. Nothing takes a lock or allocates but
+// sleeping, waking a sleeper, and Abort.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+class Waiter {
+ public:
+  enum class Outcome { kReached, kAborted, kTimedOut };
+  using Clock = std::chrono::steady_clock;
+  // When a wait gives up. Unset (the clock's zero) until the first wait that is not over at once.
+  using Deadline = Clock::time_point;
+
+  Waiter(int num_threads, absl::Duration timeout);
+
+  absl::Duration timeout() const { return timeout_; }
+
+  // Sets `counter`, which this thread alone writes. Who sees the value also sees all that this
+  // thread has written before.
+  void Publish(std::atomic<uint64_t>* counter, uint64_t value) {
+    // Sequentially consistent, as in Sleep: either a thread sees the value before it sleeps, or
+    // this one sees the sleeper.
+    counter->store(value, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) [[unlikely]]
+      Wake();
+  }
+
+  // Waits until `counter` is `target` or more. What was reached before an abort counts as reached:
+  // other threads may have gone on with it.
+  Outcome Wait(const std::atomic<uint64_t>& counter, uint64_t target, Deadline* deadline) {
+    if (counter.load(std::memory_order_acquire) >= target) [[likely]]
+      return Outcome::kReached;
+    return WaitLonger(counter, target, deadline);
+  }
+
+  // Ends all waits. The first call counts.
+  void Abort(absl::Status why);
+  bool aborted() const { return aborted_.load(std::memory_order_seq_cst); }
+  // What the first Abort was called with. REQUIRES: aborted().
+  absl::Status failure() const;
+
+ private:
+  Outcome WaitLonger(const std::atomic<uint64_t>& counter, uint64_t target, Deadline* deadline);
+  Outcome Sleep(const std::atomic<uint64_t>& counter, uint64_t target, Deadline deadline);
+  void Wake();
+
+  const absl::Duration timeout_;
+  const Clock::duration spin_;   // from the start of a wait
+  const Clock::duration yield_;  // the same
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> aborted_{false};
+  mutable std::mutex mutex_;
+  std::condition_variable woken_;
+  absl::Status failure_;  // guarded by mutex_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
