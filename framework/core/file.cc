@@ -58,8 +58,8 @@ absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
   struct statvfs disk;
   const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  return SystemError(error, path,
-                     absl::StrCat("cannot reserve space; needs ", bytes, " bytes, ", free, " free"));
+  return SystemError(
+      error, path, absl::StrCat("cannot reserve space; needs ", bytes, " bytes, ", free, " free"));
 }
 
 // The file under its temporary name: gone again unless it was renamed.
@@ -129,8 +129,8 @@ absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return SystemError(errno, path_, "cannot read");
     if (n == 0) {
-      return absl::DataLossError(absl::StrCat(path_, ": the file ends too early; expected ", end,
-                                              " bytes, got ", offset));
+      return absl::DataLossError(
+          absl::StrCat(path_, ": the file ends too early; expected ", end, " bytes, got ", offset));
     }
     to += n;
     offset += n;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/trace.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+using Thread = std::pair<int, int>;  // pid, tid
+
+// By Kind: the letter in the file.
+constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f"};
+
+// Nanoseconds as the microseconds of the format. Not through double: it would round a clock that
+// counts since the boot.
+std::string Microseconds(int64_t ns) {
+  const uint64_t magnitude = ns < 0 ? -static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
+  return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
+}
+
+std::string EventJson(const TraceEvent& event) {
+  std::string out =
+      absl::StrCat("{\"name\":", JsonQuote(event.name), ",\"cat\":", JsonQuote(event.category),
+                   ",\"ph\":\"", kPhases[event.kind], "\",\"pid\":", event.pid,
+                   ",\"tid\":", event.tid, ",\"ts\":", Microseconds(event.start_ns));
+  if (event.kind == TraceEvent::kSpan) {
+    absl::StrAppend(&out, ",\"dur\":", Microseconds(event.duration_ns));
+  } else {
+    // A string: JSON numbers are doubles to most readers.
+    absl::StrAppend(&out, ",\"id\":\"", event.id, "\"");
+  }
+  // The arrow ends at the span around it, not at the next one to begin.
+  if (event.kind == TraceEvent::kFlowFinish) absl::StrAppend(&out, ",\"bp\":\"e\"");
+  if (!event.args.empty()) {
+    absl::string_view separator = ",\"args\":{";
+    for (const auto& [key, value] : event.args) {
+      absl::StrAppend(&out, separator, JsonQuote(key), ":", JsonQuote(value));
+      separator = ",";
+    }
+    out += "}";
+  }
+  return out + "}";
+}
+
+std::string MetadataJson(absl::string_view kind, int pid, int tid, absl::string_view key,
+                         absl::string_view value) {
+  return absl::StrCat("{\"name\":\"", kind, "\",\"ph\":\"M\",\"pid\":", pid, ",\"tid\":", tid,
+                      ",\"args\":{\"", key, "\":", value, "}}");
+}
+
+absl::Status Wrong(const TraceEvent& event, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("trace: ", JsonQuote(event.name), " on process ",
+                                                 event.pid, ", thread ", event.tid, " at ",
+                                                 event.start_ns, " ns: ", what));
+}
+
+int64_t EndOf(const TraceEvent& span) { return span.start_ns + span.duration_ns; }
+
+using SpansByThread = std::map<Thread, std::vector<const TraceEvent*>>;
+
+absl::StatusOr<SpansByThread> CheckSpans(const std::vector<TraceEvent>& events) {
+  SpansByThread spans;
+  for (const TraceEvent& event : events) {
+    if (event.kind != TraceEvent::kSpan) continue;
+    if (event.duration_ns < 0) return Wrong(event, "a span must not end before it starts");
+    spans[{event.pid, event.tid}].push_back(&event);
+  }
+  for (auto& [thread, list] : spans) {
+    // Outer spans before the inner ones that start with them.
+    std::stable_sort(list.begin(), list.end(), [](const TraceEvent* a, const TraceEvent* b) {
+      return std::make_tuple(a->start_ns, -a->duration_ns) <
+             std::make_tuple(b->start_ns, -b->duration_ns);
+    });
+    std::vector<const TraceEvent*> open;
+    for (const TraceEvent* span : list) {
+      while (!open.empty() && EndOf(*open.back()) <= span->start_ns) open.pop_back();
+      if (!open.empty() && EndOf(*span) > EndOf(*open.back())) {
+        return Wrong(*span, absl::StrCat("overlaps ", JsonQuote(open.back()->name),
+                                         "; expected it to end by ", EndOf(*open.back()), ", got ",
+                                         EndOf(*span)));
+      }
+      open.push_back(span);
+    }
+  }
+  return spans;
+}
+
+// Of the events with one key, the i-th beginning and the i-th end are a pair; pairs do not overlap.
+absl::Status CheckPairs(const std::vector<TraceEvent>& events, TraceEvent::Kind first,
+                        TraceEvent::Kind last) {
+  using Key = std::tuple<int, std::string, std::string, uint64_t>;
+  using Events = std::vector<const TraceEvent*>;
+  std::map<Key, std::pair<Events, Events>> by_key;
+  for (const TraceEvent& event : events) {
+    if (event.kind != first && event.kind != last) continue;
+    // An arrow may lead to another process.
+    const int pid = first == TraceEvent::kAsyncBegin ? event.pid : 0;
+    auto& [begins, ends] = by_key[{pid, event.category, event.name, event.id}];
+    (event.kind == first ? begins : ends).push_back(&event);
+  }
+  for (auto& [key, pairs] : by_key) {
+    auto& [begins, ends] = pairs;
+    for (Events* list : {&begins, &ends}) {
+      std::stable_sort(list->begin(), list->end(), [](const TraceEvent* a, const TraceEvent* b) {
+        return a->start_ns < b->start_ns;
+      });
+    }
+    for (size_t i = 0; i < std::max(begins.size(), ends.size()); ++i) {
+      if (i >= ends.size()) return Wrong(*begins[i], "has no end");
+      if (i >= begins.size() || ends[i]->start_ns < begins[i]->start_ns) {
+        return Wrong(*ends[i], "has no beginning before it");
+      }
+      if (i > 0 && begins[i]->start_ns < ends[i - 1]->start_ns) {
+        return Wrong(*begins[i], "begins again before its end");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArrowsLieInSpans(const std::vector<TraceEvent>& events,
+                                   const SpansByThread& spans) {
+  for (const TraceEvent& event : events) {
+    if (event.kind != TraceEvent::kFlowStart && event.kind != TraceEvent::kFlowFinish) continue;
+    const auto list = spans.find({event.pid, event.tid});
+    const bool inside =
+        list != spans.end() &&
+        std::any_of(list->second.begin(), list->second.end(), [&](const TraceEvent* span) {
+          return span->start_ns <= event.start_ns && event.start_ns <= EndOf(*span);
+        });
+    if (!inside) return Wrong(event, "the end of an arrow must lie within a span of its thread");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void TraceWriter::NameProcess(int pid, absl::string_view name) {
+  processes_[pid] = std::string(name);
+}
+
+void TraceWriter::NameThread(int pid, int tid, absl::string_view name) {
+  threads_[{pid, tid}] = std::string(name);
+}
+
+absl::Status TraceWriter::Check() const {
+  MF_ASSIGN_OR_RETURN(const SpansByThread spans, CheckSpans(events_));
+  MF_RETURN_IF_ERROR(CheckPairs(events_, TraceEvent::kAsyncBegin, TraceEvent::kAsyncEnd));
+  MF_RETURN_IF_ERROR(CheckPairs(events_, TraceEvent::kFlowStart, TraceEvent::kFlowFinish));
+  return CheckArrowsLieInSpans(events_, spans);
+}
+
+std::string TraceWriter::ToJson() const {
+  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  absl::string_view separator = "\n";
+  auto append = [&](const std::string& event) {
+    absl::StrAppend(&out, separator, event);
+    separator = ",\n";
+  };
+  for (const auto& [pid, name] : processes_) {
+    append(MetadataJson("process_name", pid, 0, "name", JsonQuote(name)));
+    append(MetadataJson("process_sort_index", pid, 0, "sort_index", absl::StrCat(pid)));
+  }
+  for (const auto& [thread, name] : threads_) {
+    const auto [pid, tid] = thread;
+    append(MetadataJson("thread_name", pid, tid, "name", JsonQuote(name)));
+    append(MetadataJson("thread_sort_index", pid, tid, "sort_index", absl::StrCat(tid)));
+  }
+  for (const TraceEvent& event : events_) append(EventJson(event));
+  return out + "\n]}\n";
+}
+
+absl::Status TraceWriter::WriteFile(absl::string_view path) const {
+  return WriteFileAtomically(path, {ToJson()});
+}
+
+}  // namespace mirrorflow

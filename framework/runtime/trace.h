@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TraceWriter: what ran when, as a Chrome trace (chrome://tracing, ui.perfetto.dev). A replica is a
+// process of the trace and a lane is a thread of it. Collectives overlap what their lane does
+// meanwhile, so they are asynchronous spans (begin and end, joined by an id); an arrow leads from
+// the instruction that started one to the instruction that waits for it.
+//
+// Not thread-safe: replicas note times in their own memory, and events are added after the step.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+struct TraceEvent {
+  enum Kind {
+    kSpan,        // start and duration; spans of one (pid, tid) nest or are disjoint
+    kAsyncBegin,  // joined to its end by (pid, category, id); these may overlap
+    kAsyncEnd,
+    kFlowStart,  // an arrow, joined by (category, name, id); lies within a span of its (pid, tid)
+    kFlowFinish,
+  };
+
+  std::string name;
+  std::string category;
+  Kind kind = kSpan;
+  int pid = 0;  // replica
+  int tid = 0;  // lane
+  int64_t start_ns = 0;
+  int64_t duration_ns = 0;  // of a span
+  uint64_t id = 0;          // of the other kinds
+  // Shown when the event is clicked: bytes of a collective, shape of a kernel, …
+  std::vector<std::pair<std::string, std::string>> args;
+};
+
+class TraceWriter {
+ public:
+  // Processes and threads are shown in the order of their numbers.
+  void NameProcess(int pid, absl::string_view name);
+  void NameThread(int pid, int tid, absl::string_view name);
+  void Add(TraceEvent event) { events_.push_back(std::move(event)); }
+
+  const std::vector<TraceEvent>& events() const { return events_; }
+
+  // InvalidArgument, naming the event, for what viewers would show wrong or not at all: spans of
+  // one thread that overlap without nesting, a begin without its end or the reverse, an arrow with
+  // one end or with an end outside every span.
+  absl::Status Check() const;
+
+  std::string ToJson() const;
+  absl::Status WriteFile(absl::string_view path) const;
+
+ private:
+  std::map<int, std::string> processes_;
+  std::map<std::pair<int, int>, std::string> threads_;
+  std::vector<TraceEvent> events_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "train/prefetch.h"
+
+namespace mirrorflow {
+namespace {
+
+// Buffers for the batches of one component. One that only the pool still holds is free.
+class BufferPool {
+ public:
+  absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes) {
+    for (std::shared_ptr<Buffer>& buffer : buffers_) {
+      // Nobody can take a reference meanwhile: there is none to copy but ours. The copy that is
+      // returned also orders our writes after the last holder's reads: libstdc++ counts up with
+      // acquire and down with release.
+      if (buffer.use_count() != 1) continue;
+      if (buffer->size() < bytes) {
+        MF_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(bytes));
+      }
+      return buffer;
+    }
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
+    buffers_.push_back(buffer);
+    return buffer;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+};
+
+// Copies rows of `from` to `to`; a run of consecutive rows is one copy.
+void Gather(const Tensor& from, size_t row_bytes, const std::vector<int64_t>& rows, std::byte* to) {
+  for (size_t i = 0; i < rows.size();) {
+    size_t run = 1;
+    while (i + run < rows.size() && rows[i + run] == rows[i] + static_cast<int64_t>(run)) ++run;
+    std::memcpy(to, from.raw() + rows[i] * row_bytes, run * row_bytes);
+    to += run * row_bytes;
+    i += run;
+  }
+}
+
+class GatheringSource final : public BatchSource {
+ public:
+  GatheringSource(std::shared_ptr<const std::vector<Tensor>> components,
+                  std::unique_ptr<RowStream> order)
+      : components_(std::move(components)), order_(std::move(order)), pools_(components_->size()) {}
+
+  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
+    batch->clear();  // first, so that its buffers are free again
+    rows_.clear();
+    if (!order_->Next(&rows_)) return false;
+    for (size_t i = 0; i < components_->size(); ++i) {
+      const Tensor& component = (*components_)[i];
+      Shape shape = component.shape();
+      shape.set_dim(0, 1);
+      const size_t row_bytes = shape.num_elements() * DataTypeSize(component.dtype());
+      shape.set_dim(0, rows_.size());
+      MF_RETURN_IF_ERROR(shape.Validate(component.dtype()));
+      MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, pools_[i].Take(rows_.size() * row_bytes));
+      if (row_bytes > 0) Gather(component, row_bytes, rows_, buffer->data());
+      std::byte* data = buffer->data();
+      batch->push_back(Tensor::View(component.dtype(), shape, data, std::move(buffer)));
+    }
+    return true;
+  }
+
+ private:
+  const std::shared_ptr<const std::vector<Tensor>> components_;
+  const std::unique_ptr<RowStream> order_;
+  std::vector<BufferPool> pools_;  // one a component
+  std::vector<int64_t> rows_;
+};
+
+class FailedSource final : public BatchSource {
+ public:
+  explicit FailedSource(absl::Status status) : status_(std::move(status)) {}
+  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
+    batch->clear();
+    return status_;
+  }
+
+ private:
+  const absl::Status status_;
+};
+
+absl::Status CheckComponents(const std::vector<Tensor>& components) {
+  if (components.empty()) {
+    return absl::InvalidArgumentError(
+        "dataset: no components; expected at least one tensor, got none");
+  }
+  for (size_t i = 0; i < components.size(); ++i) {
+    const Tensor& t = components[i];
+    if (!t.has_value() || t.shape().rank() == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dataset: component ", i, " has no rows; expected a tensor of rank 1 or more, got ",
+          t.has_value() ? absl::StrCat("a scalar ", DataTypeName(t.dtype())) : "no value"));
+    }
+    if (t.shape().dim(0) != components[0].shape().dim(0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dataset: components differ in their rows; expected ", components[0].shape().dim(0),
+          " like component 0 ", components[0].shape().ToString(), ", got ", t.shape().dim(0),
+          " in component ", i, " ", t.shape().ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Dataset Dataset::FromTensors(std::vector<Tensor> components) {
+  Dataset d;
+  d.status_ = CheckComponents(components);
+  if (d.status_.ok()) d.size_ = components[0].shape().dim(0);
+  d.components_ = std::make_shared<const std::vector<Tensor>>(std::move(components));
+  return d;
+}
+
+Dataset Dataset::Shuffle(uint64_t seed) const {
+  if (!size_) {
+    return WithError("Shuffle() needs all elements; expected a dataset that ends, got Repeat()");
+  }
+  return With(
+      [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
+      size_);
+}
+
+Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
+  if (rows <= 0) {
+    return WithError(absl::StrCat("Batch() of no rows; expected at least 1, got ", rows));
+  }
+  if (batched_) return WithError("Batch() after Batch(); expected rows, got batches");
+  std::optional<int64_t> size = size_;
+  if (size) size = *size / rows + (!options.drop_remainder && *size % rows != 0 ? 1 : 0);
+  Dataset d = With(
+      [rows, options](std::unique_ptr<RowStream> input) {
+        return BatchRows(std::move(input), rows, options.drop_remainder);
+      },
+      size);
+  d.batched_ = true;
+  return d;
+}
+
+Dataset Dataset::Repeat(int64_t count) const {
+  if (count < 0 && count != kForever) {
+    return WithError(absl::StrCat("Repeat() of a negative count; expected 0 or more, got ", count));
+  }
+  std::optional<int64_t> size = size_;
+  if (size_ && *size_ > 0) {
+    const absl::StatusOr<int64_t> total = CheckedMultiply(*size_, std::max<int64_t>(count, 0));
+    size = total.ok() ? *total : std::numeric_limits<int64_t>::max();
+    if (count == kForever) size = std::nullopt;
+  } else if (count == 0) {
+    size = 0;
+  }
+  return With(
+      [count](std::unique_ptr<RowStream> input) { return RepeatRows(std::move(input), count); },
+      size);
+}
+
+Dataset Dataset::Take(int64_t count) const {
+  if (count < 0) {
+    return WithError(absl::StrCat("Take() of a negative count; expected 0 or more, got ", count));
+  }
+  return With(
+      [count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },
+      size_ ? std::min(*size_, count) : count);
+}
+
+Dataset Dataset::Prefetch(int batches) const {
+  constexpr int kMax = 1 << 16;
+  if (batches < 0 || batches > kMax) {
+    return WithError(
+        absl::StrCat("Prefetch() out of range; expected 0 to ", kMax, " batches, got ", batches));
+  }
+  Dataset d = *this;
+  d.prefetch_ = batches;
+  return d;
+}
+
+std::optional<int64_t> Dataset::size() const { return status_.ok() ? size_ : std::nullopt; }
+
+std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch) const {
+  if (!status_.ok()) return std::make_unique<FailedSource>(status_);
+  std::unique_ptr<RowStream> order = AllRows((*components_)[0].shape().dim(0));
+  for (const Stage& stage : stages_) order = stage(std::move(order));
+  order->Start(epoch);
+  std::unique_ptr<BatchSource> source =
+      std::make_unique<GatheringSource>(components_, std::move(order));
+  return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);
+}
+
+Dataset Dataset::With(Stage stage, std::optional<int64_t> size) const {
+  Dataset d = *this;
+  d.stages_.push_back(std::move(stage));
+  d.size_ = size;
+  return d;
+}
+
+Dataset Dataset::WithError(absl::string_view message) const {
+  Dataset d = *this;
+  if (d.status_.ok()) d.status_ = absl::InvalidArgumentError(absl::StrCat("dataset: ", message));
+  return d;
+}
+
+}  // namespace mirrorflow

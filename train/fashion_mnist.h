@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017): 70,000 grey images of clothes, 28 × 28, in ten
+// classes. The files are those of the Debian package dataset-fashion-mnist.
+#ifndef MIRRORFLOW_TRAIN_FASHION_MNIST_H_
+#define MIRRORFLOW_TRAIN_FASHION_MNIST_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "train/dataset.h"
+
+namespace mirrorflow {
+
+enum class Split { kTrain, kTest };
+
+struct FashionMnist {
+  static constexpr int kImageSize = 28;
+  static constexpr int kNumClasses = 10;
+
+  struct Options {
+    Split split = Split::kTrain;
+    // Where the files are; empty: $FASHION_MNIST_DIR, else where Debian puts them.
+    std::string data_dir;
+    // Images as [N,28,28,1] for convolutions, instead of [N,784].
+    bool shape_images = false;
+  };
+
+  // (images, labels): float scaled to [0, 1], and int32 in 0 … 9. The files may be gzip or plain.
+  static absl::StatusOr<Dataset> Open(const Options& options);
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_FASHION_MNIST_H_

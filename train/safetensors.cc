@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/safetensors.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/file.h"
+#include "framework/core/json.h"
+#include "framework/core/status.h"
+#include "train/safetensors_header.h"
+
+namespace mirrorflow {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the bytes are copied as they are");
+constexpr uint64_t kLengthBytes = sizeof(uint64_t);
+
+absl::Status Broken(absl::string_view path, absl::string_view rule, absl::string_view text) {
+  return absl::DataLossError(absl::StrCat(path, ": ", rule, ": ", text));
+}
+
+absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
+  if (file.size() < kLengthBytes) {
+    return Broken(file.path(), "HeaderTooSmall",
+                  absl::StrCat("the file is too short; expected at least ", kLengthBytes,
+                               " bytes, got ", file.size()));
+  }
+  uint64_t length;
+  MF_RETURN_IF_ERROR(file.Read(0, kLengthBytes, &length));
+  if (length > kMaxSafetensorsHeaderBytes) {
+    return Broken(file.path(), "HeaderTooLarge",
+                  absl::StrCat("the header's length is out of range; expected at most ",
+                               kMaxSafetensorsHeaderBytes, ", got ", length));
+  }
+  if (length > file.size() - kLengthBytes) {
+    return Broken(file.path(), "InvalidHeaderLength",
+                  absl::StrCat("the file ends in the header; expected ", kLengthBytes + length,
+                               " bytes or more, got ", file.size()));
+  }
+  std::string header(length, '\0');
+  MF_RETURN_IF_ERROR(file.Read(kLengthBytes, length, &header[0]));
+  return header;
+}
+
+// Any other byte in a C++ bool is undefined behaviour.
+absl::Status CheckBools(const std::string& name, const Tensor& tensor) {
+  for (size_t i = 0; i < tensor.bytes(); ++i) {
+    if (std::to_integer<int>(tensor.raw()[i]) > 1) {
+      return absl::DataLossError(absl::StrCat("InvalidBool: tensor ", JsonQuote(name), ", element ",
+                                              i, "; expected 0 or 1, got ",
+                                              std::to_integer<int>(tensor.raw()[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents) {
+  std::vector<const Tensor*> order;
+  absl::StatusOr<std::string> header =
+      FormatSafetensorsHeader(contents.tensors, contents.metadata, &order);
+  if (!header.ok()) return Annotate(header.status(), path);
+  const uint64_t length = header->size();
+  char length_bytes[kLengthBytes];
+  std::memcpy(length_bytes, &length, kLengthBytes);
+
+  std::vector<absl::string_view> pieces = {absl::string_view(length_bytes, kLengthBytes), *header};
+  for (const Tensor* tensor : order) {
+    pieces.emplace_back(reinterpret_cast<const char*>(tensor->raw()), tensor->bytes());
+  }
+  return WriteFileAtomically(path, pieces);
+}
+
+absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  MF_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
+  const uint64_t data_begin = kLengthBytes + text.size();
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(text, file.size() - data_begin);
+  if (!header.ok()) return Annotate(header.status(), path);
+
+  Safetensors contents;
+  contents.metadata = std::move(header->metadata);
+  for (SafetensorsEntry& entry : header->entries) {
+    MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry.dtype, entry.shape));
+    MF_RETURN_IF_ERROR(file.Read(data_begin + entry.begin, tensor.bytes(), tensor.raw()));
+    if (entry.dtype == DT_BOOL) {
+      MF_RETURN_IF_ERROR(Annotate(CheckBools(entry.name, tensor), path));
+    }
+    contents.tensors.emplace(std::move(entry.name), std::move(tensor));
+  }
+  return contents;
+}
+
+}  // namespace mirrorflow

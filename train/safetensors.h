@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// safetensors files: named tensors, readable from Python without running any code.
+//   uint64 length of the header | header (JSON) | the tensors' bytes; all little-endian
+#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_H_
+#define MIRRORFLOW_TRAIN_SAFETENSORS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+
+namespace mirrorflow {
+
+struct Safetensors {
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Writes byte for byte what the reference implementation would, and so that a crash leaves the old
+// file or the new one (WriteFileAtomically).
+absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
+
+// All tensors or an error; nothing is allocated before the file is known to hold it. A file that
+// breaks a rule of the format is DataLoss, `path: RuleName: what; expected …, got …`.
+absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_H_
