@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_MAX_POOL_H_
+#define MIRRORFLOW_OPS_MAX_POOL_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterMaxPool(OpRegistry& ops);
+
+namespace ops {
+
+// As TensorFlow has them; other values than these defaults are Unimplemented.
+struct MaxPoolOptions {
+  std::vector<int64_t> explicit_paddings = {};
+  std::string data_format = "NHWC";
+};
+
+// MaxPool: the largest value of each channel under a window; padding is never the largest.
+// Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
+// VALID
+//           H' = ceil((H-size+1)/stride). N may be 0.
+// Dtypes:   float, double, int32, int64, uint8.
+// Windows:  ksize {1, height, width, 1}, strides likewise.
+// Gradient: MaxPoolGrad.
+Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize,
+               absl::Span<const int64_t> strides, absl::string_view padding,
+               const MaxPoolOptions& options = {});
+
+// MaxPoolGrad: grad goes to the first largest value of each window, row by row. Linear in grad.
+Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
+                   absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
+                   absl::string_view padding, const MaxPoolOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_MAX_POOL_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_SOFTMAX_H_
+#define MIRRORFLOW_OPS_SOFTMAX_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterSoftmax(OpRegistry& ops);
+
+namespace ops {
+
+// Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits less their maximum.
+// Shapes:   rank 1 or more; leading dimensions may be 0.
+// Dtypes:   float, double.
+// Gradient: d logits = (dy - sum_c dy * softmax) * softmax
+Output Softmax(const Scope& scope, Output logits);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_SOFTMAX_H_

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_SOFTMAX_XENT_H_
+#define MIRRORFLOW_OPS_SOFTMAX_XENT_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterSoftmaxXent(OpRegistry& ops);
+
+namespace ops {
+
+struct SoftmaxXent {
+  Output loss;      // [B]
+  Output backprop;  // [B,C]: the gradient of each loss
+};
+
+// SparseSoftmaxCrossEntropyWithLogits: softmax and cross entropy in one, one loss a row.
+//   loss[b] = logsumexp(features[b,:]) - features[b,labels[b]]
+//   backprop[b,c] = softmax(features)[b,c] - (c == labels[b] ? 1 : 0)
+// Shapes:   features [B,C], labels [B]. B may be 0, C is at least 1.
+// Dtypes:   float, double; labels int32 or int64.
+// Errors:   InvalidArgument at run time for a label outside [0, C); the step then writes no
+//           variable.
+// Gradient: d features = dloss[:,None] * backprop, and what the softmax has of a gradient of
+//           backprop; labels get none.
+SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_SOFTMAX_XENT_H_
