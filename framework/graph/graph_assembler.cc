@@ -69,7 +69,7 @@ class Assembler {
   // Sets ops_[i] and links_[i]; ops_[i] stays null after an error.
   void Resolve(int i) {
     const NodeRecord& r = records_[i];
-    if (by_name_.at(r.name) != i) return;
+    if (r.broken || by_name_.at(r.name) != i) return;
     if (!IsValidNodeName(r.name)) {
       return Error(i, "illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
     }

@@ -22,7 +22,9 @@ struct NodeRecord {
   std::string op;
   std::vector<std::string> inputs;  // `node`, `node:1`; after all of these `^node`
   AttrMap attrs;
-  std::string where;  // put before error messages: "line 3: " or ""
+  std::string where = "";  // put before error messages: "line 3: "
+  // What is wrong with it is in the errors already: it is not built, nor what depends on it.
+  bool broken = false;
 };
 
 // The graph, with the shapes of all nodes inferred. Ids follow the order of the records as far as

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attributes in TensorFlow's messages and out of them.
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_PROTO_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_PROTO_H_
+
+#include "absl/status/statusor.h"
+#include "framework/graph/attr_value.h"
+#include "framework/proto/attr_value.pb.h"
+
+namespace mirrorflow {
+
+// InvalidArgument for what the message has no place for: a list of lists or of several types.
+absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
+
+// `repeated_bytes`: see TensorFromProto. `depth` functions and lists are around this value.
+absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
+                                             int depth = 0);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_PROTO_H_

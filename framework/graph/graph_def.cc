@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/graph_def.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/attr_proto.h"
+#include "framework/graph/error_list.h"
+#include "framework/graph/graph_assembler.h"
+#include "framework/graph/tensor_proto.h"
+#include "framework/graph/topological_sort.h"
+#include "framework/proto/serialize.h"
+
+namespace mirrorflow {
+namespace {
+
+// Attributes of TensorFlow's ops that change no result: dropped where our schema lacks them.
+constexpr absl::string_view kHints[] = {
+    "allowed_devices",  // where a variable may be placed
+    "debug_name",       // of a variable
+    "grad_a",           // MatMul: which operand is a gradient
+    "grad_b",          "use_cudnn_on_gpu",
+};
+
+bool IsHint(absl::string_view name) {
+  return std::find(std::begin(kHints), std::end(kHints), name) != std::end(kHints);
+}
+
+// The argument of `op` that TensorFlow's op does not have, or null; see the head of graph_def.h.
+const ArgDef* OwnArg(const OpDef& op) {
+  if (op.inputs.empty() || !absl::StartsWith(op.inputs.back().number_attr, "_")) return nullptr;
+  return &op.inputs.back();
+}
+
+std::string OwnArgAttr(const ArgDef& arg) { return absl::StrCat("_", arg.name); }
+
+absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
+  AttrMap attrs = node.attrs();
+  int num_inputs = node.num_inputs();
+  std::vector<Node*> controls(node.control_inputs().begin(), node.control_inputs().end());
+  if (const ArgDef* own = OwnArg(node.op())) {
+    MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(*own, attrs));
+    num_inputs -= count;
+    AttrList names;
+    for (const Output& in : node.inputs().subspan(num_inputs)) {
+      names.emplace_back(absl::StrCat(in.node->name(), ":", in.index));
+      if (std::find(controls.begin(), controls.end(), in.node) == controls.end()) {
+        controls.push_back(in.node);
+      }
+    }
+    attrs.erase(own->number_attr);
+    if (count == 1) attrs[OwnArgAttr(*own)] = names[0];
+    if (count > 1) attrs[OwnArgAttr(*own)] = std::move(names);
+  }
+  def->set_name(node.name());
+  def->set_op(node.op().name);
+  for (int i = 0; i < num_inputs; ++i) def->add_input(node.input(i).ToString());
+  for (const Node* control : controls) def->add_input(absl::StrCat("^", control->name()));
+  for (const auto& [name, value] : attrs) {
+    absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]);
+    if (!status.ok()) {
+      return Annotate(status,
+                      absl::StrCat(node.op().name, "(", node.name(), "): attribute '", name, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The reverse of what NodeToProto does with OwnArg.
+absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
+  const auto it = record->attrs.find(OwnArgAttr(own));
+  if (it == record->attrs.end()) return absl::OkStatus();
+  AttrList names;
+  if (const AttrList* list = it->second.get_if<AttrList>()) {
+    names = *list;
+  } else {
+    names.push_back(it->second);
+  }
+  const auto first_control =
+      std::find_if(record->inputs.begin(), record->inputs.end(),
+                   [](const std::string& in) { return absl::StartsWith(in, "^"); });
+  std::vector<std::string> inputs(record->inputs.begin(), first_control);
+  std::vector<std::string> controls(first_control, record->inputs.end());
+  for (const AttrValue& name : names) {
+    const std::string* text = name.get_if<std::string>();
+    const absl::StatusOr<InputRef> ref = ParseInputRef(text != nullptr ? *text : "");
+    if (!ref.ok() || ref->index == Use::kControl) {
+      return absl::InvalidArgumentError(absl::StrCat("attribute '", it->first,
+                                                     "' must name an output, as \"node:0\", got ",
+                                                     Printable(name.ToString())));
+    }
+    inputs.push_back(*text);
+    controls.erase(std::remove(controls.begin(), controls.end(), absl::StrCat("^", ref->node)),
+                   controls.end());
+  }
+  inputs.insert(inputs.end(), controls.begin(), controls.end());
+  record->inputs = std::move(inputs);
+  record->attrs.erase(it);
+  record->attrs.insert_or_assign(own.number_attr, static_cast<int64_t>(names.size()));
+  return absl::OkStatus();
+}
+
+NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64_t* repeated_bytes,
+                    ErrorList* errors) {
+  NodeRecord record{def.name(), def.op(), {def.input().begin(), def.input().end()}, {}};
+  auto fail = [&](absl::string_view what) {
+    errors->Add(absl::StrCat(Printable(def.op()), "(", Printable(def.name()), "): ", what));
+    record.broken = true;
+  };
+  const OpDef* op = registry.Find(def.op());
+  // The map of a message has no order, errors and the use of `repeated_bytes` need one.
+  std::map<absl::string_view, const proto::AttrValue*> attrs;
+  for (const auto& [name, value] : def.attr()) attrs.emplace(name, &value);
+  for (const auto& [name, proto] : attrs) {
+    if (op != nullptr && op->FindAttr(name) == nullptr && IsHint(name)) continue;
+    absl::StatusOr<AttrValue> value = AttrValueFromProto(*proto, repeated_bytes);
+    if (value.ok()) {
+      record.attrs.emplace(name, *std::move(value));
+    } else {
+      fail(absl::StrCat("attribute '", Printable(name), "': ", value.status().message()));
+    }
+  }
+  const ArgDef* own = op != nullptr ? OwnArg(*op) : nullptr;
+  if (own != nullptr) {
+    const absl::Status status = RestoreOwnArg(*own, &record);
+    if (!status.ok()) fail(status.message());
+  }
+  return record;
+}
+
+using Visit = absl::FunctionRef<void(const std::string&)>;
+
+// All functions that a function mentions: as the op of a node or in an attribute.
+void VisitFunctions(const proto::NameAttrList& function, Visit visit);
+
+void VisitFunctions(const proto::AttrValue& attr, Visit visit) {
+  if (attr.has_func()) VisitFunctions(attr.func(), visit);
+  for (const proto::NameAttrList& function : attr.list().func()) VisitFunctions(function, visit);
+}
+
+void VisitFunctions(const proto::NameAttrList& function, Visit visit) {
+  visit(function.name());
+  for (const auto& [name, attr] : function.attr()) VisitFunctions(attr, visit);
+}
+
+// Functions are expanded where they are called: one that calls itself has no end.
+absl::Status CheckNotRecursive(const proto::FunctionDefLibrary& library) {
+  absl::flat_hash_map<absl::string_view, int> index;
+  for (const proto::FunctionDef& function : library.function()) {
+    index.emplace(function.signature().name(), static_cast<int>(index.size()));
+  }
+  // By name, as the index has it, so that a function that is there twice counts once.
+  std::vector<std::vector<int>> calls(index.size());
+  for (const proto::FunctionDef& function : library.function()) {
+    std::vector<int>& called = calls[index.at(function.signature().name())];
+    const auto add = [&](const std::string& name) {
+      const auto it = index.find(name);
+      if (it != index.end()) called.push_back(it->second);
+    };
+    for (const proto::NodeDef& node : function.node_def()) {
+      add(node.op());
+      for (const auto& [name, attr] : node.attr()) VisitFunctions(attr, add);
+    }
+    // Maps have no order, the error needs one.
+    std::sort(called.begin(), called.end());
+  }
+  const TopologicalSort sort = SortTopologically(
+      static_cast<int>(calls.size()), [&](int function, absl::FunctionRef<void(int)> visit) {
+        for (int called : calls[function]) visit(called);
+      });
+  if (sort.cycle.empty()) return absl::OkStatus();
+  std::vector<std::string> names(index.size());
+  for (const auto& [name, i] : index) names[i] = Printable(name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("functions of the library call each other in a circle: ",
+                   CycleToString(sort.cycle, [&](int i) { return names[i]; })));
+}
+
+absl::StatusOr<FunctionLibrary> LibraryFromProto(const proto::FunctionDefLibrary& proto) {
+  FunctionLibrary library;
+  for (const proto::FunctionDef& function : proto.function()) {
+    if (function.signature().name().empty()) {
+      return absl::InvalidArgumentError("a function of the library has no name");
+    }
+    MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
+    MF_RETURN_IF_ERROR(library.Add(function.signature().name(), std::move(bytes)));
+  }
+  MF_RETURN_IF_ERROR(CheckNotRecursive(proto));
+  proto::FunctionDefLibrary gradients;
+  *gradients.mutable_gradient() = proto.gradient();
+  *gradients.mutable_registered_gradients() = proto.registered_gradients();
+  MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(gradients));
+  library.set_gradients(std::move(bytes));
+  return library;
+}
+
+absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLibrary* proto) {
+  if (!proto->ParseFromString(library.gradients())) {
+    return absl::InvalidArgumentError("the gradients of the library are no FunctionDefLibrary");
+  }
+  for (const auto& [name, bytes] : library.functions()) {
+    proto::FunctionDef* function = proto->add_function();
+    if (!function->ParseFromString(bytes) || function->signature().name() != name) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("function '", Printable(name), "' of the library is no FunctionDef of it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVersions(const proto::VersionDef& versions) {
+  if (versions.min_consumer() > kGraphDefVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph needs a newer reader; expected min_consumer of at most ",
+                     kGraphDefVersion, ", got ", versions.min_consumer()));
+  }
+  for (int bad : versions.bad_consumers()) {
+    if (bad != kGraphDefVersion) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph refuses readers of version ", bad, ", which this is"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
+  MF_RETURN_IF_ERROR(graph.status());
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
+  proto::GraphDef def;
+  for (const Node* node : order) MF_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
+  const FunctionLibrary& library = graph.functions();
+  if (!library.functions().empty() || !library.gradients().empty()) {
+    MF_RETURN_IF_ERROR(LibraryToProto(library, def.mutable_library()));
+  }
+  def.mutable_versions()->set_producer(kGraphDefVersion);
+  def.mutable_versions()->set_min_consumer(kGraphDefMinConsumer);
+  return def;
+}
+
+absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry) {
+  MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
+  MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
+  int64_t repeated_bytes = kMaxRepeatedBytes;
+  ErrorList errors;
+  std::vector<NodeRecord> records;
+  records.reserve(def.node_size());
+  for (const proto::NodeDef& node : def.node()) {
+    records.push_back(RecordOf(node, registry, &repeated_bytes, &errors));
+    if (errors.full()) return errors.ToStatus();
+  }
+  return AssembleGraph(std::move(records), std::move(library), registry, std::move(errors));
+}
+
+absl::StatusOr<proto::GraphDef> Graph::ToGraphDef() const {
+  return ::mirrorflow::ToGraphDef(*this);
+}
+
+absl::StatusOr<Graph> Graph::FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry) {
+  return ::mirrorflow::FromGraphDef(def, registry);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/graph_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_def.h"
+#include "framework/graph/text_form.h"
+#include "framework/graph/text_parser.h"
+#include "framework/proto/serialize.h"
+
+namespace mirrorflow {
+namespace {
+
+using google::protobuf::TextFormat;
+using google::protobuf::internal::WireFormatLite;
+
+constexpr int kMaxDepth = 100;  // protobuf's own limit for binary messages
+// The first line of the text form: a file that was cut off at a line has fewer nodes than it says.
+constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
+
+enum class Format { kBinary, kProtoText, kTextForm };
+
+Format FormatOf(absl::string_view path) {
+  if (absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".pb.txt")) return Format::kProtoText;
+  return absl::EndsWith(path, ".txt") ? Format::kTextForm : Format::kBinary;
+}
+
+// Where the first field of a GraphDef begins that is cut off or cannot be parsed.
+int BadOffset(const std::string& bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  while (true) {
+    const int begin = input.CurrentPosition();
+    const uint32_t tag = input.ReadTag();
+    if (tag == 0 || !WireFormatLite::SkipField(&input, tag)) return begin;
+    const absl::string_view field =
+        absl::string_view(bytes).substr(begin, input.CurrentPosition() - begin);
+    if (!proto::GraphDef().ParseFromArray(field.data(), static_cast<int>(field.size()))) {
+      return begin;
+    }
+  }
+}
+
+absl::StatusOr<proto::GraphDef> ParseBinary(const std::string& bytes) {
+  proto::GraphDef def;
+  if (def.ParseFromString(bytes)) return def;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no GraphDef, or cut off: the field at byte ", BadOffset(bytes), " of ", bytes.size(),
+      " cannot be read; expected a binary GraphDef, as the name is "
+      "neither *.pbtxt nor *.txt"));
+}
+
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) {
+      text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    }
+  }
+  std::string text;
+};
+
+absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text) {
+  FirstError error;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(kMaxDepth);
+  proto::GraphDef def;
+  if (parser.ParseFromString(text, &def)) return def;
+  return absl::InvalidArgumentError(error.text);
+}
+
+absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
+                                   const OpRegistry& registry) {
+  MF_RETURN_IF_ERROR(def.status());
+  // Written behind all nodes, so a file that was cut off between two of them lacks it.
+  if (def->versions().producer() == 0) {
+    return absl::InvalidArgumentError(
+        "the GraphDef has no versions; expected versions.producer behind the nodes, the file may "
+        "be cut off");
+  }
+  return FromGraphDef(*def, registry);
+}
+
+absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& registry) {
+  MF_ASSIGN_OR_RETURN(Graph graph, ParseGraph(text, registry));
+  int nodes;
+  if (absl::ConsumePrefix(&text, kTextHead) &&
+      absl::SimpleAtoi(text.substr(0, text.find('\n')), &nodes) && nodes != graph.num_nodes()) {
+    return absl::InvalidArgumentError(absl::StrCat("the file may be cut off; expected ", nodes,
+                                                   " nodes, as its first line says, got ",
+                                                   graph.num_nodes()));
+  }
+  return graph;
+}
+
+absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
+  if (format == Format::kTextForm) {
+    MF_RETURN_IF_ERROR(graph.status());
+    return absl::StrCat(kTextHead, graph.num_nodes(), "\n", GraphToText(graph));
+  }
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(graph));
+  if (format == Format::kBinary) return SerializeDeterministically(def);
+  std::string text;
+  if (!TextFormat::PrintToString(def, &text)) return absl::InternalError("cannot print a GraphDef");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() == 0 || file.size() > std::numeric_limits<int>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a graph of 1 byte to 2 GiB, got ", file.size(), " bytes"));
+  }
+  std::string bytes(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
+  const auto parse = [&]() -> absl::StatusOr<Graph> {
+    switch (FormatOf(path)) {
+      case Format::kBinary:
+        return GraphFromDef(ParseBinary(bytes), registry);
+      case Format::kProtoText:
+        return GraphFromDef(ParseProtoText(bytes), registry);
+      case Format::kTextForm:
+        break;
+    }
+    return GraphFromText(bytes, registry);
+  };
+  absl::StatusOr<Graph> graph = parse();
+  if (!graph.ok()) return Annotate(graph.status(), path);
+  return graph;
+}
+
+absl::Status WriteGraphFile(const Graph& graph, absl::string_view path) {
+  const absl::StatusOr<std::string> contents = Contents(graph, FormatOf(path));
+  if (!contents.ok()) return Annotate(contents.status(), path);
+  return WriteFileAtomically(path, {*contents});
+}
+
+}  // namespace mirrorflow

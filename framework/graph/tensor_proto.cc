@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/tensor_proto.h"
+
+#include <google/protobuf/reflection.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/tensor_elements.h"
+
+namespace mirrorflow {
+namespace {
+
+using proto::TensorProto;
+
+// The list that the elements of a dtype are in.
+struct ListRow {
+  DataType dtype;
+  int field;
+};
+
+constexpr ListRow kLists[] = {
+    {DT_FLOAT, TensorProto::kFloatValFieldNumber},
+    {DT_DOUBLE, TensorProto::kDoubleValFieldNumber},
+    {DT_INT32, TensorProto::kIntValFieldNumber},
+    {DT_UINT8, TensorProto::kIntValFieldNumber},
+    {DT_INT16, TensorProto::kIntValFieldNumber},
+    {DT_INT8, TensorProto::kIntValFieldNumber},
+    {DT_COMPLEX64, TensorProto::kScomplexValFieldNumber},
+    {DT_INT64, TensorProto::kInt64ValFieldNumber},
+    {DT_BOOL, TensorProto::kBoolValFieldNumber},
+    {DT_BFLOAT16, TensorProto::kHalfValFieldNumber},
+    {DT_UINT16, TensorProto::kIntValFieldNumber},
+    {DT_COMPLEX128, TensorProto::kDcomplexValFieldNumber},
+    {DT_HALF, TensorProto::kHalfValFieldNumber},
+    {DT_UINT32, TensorProto::kUint32ValFieldNumber},
+    {DT_UINT64, TensorProto::kUint64ValFieldNumber},
+};
+
+const google::protobuf::FieldDescriptor* ListField(DataType dtype) {
+  for (const ListRow& row : kLists) {
+    if (row.dtype == dtype) return TensorProto::descriptor()->FindFieldByNumber(row.field);
+  }
+  return nullptr;
+}
+
+// The element type of the list for numbers of type T: the small integers travel as int32.
+template <typename T>
+using ListNumber =
+    std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 4, int32_t,
+                       T>;
+
+absl::StatusOr<Tensor> TensorFromContent(DataType dtype, const Shape& shape,
+                                         const std::string& content) {
+  const size_t expected = shape.num_elements() * DataTypeSize(dtype);
+  if (content.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor_content has the wrong size; expected ",
+                                                   expected, " bytes for ", DataTypeName(dtype),
+                                                   shape.ToString(), ", got ", content.size()));
+  }
+  if (dtype == DT_BOOL &&
+      std::any_of(content.begin(), content.end(), [](char c) { return c != 0 && c != 1; })) {
+    return absl::InvalidArgumentError("tensor_content of bools has a byte that is not 0 or 1");
+  }
+  MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
+  std::memcpy(tensor.raw(), content.data(), content.size());
+  return tensor;
+}
+
+template <typename T>
+absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const TensorProto& proto,
+                                      int64_t* repeated_bytes) {
+  const auto list =
+      proto.GetReflection()->GetRepeatedFieldRef<ListNumber<T>>(proto, ListField(dtype));
+  const int per_element = NumbersPerElement(dtype);
+  if (list.size() % per_element != 0) {
+    return absl::InvalidArgumentError("a complex number without its imaginary part");
+  }
+  if (list.size() < shape.num_elements() * per_element) {
+    const int64_t bytes = shape.num_elements() * DataTypeSize(dtype);
+    if (bytes > *repeated_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a repeated value would take too much memory; expected at most ",
+                       *repeated_bytes, " bytes in this graph from here on, got ", bytes));
+    }
+    *repeated_bytes -= bytes;
+  }
+  MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
+  const absl::Span<T> numbers = StoredNumbers<T>(tensor);
+  const size_t given = std::min<size_t>(list.size(), numbers.size());
+  for (size_t i = 0; i < given; ++i) {
+    const ListNumber<T> number = list.Get(i);
+    numbers[i] = static_cast<T>(number);
+    if constexpr (std::is_integral_v<T>) {
+      if (numbers[i] != number) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("element ", i, " is no ", DataTypeName(dtype), "; got ", number));
+      }
+    }
+  }
+  if (given > 0) {
+    for (size_t i = given; i < numbers.size(); ++i) numbers[i] = numbers[i - per_element];
+  }
+  return tensor;
+}
+
+// True if all elements have the same bits, as those of a scalar do.
+bool IsOneValue(const Tensor& tensor) {
+  const size_t size = DataTypeSize(tensor.dtype());
+  return tensor.num_elements() > 0 &&
+         std::memcmp(tensor.raw(), tensor.raw() + size, tensor.bytes() - size) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<DataType> DataTypeFromProto(proto::DataType dtype) {
+  if (dtype == proto::DT_INVALID || IsKnownDataType(dtype)) return static_cast<DataType>(dtype);
+  const std::string& name = proto::DataType_Name(dtype);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dtype ", name.empty() ? absl::StrCat(static_cast<int>(dtype)) : name, " is not supported"));
+}
+
+void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto) {
+  proto->set_unknown_rank(shape.unknown_rank());
+  for (int64_t dim : shape.dims()) proto->add_dim()->set_size(dim);
+}
+
+absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto) {
+  if (proto.unknown_rank()) {
+    if (proto.dim_size() == 0) return Shape::UnknownRank();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a shape of unknown rank has ", proto.dim_size(), " dimensions"));
+  }
+  Shape shape;
+  // One too many is enough for Validate to see.
+  for (int i = 0; i < std::min(proto.dim_size(), kMaxRank + 1); ++i) {
+    shape.AddDim(proto.dim(i).size());
+  }
+  MF_RETURN_IF_ERROR(shape.Validate(DT_UINT8));
+  return shape;
+}
+
+TensorProto TensorToProto(const Tensor& tensor) {
+  TensorProto proto;
+  proto.set_dtype(static_cast<proto::DataType>(tensor.dtype()));
+  ShapeToProto(tensor.shape(), proto.mutable_tensor_shape());
+  if (!tensor.has_value() || tensor.num_elements() == 0) return proto;
+  if (!IsOneValue(tensor)) {
+    proto.set_tensor_content(tensor.raw(), tensor.bytes());
+    return proto;
+  }
+  DispatchStoredType(
+      tensor.dtype(),
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto list = proto.GetReflection()->GetMutableRepeatedFieldRef<ListNumber<T>>(
+            &proto, ListField(tensor.dtype()));
+        for (int i = 0; i < NumbersPerElement(tensor.dtype()); ++i) {
+          list.Add(StoredNumbers<T>(tensor)[i]);
+        }
+        return true;
+      },
+      false);
+  return proto;
+}
+
+absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, int64_t* repeated_bytes) {
+  MF_ASSIGN_OR_RETURN(const DataType dtype, DataTypeFromProto(proto.dtype()));
+  MF_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.tensor_shape()));
+  if (DataTypeSize(dtype) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor cannot hold elements of dtype ", DataTypeName(dtype)));
+  }
+  if (!shape.IsFullyDefined()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor needs a fully defined shape, got ", shape.ToString()));
+  }
+  MF_RETURN_IF_ERROR(shape.Validate(dtype));
+  if (!proto.tensor_content().empty()) {
+    return TensorFromContent(dtype, shape, proto.tensor_content());
+  }
+  return DispatchStoredType(
+      dtype,
+      [&](auto tag) {
+        return TensorFromList<typename decltype(tag)::type>(dtype, shape, proto, repeated_bytes);
+      },
+      absl::StatusOr<Tensor>(absl::InternalError("a dtype without a list")));
+}
+
+}  // namespace mirrorflow

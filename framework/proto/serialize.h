@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages to bytes: equal messages give equal bytes, maps included.
+#ifndef MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
+#define MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
+
+#include <google/protobuf/message_lite.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mirrorflow {
+
+// ResourceExhausted if the message is larger than the 2 GiB that protobuf can write.
+absl::StatusOr<std::string> SerializeDeterministically(
+    const google::protobuf::MessageLite& message);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_PROTO_SERIALIZE_H_
