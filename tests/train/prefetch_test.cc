@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/prefetch.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+// What the test sees of a CountingSource, and how it holds it up.
+struct Control {
+  std::mutex mu;
+  std::condition_variable changed;
+  int made = 0;        // calls of Next() that are done
+  int allowed = 1000;  // calls of Next() that may begin
+  bool destroyed = false;
+
+  void WaitUntilMade(int n) {
+    std::unique_lock<std::mutex> lock(mu);
+    changed.wait(lock, [&] { return made >= n; });
+  }
+};
+
+// Batches [0], [1], …, then the end or an error.
+class CountingSource final : public BatchSource {
+ public:
+  CountingSource(Control& control, int batches, absl::Status at_end)
+      : control_(control), batches_(batches), at_end_(std::move(at_end)) {}
+  ~CountingSource() override {
+    std::lock_guard<std::mutex> lock(control_.mu);
+    control_.destroyed = true;
+  }
+
+  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
+    std::unique_lock<std::mutex> lock(control_.mu);
+    control_.changed.wait(lock, [&] { return control_.made < control_.allowed; });
+    const int i = control_.made++;
+    control_.changed.notify_all();
+    if (i < batches_) {
+      *batch = {Tensor::Vector<int32_t>({i})};
+      return true;
+    }
+    if (!at_end_.ok()) return at_end_;
+    return false;
+  }
+
+ private:
+  Control& control_;
+  const int batches_;
+  const absl::Status at_end_;
+};
+
+std::unique_ptr<BatchSource> Prefetched(Control& control, int batches, int depth,
+                                        absl::Status at_end = absl::OkStatus()) {
+  return Prefetch(std::make_unique<CountingSource>(control, batches, std::move(at_end)), depth);
+}
+
+TEST(PrefetchTest, KeepsOrderAndEndForEveryDepth) {
+  for (int depth : {1, 2, 3, 100}) {
+    Control control;
+    const auto source = Prefetched(control, /*batches=*/50, depth);
+    std::vector<Tensor> batch;
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_EQ(*source->Next(&batch), true);
+      ASSERT_EQ(batch.size(), 1u);
+      EXPECT_EQ(batch[0].scalar<int32_t>(), i);
+    }
+    for (int again = 0; again < 3; ++again) {
+      EXPECT_EQ(*source->Next(&batch), false);
+      EXPECT_TRUE(batch.empty());
+    }
+  }
+}
+
+TEST(PrefetchTest, ErrorComesAfterTheBatchesBeforeItAndStays) {
+  Control control;
+  const auto source = Prefetched(control, 3, /*depth=*/8, absl::DataLossError("torn"));
+  control.WaitUntilMade(4);  // the error is made before the first batch is read
+  std::vector<Tensor> batch;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(*source->Next(&batch), true);
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(source->Next(&batch).status(), absl::DataLossError("torn"));
+  }
+}
+
+TEST(PrefetchTest, RunsAheadByItsDepthWithoutBeingAsked) {
+  Control control;
+  const auto source = Prefetched(control, 1000, /*depth=*/3);
+  control.WaitUntilMade(3);
+  std::vector<Tensor> batch;
+  ASSERT_TRUE(source->Next(&batch).ok());
+  control.WaitUntilMade(4);
+  std::lock_guard<std::mutex> lock(control.mu);
+  EXPECT_LE(control.made, 4);
+}
+
+TEST(PrefetchTest, DestructorStopsAThreadThatWaitsForRoom) {
+  Control control;
+  {
+    const auto source = Prefetched(control, 1000, /*depth=*/2);
+    control.WaitUntilMade(2);
+  }
+  EXPECT_TRUE(control.destroyed);
+  EXPECT_EQ(control.made, 2);
+}
+
+TEST(PrefetchTest, DestructorStopsAThreadInTheMiddleOfABatch) {
+  Control control;
+  control.allowed = 1;
+  auto source = Prefetched(control, 1000, /*depth=*/5);
+  control.WaitUntilMade(1);
+  // The thread waits inside Next(), or is about to; it is let go while the destructor runs.
+  std::thread destroyer([&] { source.reset(); });
+  {
+    std::lock_guard<std::mutex> lock(control.mu);
+    control.allowed = 1000;
+  }
+  control.changed.notify_all();
+  destroyer.join();
+  EXPECT_TRUE(control.destroyed);
+}
+
+TEST(PrefetchTest, MayBeDestroyedAtOnceOrAfterTheEnd) {
+  for (int batches : {0, 1, 1000}) {
+    Control control;
+    Prefetched(control, batches, 2).reset();
+    EXPECT_TRUE(control.destroyed);
+  }
+  Control control;
+  auto source = Prefetched(control, 0, 2);
+  std::vector<Tensor> batch;
+  EXPECT_EQ(*source->Next(&batch), false);
+  source.reset();
+  EXPECT_TRUE(control.destroyed);
+}
+
+}  // namespace
+}  // namespace mirrorflow
