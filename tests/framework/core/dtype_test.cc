@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/dtype.h"
+
+#include <string>
+#include <type_traits>
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(DataTypeTest, NamesParseBackToTheSameType) {
+  int known = 0;
+  for (int number = 0; number < 256; ++number) {
+    if (!IsKnownDataType(number)) continue;
+    ++known;
+    const auto dtype = static_cast<DataType>(number);
+    const absl::StatusOr<DataType> parsed = ParseDataType(DataTypeName(dtype));
+    ASSERT_TRUE(parsed.ok()) << number;
+    EXPECT_EQ(*parsed, dtype);
+  }
+  EXPECT_EQ(known, 18);
+}
+
+TEST(DataTypeTest, NumbersWithoutANameAreUnknown) {
+  EXPECT_FALSE(IsKnownDataType(DT_INVALID));
+  EXPECT_FALSE(IsKnownDataType(11));   // qint8
+  EXPECT_FALSE(IsKnownDataType(101));  // a reference
+  EXPECT_FALSE(IsKnownDataType(-1));
+  EXPECT_EQ(DataTypeName(static_cast<DataType>(11)), "invalid");
+  EXPECT_EQ(DataTypeSize(static_cast<DataType>(11)), 0u);
+}
+
+TEST(DataTypeTest, ParsingNamesTheUnknownType) {
+  const absl::StatusOr<DataType> dtype = ParseDataType("Float");
+  EXPECT_EQ(dtype.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(dtype.status().message(), "unknown dtype 'Float'");
+  EXPECT_FALSE(ParseDataType("invalid").ok());
+}
+
+TEST(DataTypeTest, SizesAreThoseOfTheCppTypes) {
+  EXPECT_EQ(DataTypeSize(DT_FLOAT), sizeof(float));
+  EXPECT_EQ(DataTypeSize(DT_BOOL), sizeof(bool));
+  EXPECT_EQ(DataTypeSize(DT_HALF), 2u);
+  EXPECT_EQ(DataTypeSize(DT_COMPLEX128), 16u);
+  EXPECT_EQ(DataTypeSize(DT_STRING), 0u);
+  EXPECT_EQ(DataTypeSize(DT_RESOURCE), 0u);
+}
+
+TEST(DataTypeTest, KindsDoNotOverlap) {
+  EXPECT_TRUE(IsFloating(DT_BFLOAT16));
+  EXPECT_FALSE(IsInteger(DT_BFLOAT16));
+  EXPECT_TRUE(IsInteger(DT_UINT64));
+  EXPECT_FALSE(IsFloating(DT_UINT64));
+  for (DataType neither : {DT_BOOL, DT_COMPLEX64, DT_STRING, DT_INVALID}) {
+    EXPECT_FALSE(IsFloating(neither) || IsInteger(neither)) << DataTypeName(neither);
+  }
+}
+
+TEST(DispatchDataTypeTest, CallsWithTheTypeOfTheDtype) {
+  for (DataType dtype : {DT_FLOAT, DT_DOUBLE, DT_INT32, DT_INT64, DT_UINT8, DT_BOOL}) {
+    const DataType seen = DispatchDataType(
+        dtype, [](auto tag) { return DataTypeOf<typename decltype(tag)::type>(); }, DT_INVALID);
+    EXPECT_EQ(seen, dtype);
+  }
+}
+
+TEST(DispatchDataTypeTest, ReturnsTheOtherValueWhereNothingComputes) {
+  for (DataType dtype : {DT_HALF, DT_STRING, DT_INVALID}) {
+    EXPECT_EQ(DispatchDataType(
+                  dtype, [](auto) { return 1; }, 2),
+              2);
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

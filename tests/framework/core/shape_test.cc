@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/shape.h"
+
+#include <limits>
+
+#include "absl/hash/hash.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+TEST(ShapeTest, PrintsScalarsUnknownDimensionsAndUnknownRank) {
+  EXPECT_EQ(Shape().ToString(), "[]");
+  EXPECT_EQ(Shape({2, -1, 0}).ToString(), "[2,?,0]");
+  EXPECT_EQ(Shape::UnknownRank().ToString(), "[*]");
+  EXPECT_EQ(Shape::UnknownDims(2).ToString(), "[?,?]");
+}
+
+TEST(ShapeTest, IsFullyDefinedOnlyWithoutUnknowns) {
+  EXPECT_TRUE(Shape().IsFullyDefined());
+  EXPECT_TRUE(Shape({0, 3}).IsFullyDefined());
+  EXPECT_FALSE(Shape({-1, 3}).IsFullyDefined());
+  EXPECT_FALSE(Shape::UnknownRank().IsFullyDefined());
+}
+
+TEST(ShapeTest, CountsElementsAsTheProductOfDimensions) {
+  EXPECT_EQ(Shape().num_elements(), 1);
+  EXPECT_EQ(Shape({2, 3, 4}).num_elements(), 24);
+  EXPECT_EQ(Shape({2, 0, 4}).num_elements(), 0);
+}
+
+TEST(ShapeTest, AScalarAndAnUnknownRankDiffer) {
+  EXPECT_NE(Shape(), Shape::UnknownRank());
+  EXPECT_EQ(Shape({1, 2}), Shape(absl::Span<const int64_t>({1, 2})));
+  EXPECT_NE(absl::HashOf(Shape()), absl::HashOf(Shape::UnknownRank()));
+}
+
+TEST(ShapeValidateTest, AcceptsUnknownsAndTheLargestRank) {
+  EXPECT_TRUE(Shape({-1, 0, 5}).Validate(DT_FLOAT).ok());
+  EXPECT_TRUE(Shape::UnknownRank().Validate(DT_FLOAT).ok());
+  EXPECT_TRUE(Shape::UnknownDims(kMaxRank).Validate(DT_FLOAT).ok());
+}
+
+TEST(ShapeValidateTest, RefusesARankAboveTheLimit) {
+  EXPECT_THAT(Shape::UnknownDims(kMaxRank + 1).Validate(DT_FLOAT).message(),
+              HasSubstr("at most 8, got 9"));
+}
+
+TEST(ShapeValidateTest, RefusesDimensionsBelowMinusOne) {
+  EXPECT_THAT(Shape({2, -2}).Validate(DT_FLOAT).message(), HasSubstr("got [2,-2]"));
+}
+
+TEST(ShapeValidateTest, RefusesByteSizesThatOverflow) {
+  const Shape shape({int64_t{1} << 31, int64_t{1} << 30});
+  EXPECT_TRUE(shape.Validate(DT_UINT8).ok());
+  EXPECT_THAT(shape.Validate(DT_FLOAT).message(), HasSubstr("float[2147483648,1073741824]"));
+  EXPECT_FALSE(Shape({kMax}).Validate(DT_DOUBLE).ok());
+}
+
+TEST(ShapeValidateTest, RefusesAnEmptyTensorWhoseStridesOverflow) {
+  EXPECT_FALSE(Shape({0, kMax, kMax}).Validate(DT_UINT8).ok());
+}
+
+TEST(ShapeMergeTest, KeepsWhatEitherSideKnows) {
+  EXPECT_EQ(*Shape({-1, 3}).MergeWith(Shape({2, -1})), Shape({2, 3}));
+  EXPECT_EQ(*Shape::UnknownRank().MergeWith(Shape({2, -1})), Shape({2, -1}));
+  EXPECT_EQ(*Shape({2, -1}).MergeWith(Shape::UnknownRank()), Shape({2, -1}));
+}
+
+TEST(ShapeMergeTest, NamesBothShapesWhenTheyContradict) {
+  EXPECT_EQ(Shape({2, 3}).MergeWith(Shape({2, 4})).status().message(),
+            "shapes [2,3] and [2,4] are incompatible");
+  EXPECT_FALSE(Shape({2}).MergeWith(Shape({2, 1})).ok());
+}
+
+TEST(ShapeTest, IsCompatibleWhenSomeShapeIsDescribedByBoth) {
+  EXPECT_TRUE(Shape({-1, 3}).IsCompatibleWith(Shape({2, -1})));
+  EXPECT_TRUE(Shape::UnknownRank().IsCompatibleWith(Shape()));
+  EXPECT_FALSE(Shape({1}).IsCompatibleWith(Shape({2})));
+  EXPECT_FALSE(Shape().IsCompatibleWith(Shape({1})));
+}
+
+TEST(CheckedMultiplyTest, FailsInsteadOfOverflowing) {
+  EXPECT_EQ(*CheckedMultiply(kMax, 1), kMax);
+  EXPECT_EQ(*CheckedMultiply(kMax, 0), 0);
+  EXPECT_EQ(CheckedMultiply(kMax, 2).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+struct BroadcastCase {
+  Shape a, b, expected;
+};
+
+TEST(BroadcastShapesTest, FollowsNumPyUnknownsIncluded) {
+  const BroadcastCase cases[] = {
+      {{}, {}, {}},
+      {{2, 3}, {}, {2, 3}},
+      {{2, 3}, {3}, {2, 3}},
+      {{2, 1}, {1, 3}, {2, 3}},
+      {{4, 1, 3}, {5, 1}, {4, 5, 3}},
+      {{0, 3}, {1, 3}, {0, 3}},
+      {{1}, {0}, {0}},
+      {{-1}, {1}, {-1}},   // 1 says nothing about the other side
+      {{-1}, {3}, {3}},    // 1 or 3: the result is 3
+      {{-1}, {-1}, {-1}},  // may still differ
+      {{-1, 1}, {2, -1}, {2, -1}},
+      {Shape::UnknownRank(), {2}, Shape::UnknownRank()},
+  };
+  for (const BroadcastCase& c : cases) {
+    for (const auto& shape : {BroadcastShapes(c.a, c.b), BroadcastShapes(c.b, c.a)}) {
+      ASSERT_TRUE(shape.ok()) << c.a.ToString() << " " << c.b.ToString();
+      EXPECT_EQ(*shape, c.expected)
+          << c.a.ToString() << " " << c.b.ToString() << " gave " << shape->ToString();
+    }
+  }
+}
+
+TEST(BroadcastShapesTest, NamesShapesThatDoNotFit) {
+  EXPECT_EQ(BroadcastShapes({2, 3}, {2}).status().message(),
+            "shapes [2,3] and [2] do not broadcast against each other");
+  EXPECT_FALSE(BroadcastShapes({0}, {2}).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cases of ops in the format of tests/references/README.md: an op, its operands, and what must come
+// out; and how to run one.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
+#define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+#include "framework/graph/op_registry.h"
+#include "framework/runtime/evaluate_node.h"
+
+namespace mirrorflow {
+
+struct OpCase {
+  struct Operand {
+    Tensor value;
+    bool is_variable = false;  // the operand is the handle of a variable with this value
+  };
+
+  std::string where;  // `matmul.txt:12`
+  std::string op;
+  AttrMap attrs;
+  std::vector<Operand> operands;
+  std::vector<Tensor> outputs;
+  std::vector<Tensor> after;  // what each variable holds in the end
+  bool fails = false;         // preparing or running must
+
+  // False for a case that only gives operands to checks that need no known results.
+  bool has_results() const { return fails || !outputs.empty() || !after.empty(); }
+  std::string ToString() const;  // `matmul.txt:12: MatMul {T=float}`
+};
+
+// InvalidArgument naming `file` and the line of the first error.
+absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::string_view file);
+// The cases of all `.txt` files in a folder, in the order of their names.
+absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder);
+
+// A node with what it works on: static inputs are constants, the others placeholders and handles.
+struct CaseNode {
+  Graph graph;
+  Node* node = nullptr;
+  std::vector<Tensor> inputs;  // one an input: of a handle, the variable
+
+  // Shapes of the outputs as the shape function has them.
+  std::vector<Shape> OutputShapes() const;
+};
+
+// What shape functions are told of operands that are not constants.
+enum class Knowledge {
+  kShapes,   // their shapes
+  kRanks,    // their ranks
+  kNothing,  // not even that, and static inputs are no constants
+};
+
+// The error is that of the schema or of the shape function.
+absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& ops,
+                                      Knowledge knowledge = Knowledge::kShapes);
+
+// Runs the node. The variables among its inputs change.
+absl::StatusOr<std::vector<Tensor>> EvaluateCase(const CaseNode& node,
+                                                 const KernelRegistry& kernels);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
