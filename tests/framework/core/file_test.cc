@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/file.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A directory of the test's own, empty at its start.
+class FileTest : public ::testing::Test {
+ protected:
+  FileTest()
+      : directory_(absl::StrCat(::testing::TempDir(), "/",
+                                ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+
+  std::string Path(absl::string_view name) const { return absl::StrCat(directory_, "/", name); }
+
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+
+  static std::string Contents(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+
+  const std::string directory_;
+};
+
+TEST_F(FileTest, ReadsWhatWasWritten) {
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"one ", "", "two"}).ok());
+  const auto file = InputFile::Open(Path("a"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->size(), 7u);
+  char text[3];
+  ASSERT_TRUE(file->Read(4, 3, text).ok());
+  EXPECT_EQ(absl::string_view(text, 3), "two");
+  EXPECT_EQ(Names(), std::set<std::string>{"a"});
+}
+
+TEST_F(FileTest, WritesAnEmptyFileAndReplacesAnOldOne) {
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old contents"}).ok());
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {}).ok());
+  EXPECT_EQ(std::filesystem::file_size(Path("a")), 0u);
+  EXPECT_EQ(Names(), std::set<std::string>{"a"});
+}
+
+TEST_F(FileTest, WritesIntoTheWorkingDirectoryAndUnderALongName) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_);
+  EXPECT_TRUE(WriteFileAtomically("plain", {"x"}).ok());
+  std::filesystem::current_path(before);
+  EXPECT_EQ(Contents(Path("plain")), "x");
+  EXPECT_TRUE(WriteFileAtomically(Path(std::string(255, 'n')), {"x"}).ok());
+}
+
+TEST_F(FileTest, ReadingBeyondTheEndIsAnErrorWithBothSizes) {
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"1234"}).ok());
+  const auto file = InputFile::Open(Path("a"));
+  char text[8];
+  const absl::Status status = file->Read(2, 8, text);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(),
+            absl::StrCat(Path("a"), ": the file ends too early; expected 10 bytes, got 4"));
+}
+
+TEST_F(FileTest, OpensOnlyRegularFiles) {
+  EXPECT_EQ(InputFile::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(InputFile::Open(Path("missing")).status().message()),
+              HasSubstr(Path("missing")));
+  EXPECT_EQ(InputFile::Open(directory_).status().message(),
+            absl::StrCat(directory_, ": not a regular file; expected a file, got a directory"));
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(InputFile::Open(Path("pipe")).status().message()),
+              HasSubstr("got a pipe"));
+  EXPECT_THAT(std::string(InputFile::Open("/dev/null").status().message()),
+              HasSubstr("got a device"));
+}
+
+TEST_F(FileTest, RefusesToReplaceWhatIsNoFile) {
+  for (const std::string& path : {directory_, std::string("/dev/null")}) {
+    EXPECT_EQ(WriteFileAtomically(path, {"x"}).code(), absl::StatusCode::kFailedPrecondition);
+  }
+  struct stat info;
+  ASSERT_EQ(stat("/dev/null", &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  EXPECT_EQ(WriteFileAtomically(Path("a/"), {"x"}).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(WriteFileAtomically("", {"x"}).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(FileTest, NamesTheMissingDirectory) {
+  const absl::Status status = WriteFileAtomically(Path("no/such/file"), {"x"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(Path("no/such/file")));
+}
+
+TEST_F(FileTest, KeepsTheOldFileAndLeavesNothingBehindWhenThereIsNoRoom) {
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const absl::Status status = WriteFileAtomically(Path("a"), {std::string(10'000, 'x')});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot reserve space; needs 10000 bytes"));
+  EXPECT_EQ(Contents(Path("a")), "old");
+  EXPECT_EQ(Names(), std::set<std::string>{"a"});
+}
+
+TEST_F(FileTest, IsDurableBeforeItIsRenamedAndTheDirectoryAfterwards) {
+  std::vector<std::string> steps;
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"x", "y"}, [&](absl::string_view step) {
+                steps.emplace_back(step);
+              }).ok());
+  EXPECT_THAT(steps, ElementsAre("open", "reserve", "write", "write", "fsync", "close", "rename",
+                                 "fsync of the directory"));
+}
+
+TEST_F(FileTest, ACrashAtAnyStepLeavesTheOldFileOrTheNewOne) {
+  constexpr int kSteps = 8;
+  for (int crash_at = 0; crash_at < kSteps; ++crash_at) {
+    ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      int step = 0;
+      (void)!WriteFileAtomically(Path("a"), {"new ", "contents"}, [&](absl::string_view) {
+        if (step++ == crash_at) kill(getpid(), SIGKILL);
+      }).ok();
+      _exit(0);
+    }
+    int status;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "there is no step " << crash_at;
+    EXPECT_EQ(Contents(Path("a")), crash_at < kSteps - 1 ? "old" : "new contents") << crash_at;
+  }
+}
+
+TEST_F(FileTest, FileIsNotForOthersToReadOrWrite) {
+  umask(0);
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"x"}).ok());
+  struct stat info;
+  ASSERT_EQ(stat(Path("a").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+}
+
+}  // namespace
+}  // namespace mirrorflow
