@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/communicator_conformance.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <latch>
+#include <limits>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+void PrintTo(const ConformanceCase& test_case, std::ostream* os) {
+  *os << test_case.backend << ", " << test_case.world_size << " ranks";
+}
+
+std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& info) {
+  return absl::StrCat(info.param.backend, "_", info.param.world_size);
+}
+
+std::vector<ConformanceCase> AtEveryWorldSizeAboveOne(ConformanceCase backend) {
+  std::vector<ConformanceCase> cases;
+  for (const int world_size : {2, 3, 4, 7, 8}) {
+    backend.world_size = world_size;
+    cases.push_back(backend);
+  }
+  return cases;
+}
+
+std::vector<ConformanceCase> AtEveryWorldSize(ConformanceCase backend) {
+  std::vector<ConformanceCase> cases = AtEveryWorldSizeAboveOne(backend);
+  backend.world_size = 1;
+  cases.insert(cases.begin(), backend);
+  return cases;
+}
+
+void CommunicatorConformance::Connect(absl::Duration timeout) {
+  absl::StatusOr<Communicators> connected = GetParam().connect(world_size(), timeout);
+  ASSERT_TRUE(connected.ok()) << connected.status();
+  communicators_ = *std::move(connected);
+  ASSERT_EQ(static_cast<int>(communicators_.size()), world_size());
+}
+
+std::vector<absl::Status> CommunicatorConformance::OnEachRank(
+    const std::function<absl::Status(Communicator&)>& body) {
+  std::vector<absl::Status> results(world_size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    threads.emplace_back([&, rank] { results[rank] = body(communicator(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+void CommunicatorConformance::OnEachRankOk(const std::function<absl::Status(Communicator&)>& body) {
+  const std::vector<absl::Status> results = OnEachRank(body);
+  for (int rank = 0; rank < world_size(); ++rank) {
+    EXPECT_TRUE(results[rank].ok()) << "rank " << rank << ": " << results[rank];
+  }
+}
+
+namespace {
+
+template <typename T>
+std::vector<Reduction> ReductionsOf() {
+  if (std::is_same_v<T, bool>) return {Reduction::kAll, Reduction::kAny};
+  return {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin};
+}
+
+template <typename Fn>
+void ForEachDtype(Fn fn) {
+  fn(TypeTag<float>());
+  fn(TypeTag<double>());
+  fn(TypeTag<int32_t>());
+  fn(TypeTag<int64_t>());
+  fn(TypeTag<uint8_t>());
+  fn(TypeTag<bool>());
+}
+
+// What `rank` contributes to element i: such that the result shows which ranks are in it.
+template <typename T>
+T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const bool alone = i / 4 % ranks == rank;
+    const bool values[] = {true, false, alone, !alone};
+    return values[i % 4];
+  } else if (reduction == Reduction::kSum || reduction == Reduction::kMean) {
+    // Powers of three: no rank can be missing, or counted twice, and made up for by others.
+    int64_t value = 1 + i % 5;
+    for (int r = 0; r < rank; ++r) value *= 3;
+    return static_cast<T>(value);
+  } else {
+    // Never 0, of which nobody may start, and each rank has the extreme somewhere.
+    const int value = 1 + static_cast<int>((rank + i) % ranks);
+    return static_cast<T>(std::is_signed_v<T> && i / ranks % 2 == 0 ? -value : value);
+  }
+}
+
+template <typename T>
+T Reduced(Reduction reduction, int ranks, int64_t i) {
+  T total = Contribution<T>(reduction, ranks, 0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const T next = Contribution<T>(reduction, ranks, rank, i);
+    if (reduction == Reduction::kSum || reduction == Reduction::kMean) total += next;
+    if (reduction == Reduction::kMax) total = std::max(total, next);
+    if (reduction == Reduction::kMin) total = std::min(total, next);
+    if (reduction == Reduction::kAll) total = total && next;
+    if (reduction == Reduction::kAny) total = total || next;
+  }
+  if (reduction != Reduction::kMean) return total;
+  if constexpr (std::is_floating_point_v<T>) return total * (T{1} / static_cast<T>(ranks));
+  return static_cast<T>(total / ranks);
+}
+
+template <typename T>
+Collective MakeCollective(CollectiveKind kind, const Memory<T>& in, Memory<T>& out,
+                          absl::string_view name) {
+  Collective collective;
+  collective.kind = kind;
+  collective.dtype = DataTypeOf<T>();
+  collective.in = in.data();
+  collective.out = out.data();
+  collective.count = out.size();
+  collective.name = name;
+  return collective;
+}
+
+// One all-reduce as one rank sees it.
+template <typename T>
+absl::Status AllReduceAndCheck(Communicator& communicator, Reduction reduction, int64_t count,
+                               bool in_place) {
+  const int ranks = communicator.world_size();
+  const std::string name = absl::StrCat(ReductionName(reduction), " of ", count, " ",
+                                        DataTypeName(DataTypeOf<T>()), in_place ? " in place" : "");
+  const Memory<T> in(
+      count, [&](int64_t i) { return Contribution<T>(reduction, ranks, communicator.rank(), i); });
+  const Memory<T> want(count, [&](int64_t i) { return Reduced<T>(reduction, ranks, i); });
+  Memory<T> memory = in;
+  Memory<T> out = in_place ? in : Memory<T>(count);
+  Collective collective =
+      MakeCollective(CollectiveKind::kAllReduce, in_place ? out : memory, out, name);
+  collective.reduction = reduction;
+  MF_RETURN_IF_ERROR(communicator.Run(collective));
+  EXPECT_TRUE(SameBits(want, out)) << name << " on rank " << communicator.rank();
+  EXPECT_TRUE(SameBits(in, memory)) << name << " changed its input";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TEST_P(CommunicatorConformance, RanksAreNumberedInOrder) {
+  for (int rank = 0; rank < world_size(); ++rank) {
+    EXPECT_EQ(communicator(rank).rank(), rank);
+    EXPECT_EQ(communicator(rank).world_size(), world_size());
+  }
+}
+
+TEST_P(CommunicatorConformance, AllReduceReducesEveryDtypeAtEveryCount) {
+  OnEachRankOk([&](Communicator& communicator) {
+    absl::Status status;
+    ForEachDtype([&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for (const Reduction reduction : ReductionsOf<T>()) {
+        for (const int64_t count : {0, 1, world_size() - 1, world_size(), 1000}) {
+          for (const bool in_place : {false, true}) {
+            status.Update(AllReduceAndCheck<T>(communicator, reduction, count, in_place));
+          }
+        }
+      }
+    });
+    return status;
+  });
+}
+
+// What is new at 2^20 elements, that shares are larger than caches, depends on the size of elements
+// but not on the reduction: one reduction for each size, and in place, to save time.
+TEST_P(CommunicatorConformance, AllReduceReducesAMillionElements) {
+  OnEachRankOk([&](Communicator& communicator) {
+    constexpr int64_t kMany = 1 << 20;
+    absl::Status status;
+    status.Update(AllReduceAndCheck<float>(communicator, Reduction::kSum, kMany, true));
+    status.Update(AllReduceAndCheck<double>(communicator, Reduction::kMean, kMany, true));
+    status.Update(AllReduceAndCheck<uint8_t>(communicator, Reduction::kMax, kMany, true));
+    return status;
+  });
+}
+
+// Numbers of such different sizes that each order of addition gives other bits.
+TEST_P(CommunicatorConformance, FloatSumsHaveTheBitsOfASerialSumInRankOrder) {
+  constexpr int64_t kCount = 3001;
+  constexpr int kRounds = 20;
+  OnEachRankOk([&](Communicator& communicator) {
+    std::mt19937 delays(communicator.rank());
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<Memory<float>> contributions;
+      for (int rank = 0; rank < world_size(); ++rank) {
+        std::mt19937 random(round * world_size() + rank);
+        contributions.emplace_back(kCount, [&](int64_t) {
+          const float mantissa = static_cast<float>(random()) / 4e9f - 0.5f;
+          return std::ldexp(mantissa, static_cast<int>(random() % 24));
+        });
+      }
+      Memory<float> want = contributions[0];
+      for (int rank = 1; rank < world_size(); ++rank) {
+        for (int64_t i = 0; i < kCount; ++i) want.data()[i] += contributions[rank].data()[i];
+      }
+      for (unsigned i = delays() % 8; i > 0; --i) std::this_thread::yield();
+      Memory<float> out(kCount);
+      const std::string name = absl::StrCat("round ", round);
+      MF_RETURN_IF_ERROR(communicator.Run(MakeCollective(
+          CollectiveKind::kAllReduce, contributions[communicator.rank()], out, name)));
+      EXPECT_TRUE(SameBits(want, out)) << name << " on rank " << communicator.rank();
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, MaxAndMinPropagateNanFromAnyRank) {
+  OnEachRankOk([&](Communicator& communicator) {
+    const int64_t count = 20 * world_size();
+    // Element i is a NaN on one rank in the first half, then nowhere.
+    const Memory<double> in(count, [&](int64_t i) {
+      const bool nan = i < count / 2 && i % world_size() == communicator.rank();
+      return nan ? std::numeric_limits<double>::quiet_NaN() : 1.0 + communicator.rank();
+    });
+    for (const Reduction reduction : {Reduction::kMax, Reduction::kMin}) {
+      Memory<double> out(count);
+      Collective collective = MakeCollective(CollectiveKind::kAllReduce, in, out, "nan");
+      collective.reduction = reduction;
+      MF_RETURN_IF_ERROR(communicator.Run(collective));
+      const double extreme = reduction == Reduction::kMax ? world_size() : 1;
+      for (int64_t i = 0; i < count; ++i) {
+        const double got = out.data()[i];
+        EXPECT_TRUE(i < count / 2 ? std::isnan(got) : got == extreme)
+            << ReductionName(reduction) << " of element " << i << " is " << got;
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+namespace {
+
+// Counts by rank: even, none at all, rising from 0, and one rank with everything.
+std::vector<std::vector<int64_t>> CountsOfShares(int ranks) {
+  std::vector<std::vector<int64_t>> shares = {std::vector<int64_t>(ranks, 5),
+                                              std::vector<int64_t>(ranks, 0),
+                                              {},
+                                              std::vector<int64_t>(ranks, 0),
+                                              std::vector<int64_t>(ranks, 0)};
+  for (int rank = 0; rank < ranks; ++rank) shares[2].push_back(rank * rank * 37);
+  shares[3].front() = 1000;
+  shares[4].back() = 50001;
+  return shares;
+}
+
+int64_t Sum(absl::Span<const int64_t> counts) {
+  int64_t sum = 0;
+  for (const int64_t count : counts) sum += count;
+  return sum;
+}
+
+}  // namespace
+
+TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
+  const auto check = [&](Communicator& communicator, auto tag) -> absl::Status {
+    using T = typename decltype(tag)::type;
+    const int rank = communicator.rank();
+    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
+      for (const Reduction reduction : ReductionsOf<T>()) {
+        const std::string name =
+            absl::StrCat(ReductionName(reduction), " of ", absl::StrJoin(counts, ","), " ",
+                         DataTypeName(DataTypeOf<T>()));
+        const int64_t first = Sum(absl::MakeSpan(counts).first(rank));
+        const Memory<T> in(Sum(counts), [&](int64_t i) {
+          return Contribution<T>(reduction, world_size(), rank, i);
+        });
+        const Memory<T> want(counts[rank], [&](int64_t i) {
+          return Reduced<T>(reduction, world_size(), first + i);
+        });
+        Memory<T> out(counts[rank]);
+        Collective collective = MakeCollective(CollectiveKind::kReduceScatter, in, out, name);
+        collective.reduction = reduction;
+        collective.counts = counts;
+        MF_RETURN_IF_ERROR(communicator.Run(collective));
+        EXPECT_TRUE(SameBits(want, out)) << name << " on rank " << rank;
+      }
+    }
+    return absl::OkStatus();
+  };
+  OnEachRankOk([&](Communicator& communicator) {
+    absl::Status status;
+    ForEachDtype([&](auto tag) { status.Update(check(communicator, tag)); });
+    return status;
+  });
+}
+
+TEST_P(CommunicatorConformance, AllGatherJoinsTheSharesInRankOrder) {
+  OnEachRankOk([&](Communicator& communicator) {
+    const int rank = communicator.rank();
+    for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
+      const std::string name = absl::StrCat("shares of ", absl::StrJoin(counts, ","));
+      const auto element = [](int of_rank, int64_t i) {
+        return static_cast<int32_t>(of_rank * 1000000 + i);
+      };
+      const Memory<int32_t> in(counts[rank], [&](int64_t i) { return element(rank, i); });
+      Memory<int32_t> want(Sum(counts));
+      int32_t* next = want.data();
+      for (int other = 0; other < world_size(); ++other) {
+        for (int64_t i = 0; i < counts[other]; ++i) *next++ = element(other, i);
+      }
+      Memory<int32_t> out(want.size());
+      Collective collective = MakeCollective(CollectiveKind::kAllGather, in, out, name);
+      collective.counts = counts;
+      MF_RETURN_IF_ERROR(communicator.Run(collective));
+      EXPECT_TRUE(SameBits(want, out)) << name << " on rank " << rank;
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, BroadcastCopiesFromEveryRoot) {
+  OnEachRankOk([&](Communicator& communicator) {
+    for (int root = 0; root < world_size(); ++root) {
+      for (const int64_t count : {0, 1, 1000, 100003}) {
+        for (const bool in_place : {false, true}) {
+          const std::string name = absl::StrCat(count, " from rank ", root);
+          const Memory<int64_t> want(count, [&](int64_t i) { return root * 1000000 + i; });
+          const bool is_root = communicator.rank() == root;
+          Memory<int64_t> out = is_root && in_place ? want : Memory<int64_t>(count);
+          Collective collective =
+              MakeCollective(CollectiveKind::kBroadcast, in_place ? out : want, out, name);
+          if (!is_root) collective.in = nullptr;
+          collective.root = root;
+          MF_RETURN_IF_ERROR(communicator.Run(collective));
+          EXPECT_TRUE(SameBits(want, out)) << name << " on rank " << communicator.rank();
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, BarrierHoldsEachRankUntilAllHaveCome) {
+  std::atomic<int> arrivals{0};
+  OnEachRankOk([&](Communicator& communicator) {
+    const Collective barrier{.kind = CollectiveKind::kBarrier, .name = "barrier"};
+    for (int round = 1; round <= 200; ++round) {
+      if (round % world_size() == communicator.rank()) std::this_thread::yield();
+      arrivals.fetch_add(1);
+      MF_RETURN_IF_ERROR(communicator.Run(barrier));
+      EXPECT_EQ(arrivals.load(), round * world_size());
+      MF_RETURN_IF_ERROR(communicator.Run(barrier));  // before the next round counts on
+    }
+    return absl::OkStatus();
+  });
+}
+
+// Ranks run ahead by different numbers of collectives, as they do when one has less to compute.
+TEST_P(CommunicatorConformance, CollectivesInFlightAreFinishedInTheOrderOfTheirStart) {
+  constexpr int kCollectives = 3 * Communicator::kMaxInFlight + 5;
+  OnEachRankOk([&](Communicator& communicator) {
+    const int ahead =
+        communicator.rank() == 0 ? Communicator::kMaxInFlight : 1 + 10 * (communicator.rank() - 1);
+    std::vector<Memory<int32_t>> memory;
+    std::vector<std::string> names;
+    std::vector<Collective> collectives;
+    for (int i = 0; i < kCollectives; ++i) {
+      names.push_back(absl::StrCat("collective ", i));
+      memory.emplace_back(1 + i % 50, [&](int64_t) { return i + communicator.rank(); });
+    }
+    for (int i = 0; i < kCollectives; ++i) {
+      const CollectiveKind kind =
+          i % 3 == 0 ? CollectiveKind::kBroadcast : CollectiveKind::kAllReduce;
+      collectives.push_back(MakeCollective(kind, memory[i], memory[i], names[i]));
+      collectives[i].root = i % world_size();
+    }
+    for (int i = 0; i < kCollectives + ahead; ++i) {
+      if (i < kCollectives) MF_RETURN_IF_ERROR(communicator.Start(collectives[i], nullptr));
+      const int done = i - ahead + 1;
+      if (done < 0 || done >= kCollectives) continue;
+      MF_RETURN_IF_ERROR(communicator.Finish(collectives[done], nullptr));
+      const int ranks = world_size();
+      const int want = done % 3 == 0 ? done + done % ranks : done * ranks + ranks * (ranks - 1) / 2;
+      const Memory<int32_t> all_want(memory[done].size(), [&](int64_t) { return want; });
+      EXPECT_TRUE(SameBits(all_want, memory[done])) << names[done];
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, RankThatComesLateFailsNothing) {
+  std::latch others_started(world_size() - 1);
+  OnEachRankOk([&](Communicator& communicator) -> absl::Status {
+    const Memory<float> in(1000, [&](int64_t) { return 1.0f; });
+    const Memory<float> want(1000, [&](int64_t) { return static_cast<float>(world_size()); });
+    Memory<float> out(1000);
+    const Collective collective = MakeCollective(CollectiveKind::kAllReduce, in, out, "late");
+    const bool late = communicator.rank() == world_size() - 1;
+    if (late) {
+      others_started.wait();
+      // Time for the others to leave off spinning and yielding; no result depends on it.
+      const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+      while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
+    }
+    MF_RETURN_IF_ERROR(communicator.Start(collective, nullptr));
+    if (!late) others_started.count_down();
+    MF_RETURN_IF_ERROR(communicator.Finish(collective, nullptr));
+    EXPECT_TRUE(SameBits(want, out)) << "on rank " << communicator.rank();
+    return absl::OkStatus();
+  });
+}
+
+TEST_P(CommunicatorConformance, SplitGroupsByColorAndRanksByKey) {
+  OnEachRankOk([&](Communicator& communicator) -> absl::Status {
+    const int rank = communicator.rank();
+    // Even ranks in reverse, odd ones by equal keys and so in order.
+    const int color = rank % 2;
+    const int key = color == 0 ? -rank : 7;
+    MF_ASSIGN_OR_RETURN(const auto half, communicator.Split(color, key));
+    const int members = (world_size() + 1 - color) / 2;
+    EXPECT_EQ(half->world_size(), members);
+    EXPECT_EQ(half->rank(), color == 0 ? members - 1 - rank / 2 : rank / 2);
+
+    // Both halves compute, each for itself, between collectives of the whole.
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<int64_t> counts(members, 1);
+      const Memory<int32_t> own(1, [&](int64_t) { return rank; });
+      Memory<int32_t> gathered(members);
+      Collective gather = MakeCollective(CollectiveKind::kAllGather, own, gathered, "half");
+      gather.counts = counts;
+      MF_RETURN_IF_ERROR(half->Run(gather));
+      const Memory<int32_t> want(members, [&](int64_t i) {
+        return static_cast<int32_t>(color == 0 ? 2 * (members - 1 - i) : 2 * i + 1);
+      });
+      EXPECT_TRUE(SameBits(want, gathered)) << "on rank " << rank;
+      MF_RETURN_IF_ERROR(AllReduceAndCheck<float>(communicator, Reduction::kSum, 10, false));
+    }
+
+    // Each rank for itself, out of a communicator that is itself a part.
+    MF_ASSIGN_OR_RETURN(const auto alone, half->Split(rank, 0));
+    EXPECT_EQ(alone->world_size(), 1);
+    MF_RETURN_IF_ERROR(AllReduceAndCheck<float>(*alone, Reduction::kSum, 10, true));
+    // Nobody leaves before all are through.
+    return communicator.Run({.kind = CollectiveKind::kBarrier, .name = "end"});
+  });
+}
+
+}  // namespace mirrorflow

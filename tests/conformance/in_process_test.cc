@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/in_process.h"
+
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/communicator_conformance.h"
+
+namespace mirrorflow {
+namespace {
+
+const ConformanceCase kInProcess = {"InProcess", [](int world_size, absl::Duration timeout) {
+                                      return CreateInProcessCommunicators(world_size,
+                                                                          {.timeout = timeout});
+                                    }};
+
+INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kInProcess)),
+                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
+                         testing::ValuesIn(AtEveryWorldSizeAboveOne(kInProcess)),
+                         ConformanceCaseName);
+
+// Beyond the contract of all communicators.
+
+TEST(InProcess, WorldSizeMustBePossible) {
+  for (const int world_size : {-1, 0, 1 << 30}) {
+    const absl::Status status = CreateInProcessCommunicators(world_size).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
+}
+
+TEST(InProcess, TimeoutMustBePositiveAndMayBeInfinite) {
+  const absl::Status status =
+      CreateInProcessCommunicators(1, {.timeout = absl::ZeroDuration()}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  auto pair = CreateInProcessCommunicators(2, {.timeout = absl::InfiniteDuration()}).value();
+  const Collective barrier{.kind = CollectiveKind::kBarrier, .name = "b"};
+  std::thread peer([&] { EXPECT_EQ(pair[1]->Run(barrier), absl::OkStatus()); });
+  EXPECT_EQ(pair[0]->Run(barrier), absl::OkStatus());
+  peer.join();
+}
+
+TEST(InProcess, DifferenceIsToldInFull) {
+  auto pair = CreateInProcessCommunicators(2).value();
+  float memory[2][100] = {};
+  Collective a{.kind = CollectiveKind::kAllReduce, .dtype = DT_FLOAT, .name = "a"};
+  a.in = a.out = memory[0];
+  a.count = 10;
+  Collective b = a;
+  b.in = b.out = memory[1];
+  b.count = 100;
+  b.name = "b";
+  ASSERT_EQ(pair[1]->Start(b, nullptr), absl::OkStatus());
+  ASSERT_EQ(pair[0]->Start(a, nullptr), absl::OkStatus());
+  EXPECT_EQ(pair[0]->Finish(a, nullptr),
+            absl::InvalidArgumentError("collective 1 differs between ranks: rank 1 runs all-reduce "
+                                       "'b' of 100 float (sum), rank 0 all-reduce 'a' of 10 float "
+                                       "(sum)"));
+}
+
+TEST(InProcess, TimeoutIsToldInFull) {
+  auto three = CreateInProcessCommunicators(3, {.timeout = absl::Milliseconds(1)}).value();
+  const Collective barrier{.kind = CollectiveKind::kBarrier, .name = "b"};
+  ASSERT_EQ(three[1]->Start(barrier, nullptr), absl::OkStatus());
+  EXPECT_EQ(three[1]->Finish(barrier, nullptr),
+            absl::DeadlineExceededError("barrier 'b', collective 1: rank 1 timed out after 1ms; "
+                                        "expected 3 ranks, not started by rank 0, 2"));
+}
+
+TEST(InProcess, RankThatLeavesEndsTheOthers) {
+  auto pair = CreateInProcessCommunicators(2).value();
+  const Collective barrier{.kind = CollectiveKind::kBarrier, .name = "b"};
+  ASSERT_EQ(pair[0]->Start(barrier, nullptr), absl::OkStatus());
+  pair[1].reset();
+  EXPECT_EQ(pair[0]->Finish(barrier, nullptr),
+            absl::AbortedError("rank 1 has left its communicator"));
+}
+
+TEST(InProcess, WhatIsNotTheFirstInFlightCannotBeFinished) {
+  const Collective a{.kind = CollectiveKind::kBarrier, .name = "a"};
+  const Collective b{.kind = CollectiveKind::kBarrier, .name = "b"};
+  for (const bool start : {false, true}) {
+    auto one = CreateInProcessCommunicators(1).value();
+    if (start) {
+      ASSERT_EQ(one[0]->Start(a, nullptr), absl::OkStatus());
+      ASSERT_EQ(one[0]->Start(b, nullptr), absl::OkStatus());
+    }
+    const absl::Status status = one[0]->Finish(b, nullptr);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(one[0]->Run(a), status);
+  }
+}
+
+TEST(InProcess, SplitNeedsAllInFlightToBeFinished) {
+  auto one = CreateInProcessCommunicators(1).value();
+  ASSERT_EQ(one[0]->Start({.kind = CollectiveKind::kBarrier, .name = "a"}, nullptr),
+            absl::OkStatus());
+  EXPECT_EQ(one[0]->Split(0, 0).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(InProcess, PartOfASplitOutlivesItsParent) {
+  auto one = CreateInProcessCommunicators(1).value();
+  const auto part = one[0]->Split(0, 0).value();
+  one.clear();
+  EXPECT_EQ(part->Run({.kind = CollectiveKind::kBarrier, .name = "a"}), absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace mirrorflow
