@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/safetensors_header.h"
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string FormatOne(absl::string_view name, const Tensor& tensor) {
+  std::vector<const Tensor*> order;
+  return FormatSafetensorsHeader({{std::string(name), tensor}}, {}, &order).value_or("error");
+}
+
+TEST(FormatSafetensorsHeaderTest, EqualsTheGoldenVectorsOfTheReference) {
+  std::vector<const Tensor*> order;
+  EXPECT_EQ(*FormatSafetensorsHeader({}, {}, &order), "{}      ");
+  const std::string attn0 = FormatOne("attn.0", *Tensor::Allocate(DT_FLOAT, {1, 2, 3}));
+  EXPECT_EQ(attn0, R"({"attn.0":{"dtype":"F32","shape":[1,2,3],"data_offsets":[0,24]}})");
+  EXPECT_EQ(attn0.size(), 64u);
+  EXPECT_EQ(FormatOne("attn0", *Tensor::Allocate(DT_FLOAT, {1, 1, 2, 3})),
+            R"({"attn0":{"dtype":"F32","shape":[1,1,2,3],"data_offsets":[0,24]}}       )");
+}
+
+TEST(FormatSafetensorsHeaderTest, RefusesWhatTheFormatCannotSay) {
+  std::vector<const Tensor*> order;
+  const Tensor one = Tensor::Scalar<float>(1);
+  const auto complex =
+      FormatSafetensorsHeader({{"x", *Tensor::Allocate(DT_COMPLEX128, {1})}}, {}, &order);
+  EXPECT_EQ(
+      complex.status().message(),
+      "tensor \"x\" cannot be written; expected a dtype that safetensors has, got complex128");
+  EXPECT_FALSE(FormatSafetensorsHeader({{"x", Tensor()}}, {}, &order).ok());
+  EXPECT_FALSE(FormatSafetensorsHeader({{"__metadata__", one}}, {}, &order).ok());
+  EXPECT_FALSE(FormatSafetensorsHeader({{"\xFF", one}}, {}, &order).ok());
+  EXPECT_FALSE(FormatSafetensorsHeader({}, {{"k", "\xFF"}}, &order).ok());
+}
+
+TEST(ParseSafetensorsHeaderTest, ReadsTensorsInTheOrderOfTheirBytes) {
+  const auto header = ParseSafetensorsHeader(
+      R"({"b":{"shape":[2],"data_offsets":[4,6],"dtype":"U8"},"__metadata__":{"k":"v"},)"
+      R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+      R"("none":{"dtype":"I64","shape":[3,0],"data_offsets":[4,4]}}   )",
+      6);
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_EQ(header->metadata, (std::map<std::string, std::string>{{"k", "v"}}));
+  ASSERT_EQ(header->entries.size(), 3u);
+  EXPECT_EQ(header->entries[0].name, "a");
+  EXPECT_EQ(header->entries[0].dtype, DT_FLOAT);
+  EXPECT_EQ(header->entries[0].shape, Shape());
+  EXPECT_EQ(header->entries[1].name, "none");
+  EXPECT_EQ(header->entries[1].shape, Shape({3, 0}));
+  EXPECT_EQ(header->entries[2].name, "b");
+  EXPECT_EQ(header->entries[2].begin, 4u);
+  EXPECT_EQ(header->entries[2].end, 6u);
+}
+
+TEST(ParseSafetensorsHeaderTest, PassesOverFieldsItDoesNotKnow) {
+  const auto header = ParseSafetensorsHeader(
+      R"({"a":{"dtype":"U8","new":{"deep":[1,-2,3.5,null,{"x":"y"}],"z":true},"shape":[1],)"
+      R"("n":-1,"data_offsets":[0,1]}})",
+      1);
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_EQ(header->entries.size(), 1u);
+}
+
+// One tensor, `fields` its fields.
+std::string One(absl::string_view fields) { return absl::StrCat(R"({"a":{)", fields, "}}"); }
+
+TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
+  const std::string many_dims =
+      One(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1])");
+  std::string deep = R"({"a":{"x":)";
+  for (int i = 0; i < 200'000; ++i) deep += '[';
+  const struct {
+    std::string header;
+    uint64_t data_bytes;
+    std::string error;  // its beginning
+  } cases[] = {
+      {"", 0, "InvalidHeaderStart: expected the header to begin with {, got nothing"},
+      {"[]", 0, "InvalidHeaderStart: expected the header to begin with {, got \"[\""},
+      {" {}", 0, "InvalidHeaderStart"},
+      {"\xEF\xBB\xBF{}", 0, "InvalidHeaderStart"},
+      {"{\"\xFF\":1}", 0, "InvalidHeader: the header is not UTF-8"},
+      {"{}\n", 0, "InvalidHeader: expected only spaces"},
+      {std::string("{}\0", 3), 0, "InvalidHeader: expected only spaces"},
+      {std::string("{}\0{}", 5), 0, "InvalidHeader: expected only spaces"},
+      {"{} }", 0, "InvalidHeaderDeserialization: not JSON at byte 4"},
+      {"{", 0, "InvalidHeader"},
+      {"{'a':1}", 0, "InvalidHeaderDeserialization: not JSON"},
+      {R"({"__metadata__":{"k":"v"},})", 0, "InvalidHeaderDeserialization: not JSON"},
+      {"{}//}", 0, "InvalidHeaderDeserialization: not JSON"},
+      {deep + "}", 0, "InvalidHeaderDeserialization: nested too deep; expected at most 128"},
+      {R"({"a":1})", 0,
+       "InvalidHeaderDeserialization: expected \"a\" to be an object, got a number"},
+      {R"({"a":[]})", 0,
+       "InvalidHeaderDeserialization: expected \"a\" to be an object, got an arr"},
+      {R"({"__metadata__":"v"})", 0,
+       "InvalidHeaderDeserialization: expected \"__metadata__\" to be an object, got a string"},
+      {R"({"__metadata__":{"k":1}})", 0,
+       "InvalidHeaderDeserialization: expected entry \"k\" of __metadata__ to be a string, got a "
+       "number"},
+      {R"({"__metadata__":{"k":{}}})", 0, "InvalidHeaderDeserialization: expected entry \"k\""},
+      {R"({"__metadata__":{"k":null}})", 0, "InvalidHeaderDeserialization: expected entry \"k\""},
+      {R"({"__metadata__":{"k":"1","k":"1"}})", 0, "DuplicateKey: key \"k\" is there twice"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+       R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+       1, "DuplicateKey: key \"a\" is there twice"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+       R"("\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+       1, "DuplicateKey"},
+      {One(R"("dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1])"), 1, "DuplicateKey"},
+      {One(R"("x":{"y":1,"y":1},"dtype":"U8","shape":[1],"data_offsets":[0,1])"), 1,
+       "DuplicateKey"},
+      {One(""), 0,
+       "InvalidHeaderDeserialization: tensor \"a\": expected dtype, shape and 2 data_offsets, got "
+       "no dtype, no shape and 0 data_offsets"},
+      {One(R"("dtype":"U8","data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected dtype, shape and 2"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":[0])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected dtype, shape and 2"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":[0,1,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected dtype, shape and 2"},
+      {One(R"("dtype":"Q8","shape":[1],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: unknown dtype of tensor \"a\""},
+      {One(R"("dtype":8,"shape":[1],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected dtype to be a string, got a number"},
+      {One(R"("dtype":"U8","shape":1,"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to be an array, got a number"},
+      {One(R"("dtype":"U8","shape":[-1],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to hold integers from 0 to 2^64 "
+       "- 1, got a negative number"},
+      {One(R"("dtype":"U8","shape":[1.0],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to hold integers from 0 to 2^64 "
+       "- 1, got the number 1.0"},
+      {One(R"("dtype":"U8","shape":[18446744073709551616],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to hold"},
+      {One(R"("dtype":"U8","shape":[1e999],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization"},
+      {One(R"("dtype":"U8","shape":[[1]],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to hold"},
+      {One(R"("dtype":"U8","shape":[true],"data_offsets":[0,1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected shape to hold"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":["0",1])"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected data_offsets to hold"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":{"0":1})"), 1,
+       "InvalidHeaderDeserialization: tensor \"a\": expected data_offsets to be an array, got an "
+       "o"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])"), 2,
+       "InvalidOffset: tensor \"a\" leaves a hole after the header; expected it to begin at 0, got "
+       "1"},
+      {One(R"("dtype":"U8","shape":[0],"data_offsets":[0,-0])"), 0, "InvalidHeaderDeserialization"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+       R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+       3, "InvalidOffset: tensor \"b\" overlaps \"a\"; expected it to begin at 2, got 1"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+       R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
+       5,
+       "InvalidOffset: tensor \"b\" leaves a hole after \"a\"; expected it to begin at 2, got 3"},
+      {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+       R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,1]}})",
+       2, "InvalidOffset: tensor \"b\" ends before it begins; expected at least 2, got 1"},
+      {One(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), 4,
+       "TensorInvalidInfo: tensor \"a\": F32[2] does not match its data_offsets; expected 8 bytes, "
+       "got 4"},
+      {One(R"("dtype":"U8","shape":[1152921504606846976],"data_offsets":[0,1])"), 1,
+       "TensorInvalidInfo"},
+      {One(R"("dtype":"U8","shape":[1099511627776,1099511627776],"data_offsets":[0,0])"), 0,
+       "ValidationOverflow: tensor \"a\": U8[1099511627776,1099511627776] overflows 64 bits"},
+      {One(R"("dtype":"F64","shape":[288230376151711744],"data_offsets":[0,0])"), 0,
+       "ValidationOverflow"},
+      {One(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])"), 1,
+       "MisalignedSlice: tensor \"a\": F4[3] does not fill bytes; expected a multiple of 8 bits, "
+       "got 12"},
+      {One(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 2,
+       "MetadataIncompleteBuffer: the tensors are not the whole data; expected 1 bytes behind the "
+       "header, got 2"},
+      {One(R"("dtype":"U8","shape":[2],"data_offsets":[0,2])"), 1, "MetadataIncompleteBuffer"},
+      {"{}", 1, "MetadataIncompleteBuffer"},
+      {One(R"("dtype":"F4","shape":[4],"data_offsets":[0,2])"), 2,
+       "tensor \"a\": elements of dtype F4 are not supported"},
+      {One(R"("dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1])"), 1,
+       "tensor \"a\": elements of dtype F8_E4M3 are not supported"},
+      {many_dims, 1, "tensor \"a\": rank of a shape must be at most 8, got 9"},
+      {One(R"("dtype":"U8","shape":[0,18446744073709551615],"data_offsets":[0,0])"), 0,
+       "tensor \"a\": a dimension of 18446744073709551615 is not supported"},
+  };
+  for (const auto& [header, data_bytes, error] : cases) {
+    const absl::Status status = ParseSafetensorsHeader(header, data_bytes).status();
+    EXPECT_THAT(std::string(status.message()), StartsWith(error)) << header.substr(0, 200);
+    EXPECT_EQ(status.code(),
+              error[0] == 't' ? absl::StatusCode::kUnimplemented : absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST(ParseSafetensorsHeaderTest, SurvivesEveryCutAndEveryChangedByte) {
+  const std::string header =
+      R"({"__metadata__":{"k":"é"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("b":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";
+  ASSERT_TRUE(ParseSafetensorsHeader(header, 32).ok());
+  for (size_t n = 0; n < header.size(); ++n) {
+    EXPECT_FALSE(ParseSafetensorsHeader(header.substr(0, n), 32).ok()) << n;
+  }
+  for (size_t i = 0; i < header.size(); ++i) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string changed = header;
+      changed[i] = static_cast<char>(byte);
+      const auto parsed = ParseSafetensorsHeader(changed, 32);
+      if (parsed.ok()) {
+        EXPECT_EQ(parsed->entries.size(), 2u) << changed;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/safetensors.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::string WithLength(uint64_t length, absl::string_view rest) {
+  char bytes[8];
+  std::memcpy(bytes, &length, 8);
+  return absl::StrCat(absl::string_view(bytes, 8), rest);
+}
+
+Tensor Raw(DataType dtype, const Shape& shape, absl::string_view hex) {
+  const std::string bytes = absl::HexStringToBytes(hex);
+  Tensor tensor = *Tensor::Allocate(dtype, shape);
+  EXPECT_EQ(tensor.bytes(), bytes.size());
+  std::memcpy(tensor.raw(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+// A tensor of each dtype.
+Safetensors Everything() {
+  return {{{"b/weights", Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6})},
+           {"a", Tensor::Vector<bool>({true, false, true})},
+           {"z", Tensor::Scalar<double>(2.5)},
+           {"c\"q\nü", Tensor::Vector<int64_t>({-1})},
+           {"u8", Tensor::Vector<uint8_t>({7, 8})},
+           {"i8", Raw(DT_INT8, {1}, "ff")},
+           {"i16", Raw(DT_INT16, {1}, "feff")},
+           {"u16", Raw(DT_UINT16, {1}, "0300")},
+           {"f16", Raw(DT_HALF, {1}, "003e")},
+           {"i32", Tensor::Vector<int32_t>({4})},
+           {"u32", Raw(DT_UINT32, {1}, "05000000")},
+           {"c64", Raw(DT_COMPLEX64, {1}, "0000803f00000040")},
+           {"u64", Raw(DT_UINT64, {1}, "0600000000000000")},
+           {"empty", *Tensor::Allocate(DT_FLOAT, {0, 3})},
+           {"bf16", Raw(DT_BFLOAT16, {1}, "803f")}},
+          {{"k\t\x01\x7f", "€/\\"}}};
+}
+
+// Written by safetensors 0.8.0: numpy's save() of the same tensors, bfloat16 from ml_dtypes.
+std::string EverythingByTheReference() {
+  const std::string header =
+      "{\"__metadata__\":{\"k\\t\\u0001\x7f\":\"€/\\\\\"},"
+      R"("u64":{"dtype":"U64","shape":[1],"data_offsets":[0,8]},)"
+      R"("c\"q\nü":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},)"
+      R"("z":{"dtype":"F64","shape":[],"data_offsets":[16,24]},)"
+      R"("c64":{"dtype":"C64","shape":[1],"data_offsets":[24,32]},)"
+      R"("b/weights":{"dtype":"F32","shape":[2,3],"data_offsets":[32,56]},)"
+      R"("empty":{"dtype":"F32","shape":[0,3],"data_offsets":[56,56]},)"
+      R"("u32":{"dtype":"U32","shape":[1],"data_offsets":[56,60]},)"
+      R"("i32":{"dtype":"I32","shape":[1],"data_offsets":[60,64]},)"
+      R"("bf16":{"dtype":"BF16","shape":[1],"data_offsets":[64,66]},)"
+      R"("f16":{"dtype":"F16","shape":[1],"data_offsets":[66,68]},)"
+      R"("u16":{"dtype":"U16","shape":[1],"data_offsets":[68,70]},)"
+      R"("i16":{"dtype":"I16","shape":[1],"data_offsets":[70,72]},)"
+      R"("i8":{"dtype":"I8","shape":[1],"data_offsets":[72,73]},)"
+      R"("u8":{"dtype":"U8","shape":[2],"data_offsets":[73,75]},)"
+      R"("a":{"dtype":"BOOL","shape":[3],"data_offsets":[75,78]}} )";
+  return WithLength(904,
+                    absl::StrCat(header, absl::HexStringToBytes("0600000000000000ffffffffffffffff"
+                                                                "00000000000004400000803f00000040"
+                                                                "0000803f000000400000404000008040"
+                                                                "0000a0400000c0400500000004000000"
+                                                                "803f003e0300feffff0708010001")));
+}
+
+void ExpectEqual(const Safetensors& got, const Safetensors& expected) {
+  EXPECT_EQ(got.metadata, expected.metadata);
+  ASSERT_EQ(got.tensors.size(), expected.tensors.size());
+  for (const auto& [name, tensor] : expected.tensors) {
+    ASSERT_EQ(got.tensors.count(name), 1u) << name;
+    EXPECT_TRUE(Tensor::Identical(got.tensors.at(name), tensor)) << name;
+  }
+}
+
+std::string ErrorOf(absl::string_view contents) {
+  const std::string path = WriteTemporary("bad.safetensors", contents);
+  const absl::Status status = ReadSafetensors(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  const std::string prefix = absl::StrCat(path, ": ");
+  EXPECT_EQ(std::string(status.message()).substr(0, prefix.size()), prefix);
+  return std::string(status.message()).substr(std::min(prefix.size(), status.message().size()));
+}
+
+TEST(SafetensorsTest, WritesByteForByteWhatTheReferenceWrites) {
+  const std::string path = TemporaryPath("everything.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
+  EXPECT_EQ(Contents(path), EverythingByTheReference());
+  ASSERT_TRUE(WriteSafetensors(path, {}).ok());
+  EXPECT_EQ(Contents(path), absl::HexStringToBytes("08000000000000007b7d202020202020"));
+}
+
+TEST(SafetensorsTest, ReadsWhatTheReferenceWrites) {
+  const auto got =
+      ReadSafetensors(WriteTemporary("everything.safetensors", EverythingByTheReference()));
+  ASSERT_TRUE(got.ok()) << got.status();
+  ExpectEqual(*got, Everything());
+}
+
+TEST(SafetensorsTest, TensorsAreAlignedAndOutliveTheFile) {
+  const std::string path = TemporaryPath("aligned.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
+  const auto got = ReadSafetensors(path);
+  ASSERT_TRUE(got.ok());
+  ASSERT_TRUE(WriteSafetensors(path, {}).ok());
+  for (const auto& [name, tensor] : got->tensors) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.raw()) % kBufferAlignment, 0u) << name;
+  }
+  ExpectEqual(*got, Everything());
+}
+
+TEST(SafetensorsTest, AMistakeOfTheCallerLeavesTheOldFile) {
+  const std::string path = TemporaryPath("kept.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
+  const absl::Status status = WriteSafetensors(path, {{{"x", Tensor()}}, {}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_EQ(Contents(path), EverythingByTheReference());
+}
+
+TEST(SafetensorsTest, MissingFilesAndDirectoriesAreErrors) {
+  EXPECT_EQ(ReadSafetensors(TemporaryPath("none")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(ReadSafetensors(::testing::TempDir()).status().message()),
+              HasSubstr("expected a file, got a directory"));
+  EXPECT_EQ(WriteSafetensors(TemporaryPath("no/such/directory"), {}).code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(SafetensorsTest, NamesTheRuleThatALengthBreaks) {
+  EXPECT_EQ(ErrorOf("1234567"),
+            "HeaderTooSmall: the file is too short; expected at least 8 bytes, got 7");
+  EXPECT_EQ(ErrorOf(WithLength(100'000'001, "{}")),
+            "HeaderTooLarge: the header's length is out of range; expected at most 100000000, got "
+            "100000001");
+  EXPECT_THAT(ErrorOf(WithLength(uint64_t{1} << 63, "{}")), HasSubstr("HeaderTooLarge"));
+  EXPECT_THAT(ErrorOf(WithLength(~uint64_t{0}, "{}")), HasSubstr("HeaderTooLarge"));
+  EXPECT_EQ(ErrorOf(WithLength(3, "{}")),
+            "InvalidHeaderLength: the file ends in the header; expected 11 bytes or more, got 10");
+  EXPECT_THAT(ErrorOf(WithLength(0, "")), HasSubstr("InvalidHeaderStart"));
+  EXPECT_THAT(ErrorOf(WithLength(100'000'000, "{}")), HasSubstr("InvalidHeaderLength"));
+}
+
+TEST(SafetensorsTest, AFileCutAnywhereOrWithAByteMoreIsAnError) {
+  const std::string whole = EverythingByTheReference();
+  for (size_t n = 0; n < whole.size(); ++n) ErrorOf(whole.substr(0, n));
+  EXPECT_THAT(ErrorOf(whole + "x"), HasSubstr("MetadataIncompleteBuffer: the tensors are not the "
+                                              "whole data; expected 78 bytes behind the header, "
+                                              "got 79"));
+}
+
+TEST(SafetensorsTest, ABoolThatIsNeitherTrueNorFalseIsRefused) {
+  EXPECT_EQ(ErrorOf(WithLength(56, R"({"a":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}} )"
+                                   "\x01\x02")),
+            "InvalidBool: tensor \"a\", element 1; expected 0 or 1, got 2");
+}
+
+}  // namespace
+}  // namespace mirrorflow
