@@ -15,9 +15,9 @@ absl::StatusOr<int> NumGpus() {
   cudaGetLastError();  // Else the next call, about something else, would report it again.
   // The second is also what a machine without any driver answers.
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) return 0;
-  return absl::InternalError(
-      absl::StrCat("cudaGetDeviceCount: expected the number of GPUs, got ",
-                   cudaGetErrorName(error), " (", cudaGetErrorString(error), ")"));
+  return absl::InternalError(absl::StrCat("cudaGetDeviceCount: expected the number of GPUs, got ",
+                                          cudaGetErrorName(error), " (", cudaGetErrorString(error),
+                                          ")"));
 }
 
 }  // namespace mirrorflow
