@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What holds for every op: one test of each kind for each op of the registry. A new op needs nothing
+// here: it is found in the registry, its cases in tests/references/cases (and, where no values are
+// known, in tests/ops/cases).
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/all_ops.h"
+#include "tests/support/op_checks.h"
+
+namespace mirrorflow {
+namespace {
+
+enum class Check { kValues, kGradient, kRule };
+
+// The ops that a check has no case for, and why that is right. One that has a case has no place here.
+struct Exemption {
+  const char* op;
+  Check check;
+  const char* because;
+};
+
+constexpr Exemption kExemptions[] = {
+    {"Const", Check::kValues, "its value is its attribute: tests/framework/reference"},
+    {"NoOp", Check::kValues, "it has no results"},
+    {"NoOp", Check::kRule, "it has neither operands nor results"},
+    {"Placeholder", Check::kValues, "it is fed"},
+    {"VarHandleOp", Check::kValues, "a handle has no value"},
+};
+
+const Exemption* FindExemption(absl::string_view op, Check check) {
+  for (const Exemption& exemption : kExemptions) {
+    if (exemption.op == op && exemption.check == check) return &exemption;
+  }
+  return nullptr;
+}
+
+const OpRegistry& Ops() {
+  // Not AllOps(), which dies where this test has something to say.
+  static const OpRegistry* const registry = [] {
+    auto* ops = new OpRegistry();
+    RegisterAllOps(*ops);
+    return ops;
+  }();
+  return *registry;
+}
+
+const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
+  static const auto* const cases = [] {
+    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
+    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
+      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
+      EXPECT_TRUE(of_folder.ok()) << of_folder.status();
+      if (!of_folder.ok()) continue;
+      for (const OpCase& op_case : *of_folder) (*by_op)[op_case.op].push_back(op_case);
+    }
+    return by_op;
+  }();
+  return *cases;
+}
+
+class EveryOp : public ::testing::TestWithParam<std::string> {
+ protected:
+  const OpDef& op() const { return *Ops().Find(GetParam()); }
+
+  using CheckFn = CheckReport (*)(const OpCase&, const OpRegistry&, const KernelRegistry&);
+  // Runs the check on all cases of the op, which must have some unless `check` exempts it.
+  void Expect(Check check, CheckFn fn) const {
+    CheckReport report;
+    const auto cases = CasesByOp().find(op().name);
+    if (cases != CasesByOp().end()) {
+      for (const OpCase& op_case : cases->second) report.Add(fn(op_case, Ops(), CpuKernels()));
+    }
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    const Exemption* exemption = FindExemption(op().name, check);
+    if (exemption == nullptr) {
+      EXPECT_GT(report.checked, 0) << "no case checks anything";
+    } else {
+      EXPECT_EQ(report.checked, 0) << "exempt though there are cases: " << exemption->because;
+    }
+  }
+};
+
+TEST_P(EveryOp, IsDescribedInFull) {
+  EXPECT_FALSE(op().doc.empty());
+  EXPECT_NE(op().shape, nullptr);
+  EXPECT_NE(op().sharding != nullptr, !op().gathers_because.empty())
+      << "expected a sharding rule or the reason why gathering is right";
+  EXPECT_NE(op().gradient != nullptr, !op().no_gradient_because.empty())
+      << "expected a gradient or the reason why there is none";
+}
+
+TEST_P(EveryOp, HasACpuKernelUnlessNothingRuns) {
+  const OpRole role = op().role;
+  const bool nothing_runs =
+      role == OpRole::kVariable || role == OpRole::kPlaceholder || role == OpRole::kNoOp;
+  EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
+}
+
+TEST_P(EveryOp, ComputesTheValuesOfTensorFlow) { Expect(Check::kValues, CheckValues); }
+
+TEST_P(EveryOp, HasTheGradientThatDifferencesShow) {
+  if (op().gradient != nullptr) Expect(Check::kGradient, CheckGradient);
+}
+
+TEST_P(EveryOp, HasAShardingRuleThatHolds) {
+  if (op().sharding != nullptr) Expect(Check::kRule, CheckShardingRule);
+}
+
+std::vector<std::string> OpNames() {
+  std::vector<std::string> names;
+  for (const OpDef* op : Ops().All()) names.push_back(op->name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, ::testing::ValuesIn(OpNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(OpCases, AreAllOfOpsInTheRegistry) {
+  for (const auto& [op, cases] : CasesByOp()) {
+    EXPECT_NE(Ops().Find(op), nullptr) << op << " has cases, as in " << cases[0].where;
+  }
+}
+
+TEST(Exemptions, AreAllOfOpsInTheRegistry) {
+  for (const Exemption& exemption : kExemptions) {
+    const OpDef* op = Ops().Find(exemption.op);
+    ASSERT_NE(op, nullptr) << exemption.op;
+    if (exemption.check == Check::kGradient) EXPECT_NE(op->gradient, nullptr) << exemption.op;
+    if (exemption.check == Check::kRule) EXPECT_NE(op->sharding, nullptr) << exemption.op;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

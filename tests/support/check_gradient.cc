@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/reference/in_double.h"
+#include "framework/reference/interpreter.h"
+#include "tests/support/op_checks.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr double kStep = 1e-5;
+constexpr double kKink = 1e-3;
+constexpr double kAgreement = 1e-6;
+constexpr int64_t kElementsTried = 24;
+
+using Feeds = std::vector<std::pair<Output, Tensor>>;
+
+// One case, its gradient graph, and an interpreter of both in double.
+class GradientCheck {
+ public:
+  GradientCheck(const OpCase& op_case, CaseNode made)
+      : op_case_(op_case), made_(std::move(made)), random_(made_.node->num_inputs()) {}
+
+  absl::Status Prepare(const OpRegistry& ops, const KernelRegistry& kernels);
+  absl::Status Compare(CheckReport* report);
+  bool has_operands() const { return !operands_.empty(); }
+
+ private:
+  absl::Status AddGradients(const OpRegistry& ops);
+  absl::StatusOr<std::vector<Tensor>> Results() { return interpreter_->Run(feeds_, results_); }
+  // The tensor that operand `input` is made of: a feed's, or a variable's.
+  Tensor& ValueOf(int input);
+  absl::Status CompareOperand(size_t operand, CheckReport* report);
+
+  const OpCase& op_case_;
+  CaseNode made_;
+  Random random_;
+  Feeds feeds_;
+  std::vector<Output> results_;    // the floating ones
+  std::vector<Tensor> dy_;         // for each of results_
+  std::vector<int> operands_;      // the floating ones and variables, as inputs of the node
+  std::vector<Output> gradients_;  // for each of operands_; may be invalid
+  std::vector<Tensor> before_;     // results_ at the operands of the case
+  std::optional<Interpreter> interpreter_;
+};
+
+absl::Status GradientCheck::AddGradients(const OpRegistry& ops) {
+  Node* node = made_.node;
+  const Scope scope(&made_.graph);
+  std::vector<Output> xs;
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    const bool variable = op_case_.operands[i].is_variable;
+    if (!variable && (!IsFloating(node->input(i).dtype()) || node->is_static_input(i))) continue;
+    operands_.push_back(i);
+    xs.push_back(node->input(i));
+  }
+  GradientOptions options;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    const Output result = node->output(i);
+    if (!IsFloating(result.dtype())) continue;
+    results_.push_back(result);
+    const Shape& shape = made_.graph.values().shape(result);
+    options.grad_ys.push_back(scope.WithName("dy")
+                                  .Build(*ops.FindRole(OpRole::kPlaceholder))
+                                  .Attr("dtype", result.dtype())
+                                  .Attr("shape", shape)
+                                  .One());
+    MF_RETURN_IF_ERROR(scope.status());
+    dy_.push_back(RandomTensor(DT_DOUBLE, shape, &random_));
+  }
+  MF_ASSIGN_OR_RETURN(gradients_, Gradients(ops, scope, results_, xs, options));
+  for (size_t i = 0; i < results_.size(); ++i) feeds_.emplace_back(options.grad_ys[i], dy_[i]);
+  return absl::OkStatus();
+}
+
+absl::Status GradientCheck::Prepare(const OpRegistry& ops, const KernelRegistry& kernels) {
+  MF_RETURN_IF_ERROR(AddGradients(ops));
+  MF_ASSIGN_OR_RETURN(Interpreter interpreter,
+                      Interpreter::Create(made_.graph, kernels, {.in_double = true}));
+  interpreter_ = std::move(interpreter);
+  for (int i = 0; i < made_.node->num_inputs(); ++i) {
+    const Output input = made_.node->input(i);
+    MF_ASSIGN_OR_RETURN(Tensor value, ConvertFloating(made_.inputs[i], DT_DOUBLE));
+    if (op_case_.operands[i].is_variable) {
+      interpreter_->variables()[input.node->name()] = std::move(value);
+    } else if (input.node->op().role == OpRole::kPlaceholder) {
+      feeds_.emplace_back(input, std::move(value));
+    }
+  }
+  MF_ASSIGN_OR_RETURN(before_, Results());
+  return absl::OkStatus();
+}
+
+Tensor& GradientCheck::ValueOf(int input) {
+  const Output output = made_.node->input(input);
+  if (op_case_.operands[input].is_variable) return interpreter_->variables()[output.node->name()];
+  for (auto& [value, tensor] : feeds_) {
+    if (value == output) return tensor;
+  }
+  MF_CHECK(false && "an operand that is not fed");
+  return feeds_[0].second;
+}
+
+absl::Status GradientCheck::Compare(CheckReport* report) {
+  for (size_t i = 0; i < operands_.size(); ++i) MF_RETURN_IF_ERROR(CompareOperand(i, report));
+  return absl::OkStatus();
+}
+
+// dL/dx by differences to the left, to the right and in the middle; nothing where the op is not
+// smooth.
+std::optional<double> Derivative(absl::Span<const Tensor> dy, absl::Span<const Tensor> left,
+                                 absl::Span<const Tensor> here, absl::Span<const Tensor> right,
+                                 double step) {
+  double derivative = 0;
+  for (size_t k = 0; k < dy.size(); ++k) {
+    for (int64_t j = 0; j < dy[k].num_elements(); ++j) {
+      const double l = left[k].flat<double>()[j], h = here[k].flat<double>()[j],
+                   r = right[k].flat<double>()[j];
+      if (!std::isfinite(l) || !std::isfinite(h) || !std::isfinite(r)) return std::nullopt;
+      const double to_left = (h - l) / step, to_right = (r - h) / step;
+      const double size = std::max({1.0, std::abs(to_left), std::abs(to_right)});
+      if (std::abs(to_left - to_right) > kKink * size) return std::nullopt;
+      derivative += dy[k].flat<double>()[j] * (r - l) / (2 * step);
+    }
+  }
+  return derivative;
+}
+
+absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) {
+  const int input = operands_[operand];
+  Tensor symbolic;
+  if (gradients_[operand].valid()) {
+    MF_ASSIGN_OR_RETURN(std::vector<Tensor> values,
+                        interpreter_->Run(feeds_, {gradients_[operand]}));
+    symbolic = std::move(values[0]);
+    if (symbolic.shape() != made_.inputs[input].shape()) {
+      return absl::InternalError(absl::StrCat("gradient of operand ", input, ": expected shape ",
+                                              made_.inputs[input].shape().ToString(), ", got ",
+                                              symbolic.shape().ToString()));
+    }
+  }
+  const int64_t size = made_.inputs[input].num_elements();
+  for (int64_t n = 0; n < std::min(size, kElementsTried); ++n) {
+    const int64_t i = size <= kElementsTried ? n : random_.Below(size);
+    double& x = ValueOf(input).flat<double>()[i];
+    const double at = x;
+    x = at - kStep;
+    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> left, Results());
+    ValueOf(input).flat<double>()[i] = at + kStep;
+    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> right, Results());
+    ValueOf(input).flat<double>()[i] = at;
+    const std::optional<double> want = Derivative(dy_, left, before_, right, kStep);
+    if (!want.has_value()) continue;
+    ++report->checked;
+    const double got = symbolic.has_value() ? symbolic.flat<double>()[i] : 0;
+    if (std::abs(got - *want) <= kAgreement * std::max(1.0, std::abs(*want))) continue;
+    report->Fail(op_case_, absl::StrCat("gradient of operand ", input, ", element ", i, " (", at,
+                                        "): differences say ", *want, ", the graph says ",
+                                        symbolic.has_value() ? absl::StrCat(got) : "none"));
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
+                          const KernelRegistry& kernels) {
+  CheckReport report;
+  const OpDef* op = ops.Find(op_case.op);
+  if (op == nullptr || op->gradient == nullptr || op_case.fails) return report;
+  bool floating = false;
+  for (const OpCase::Operand& operand : op_case.operands) {
+    floating = floating || IsFloating(operand.value.dtype());
+    if (!AllFinite(operand.value)) return report;
+  }
+  if (!floating) return report;
+  absl::StatusOr<CaseNode> made = MakeCaseNode(op_case, ops);
+  if (!made.ok()) {
+    report.Fail(op_case, made.status().ToString());
+    return report;
+  }
+  GradientCheck check(op_case, *std::move(made));
+  absl::Status status = check.Prepare(ops, kernels);
+  if (status.ok()) status = check.Compare(&report);
+  if (!status.ok()) report.Fail(op_case, status.ToString());
+  return report;
+}
+
+}  // namespace mirrorflow

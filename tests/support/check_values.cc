@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/graph/shape_inference.h"
+#include "tests/support/op_checks.h"
+
+namespace mirrorflow {
+namespace {
+
+double RoundingUnit(DataType dtype) {
+  return dtype == DT_FLOAT ? std::numeric_limits<float>::epsilon()
+                           : std::numeric_limits<double>::epsilon();
+}
+
+// `got` against `want`, where `what` is "output" or "variable".
+void Compare(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,
+             absl::Span<const Tensor> got, const Tolerance& tolerance, CheckReport* report) {
+  if (want.size() != got.size()) {
+    report->Fail(op_case,
+                 absl::StrCat("expected ", want.size(), " of ", what, ", got ", got.size()));
+    return;
+  }
+  for (size_t i = 0; i < want.size(); ++i) {
+    const std::string difference = Difference(want[i], got[i], tolerance);
+    if (!difference.empty()) report->Fail(op_case, absl::StrCat(what, " ", i, ": ", difference));
+  }
+}
+
+std::vector<Tensor> VariablesOf(const OpCase& op_case, absl::Span<const Tensor> inputs) {
+  std::vector<Tensor> variables;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (op_case.operands[i].is_variable) variables.push_back(inputs[i]);
+  }
+  return variables;
+}
+
+// What the shape function says when all operands are constants.
+absl::StatusOr<ShapeTable> InferFromConstants(const CaseNode& made) {
+  ShapeTable table = made.graph.values();
+  for (int i = 0; i < made.node->num_inputs(); ++i) {
+    const Output input = made.node->input(i);
+    if (input.dtype() == DT_RESOURCE) continue;
+    table.Set(input, {.shape = made.inputs[i].shape(), .constant = made.inputs[i]});
+  }
+  const absl::Status status = table.Infer(*made.node);
+  if (!status.ok()) return status;
+  return table;
+}
+
+void CheckConstants(const OpCase& op_case, const CaseNode& made, absl::Span<const Tensor> results,
+                    const Tolerance& tolerance, CheckReport* report) {
+  const absl::StatusOr<ShapeTable> table = InferFromConstants(made);
+  if (!table.ok()) {
+    report->Fail(op_case, absl::StrCat("shape function on constants: ", table.status().ToString()));
+    return;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueInfo& info = table->at(made.node->output(static_cast<int>(i)));
+    if (!info.constant.has_value()) continue;
+    const std::string difference = Difference(results[i], info.constant, tolerance);
+    if (!difference.empty()) {
+      report->Fail(op_case,
+                   absl::StrCat("the shape function calls output ", i,
+                                " a constant that the kernel does not compute: ", difference));
+    }
+  }
+}
+
+void CheckPartialShapes(const OpCase& op_case, const OpRegistry& ops,
+                        absl::Span<const Tensor> results, CheckReport* report) {
+  for (const Knowledge knowledge : {Knowledge::kRanks, Knowledge::kNothing}) {
+    const char* told = knowledge == Knowledge::kRanks ? "ranks" : "nothing";
+    const absl::StatusOr<CaseNode> made = MakeCaseNode(op_case, ops, knowledge);
+    if (!made.ok()) {
+      report->Fail(op_case, absl::StrCat("shape function that is told ", told,
+                                         " of its operands: ", made.status().ToString()));
+      continue;
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      const ValueInfo& info = made->graph.values().at(made->node->output(static_cast<int>(i)));
+      if (info.shape.IsCompatibleWith(results[i].shape())) continue;
+      report->Fail(op_case, absl::StrCat("shape function that is told ", told, " of its operands: ",
+                                         "output ", i, " is ", results[i].shape().ToString(),
+                                         ", not ", info.shape.ToString()));
+    }
+  }
+}
+
+}  // namespace
+
+void CheckReport::Fail(const OpCase& op_case, absl::string_view what) {
+  failures.push_back(absl::StrCat(op_case.ToString(), ": ", what));
+}
+
+void CheckReport::Add(const CheckReport& other) {
+  checked += other.checked;
+  failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+}
+
+std::string CheckReport::ToString() const {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < failures.size() && i < kShown; ++i) {
+    absl::StrAppend(&text, failures[i], "\n");
+  }
+  if (failures.size() > kShown) absl::StrAppend(&text, "… ", failures.size(), " failures in all\n");
+  return text;
+}
+
+Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
+                      absl::Span<const Tensor> outputs) {
+  double unit = 0, largest = 1;
+  for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
+    for (const Tensor& tensor : tensors) {
+      if (!IsFloating(tensor.dtype())) continue;
+      unit = std::max(unit, RoundingUnit(tensor.dtype()));
+      largest = std::max(largest, LargestFinite(tensor));
+    }
+  }
+  return {.relative = 16 * unit, .absolute = node.op().has(kElementwise) ? 0 : 64 * unit * largest};
+}
+
+CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
+                        const KernelRegistry& kernels) {
+  CheckReport report;
+  if (!op_case.has_results()) return report;
+  report.checked = 1;
+  absl::StatusOr<CaseNode> made = MakeCaseNode(op_case, ops);
+  absl::StatusOr<std::vector<Tensor>> results =
+      made.ok() ? EvaluateCase(*made, kernels) : made.status();
+  if (op_case.fails) {
+    if (results.ok()) report.Fail(op_case, "expected an error, got results");
+    return report;
+  }
+  if (!results.ok()) {
+    report.Fail(op_case, results.status().ToString());
+    return report;
+  }
+  const Tolerance tolerance = ToleranceOf(*made->node, made->inputs, op_case.outputs);
+  Compare(op_case, "output", op_case.outputs, *results, tolerance, &report);
+  Compare(op_case, "variable", op_case.after, VariablesOf(op_case, made->inputs), tolerance,
+          &report);
+  if (!report.failures.empty()) return report;
+  CheckConstants(op_case, *made, *results, tolerance, &report);
+  CheckPartialShapes(op_case, ops, *results, &report);
+  return report;
+}
+
+}  // namespace mirrorflow
