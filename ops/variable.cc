@@ -89,7 +89,9 @@ void RegisterVariable(OpRegistry& ops) {
       .Shape(ReadShape)
       .Sharding(ReadSharding)
       .NoGradient(kGradientAtRead);
-  DefineAssign(ops, "AssignVariableOp", "variable = value").Attr("validate_shape: bool = false");
+  DefineAssign(ops, "AssignVariableOp", "variable = value")
+      .Traits(kOverwrites)
+      .Attr("validate_shape: bool = false");
   DefineAssign(ops, "AssignAddVariableOp", "variable += value");
   DefineAssign(ops, "AssignSubVariableOp", "variable -= value");
 }

@@ -73,6 +73,8 @@ enum OpTrait : uint32_t {
   kRandom = 1u << 4,
   // Its outputs differ between replicas and mean nothing together (ReplicaIndex).
   kPerReplica = 1u << 5,
+  // A write that does not read: the variable needs no value before it.
+  kOverwrites = 1u << 6,
 };
 
 // What a gradient function sees: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does

@@ -25,6 +25,14 @@ absl::string_view ReductionName(Reduction reduction) {
   return "unknown";
 }
 
+absl::StatusOr<Reduction> ParseReduction(absl::string_view name) {
+  for (Reduction reduction : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin,
+                              Reduction::kAll, Reduction::kAny}) {
+    if (ReductionName(reduction) == name) return reduction;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown reduction '", name, "'"));
+}
+
 std::string ShardingToString(const Sharding& sharding) {
   if (const Sharded* s = AsSharded(sharding)) {
     return absl::StrCat("sharded(a", s->axis, ", dim ", s->dim, ", x", s->factor, ")");

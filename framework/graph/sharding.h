@@ -24,6 +24,7 @@ inline constexpr int kMaxAxes = 4;
 
 enum class Reduction { kSum, kMean, kMax, kMin, kAll, kAny };
 absl::string_view ReductionName(Reduction reduction);
+absl::StatusOr<Reduction> ParseReduction(absl::string_view name);
 
 // Every replica holds the same value.
 struct Replicated {

@@ -53,6 +53,9 @@ class Device {
 
   // Zeroed memory, aligned to 64 bytes, freed with the device's last user of it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
+  // What kernels must be given to reach memory of this device: the address itself, but for a test
+  // device that keeps the host from touching its memory by mistake.
+  virtual std::byte* KernelAddress(std::byte* address) const { return address; }
   // Between host memory and this device's, done on return.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;

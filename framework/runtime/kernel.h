@@ -40,6 +40,7 @@ struct Operand {
 struct StepParams {
   uint64_t step = 0;
   uint64_t seed = 0;
+  int64_t replica = 0;  // rank among all replicas
   // The first global row of this replica's share of each axis.
   int64_t first_row[kMaxAxes] = {};
 };

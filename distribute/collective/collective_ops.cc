@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/collective_ops.h"
+
+#include <cstring>
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+
+namespace mirrorflow {
+namespace {
+
+// Shapes are global here: a value has the same one however it lies on the replicas.
+absl::Status SameShapes(ShapeContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
+  const int dim = static_cast<int>(c.attr<int64_t>("dim"));
+  const int64_t axis = c.attr<int64_t>("axis"), factor = c.attr<int64_t>("factor");
+  const Shape &in = c.input_shape(0), &out = c.output_shape(0);
+  int64_t outer = 1, inner = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
+  for (int d = 0; d < dim; ++d) outer *= in.dim(d);
+  for (int d = dim + 1; d < in.rank(); ++d) inner *= in.dim(d);
+  const int64_t in_stride = in.dim(dim) * inner, out_stride = out.dim(dim) * inner;
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+                      const int64_t first = args.params().first_row[axis] * factor * inner;
+                      const std::byte* from = args.input<std::byte>(0) + first;
+                      std::byte* to = args.output<std::byte>(0);
+                      for (int64_t o = 0; o < outer; ++o) {
+                        std::memcpy(to + o * out_stride, from + o * in_stride, out_stride);
+                      }
+                      return absl::OkStatus();
+                    })};
+}
+
+}  // namespace
+
+void RegisterCollectiveOps(OpRegistry& ops) {
+  ops.Define(kAllReduce)
+      .Doc("Each output is the reduction of its input over all ranks.")
+      .Input("values: N * T")
+      .Output("reduced: N * T")
+      .Attr("N: int >= 1")
+      .Attr("T: type")
+      .Attr("reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'")
+      .Attr("bucket: int = -1")
+      .Role(OpRole::kCollective)
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
+  ops.Define(kAllGather)
+      .Doc("The whole of a value whose dimension 0 is sharded.")
+      .Input("share: T")
+      .Output("whole: T")
+      .Attr("T: type")
+      .Attr("axis: int >= 0")
+      .Attr("factor: int >= 1")
+      .Role(OpRole::kCollective)
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
+  ops.Define(kShardSlice)
+      .Doc("This replica's share of dimension `dim` of a replicated value.")
+      .Input("whole: T")
+      .Output("share: T")
+      .Attr("T: type")
+      .Attr("axis: int >= 0")
+      .Attr("dim: int >= 0")
+      .Attr("factor: int >= 1")
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
+}
+
+void RegisterCollectiveKernelsCpu(KernelRegistry& kernels) {
+  kernels.Register(kShardSlice, "CPU", CreateShardSlice);
+}
+
+const OpRegistry& CollectiveOps() {
+  static const OpRegistry* const registry = [] {
+    auto* ops = new OpRegistry();
+    RegisterCollectiveOps(*ops);
+    MF_CHECK(ops->Seal().ok());
+    return ops;
+  }();
+  return *registry;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/passes/bucket_collectives.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/collective_ops.h"
+#include "framework/compiler/gradient_places.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+bool IsAllReduce(const Node& node) { return node.op().name == kAllReduce; }
+
+// By node id: how many collectives are on the longest path to the node, itself left out.
+std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>& order) {
+  std::vector<int> level(c.graph.id_limit(), 0);
+  for (const Node* node : order) {
+    auto after = [&](const Node* in) {
+      const int own = in->op().role == OpRole::kCollective ? 1 : 0;
+      level[node->id()] = std::max(level[node->id()], level[in->id()] + own);
+    };
+    for (const Output& in : node->inputs()) after(in.node);
+    for (const Node* control : node->control_inputs()) after(control);
+  }
+  return level;
+}
+
+// What may share a collective: level, dtype, reduction, and the layout's bucket (-1: none).
+using Key = std::tuple<int, DataType, std::string, int>;
+
+absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {
+  std::vector<Output> inputs;
+  for (const Node* member : members) inputs.push_back(member->input(0));
+  const std::string name =
+      bucket >= 0 ? absl::StrCat("all_reduce/bucket_", bucket) : members[0]->name();
+  Node* joined =
+      c.scope()
+          .WithName(absl::StrCat(name, members.size() > 1 && bucket < 0 ? "_joined" : ""))
+          .Build(CollectiveOps(), kAllReduce)
+          .InputList(inputs)
+          .Attr("reduction", members[0]->attr<std::string>("reduction"))
+          .Attr("bucket", bucket)
+          .Finish();
+  MF_RETURN_IF_ERROR(c.graph.status());
+  for (size_t i = 0; i < members.size(); ++i) {
+    c.ReplaceValue(members[i]->output(0), joined->output(static_cast<int>(i)));
+    c.graph.ReplaceControlUses(members[i], joined);
+    for (Node* control : members[i]->control_inputs()) c.graph.AddControlEdge(control, joined);
+    c.graph.RemoveNode(members[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  const std::vector<int> level = CollectiveLevels(c, order);
+  const GradientPlaces places = FindGradientPlaces(c);
+  std::map<Key, std::vector<Node*>> groups;
+  for (Node* node : order) {
+    if (!IsAllReduce(*node)) continue;
+    const auto place = places.find(node->output(0));
+    const int bucket = place != places.end() ? c.layout->variables()[place->second].bucket : -1;
+    groups[{level[node->id()], node->output_dtype(0), node->attr<std::string>("reduction"), bucket}]
+        .push_back(node);
+  }
+  for (auto& [key, members] : groups) {
+    const int bucket = std::get<3>(key);
+    if (bucket >= 0) {
+      // In the order of their places, which must touch: a variable that this step does not train
+      // leaves a gap, and what lies behind it is a collective of its own.
+      auto variable = [&](const Node* node) -> const VariableInfo& {
+        return c.layout->variables()[places.find(node->output(0))->second];
+      };
+      std::sort(members.begin(), members.end(), [&](const Node* a, const Node* b) {
+        return variable(a).offset < variable(b).offset;
+      });
+      std::vector<Node*> run;
+      for (size_t i = 0; i < members.size(); ++i) {
+        run.push_back(members[i]);
+        const VariableInfo& v = variable(members[i]);
+        const int64_t end = v.offset + static_cast<int64_t>(AlignUp(v.bytes()));
+        if (i + 1 < members.size() && variable(members[i + 1]).offset == end) continue;
+        MF_RETURN_IF_ERROR(Join(c, run, bucket));
+        run.clear();
+      }
+      continue;
+    }
+    std::vector<Node*> run;
+    int64_t bytes = 0;
+    for (Node* member : members) {
+      const int64_t size = c.ValueBytes(member->output(0));
+      if (!run.empty() && bytes + size > small_bucket_bytes_) {
+        MF_RETURN_IF_ERROR(Join(c, run, bucket));
+        run.clear();
+        bytes = 0;
+      }
+      run.push_back(member);
+      bytes += size;
+    }
+    if (!run.empty()) MF_RETURN_IF_ERROR(Join(c, run, bucket));
+  }
+  return !groups.empty();
+}
+
+}  // namespace mirrorflow

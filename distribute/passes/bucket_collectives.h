@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BucketCollectives: joins all-reduces, so that one collective carries many gradients. Gradients of
+// variables that an optimizer updates go into the buckets of the session's VariableLayout, where
+// they have a place in memory; the other reductions that fall due together are joined by dtype.
+//
+// Two all-reduces can only be joined if neither depends on the other: they must have the same
+// level, the number of collectives before them on the longest path.
+#ifndef MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
+#define MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class BucketCollectives final : public Pass {
+ public:
+  // Reductions outside the layout's buckets are joined up to `small_bucket_bytes`.
+  explicit BucketCollectives(int64_t small_bucket_bytes)
+      : small_bucket_bytes_(small_bucket_bytes) {}
+  absl::string_view name() const override { return "bucket"; }
+  Facts needs() const override { return kCollectivesInserted; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+
+ private:
+  const int64_t small_bucket_bytes_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_

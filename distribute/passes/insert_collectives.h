@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// InsertCollectives: where a use needs another sharding than its value has, puts the node that
+// makes it, once for all uses that need the same.
+#ifndef MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
+#define MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class InsertCollectives final : public Pass {
+ public:
+  absl::string_view name() const override { return "insert_collectives"; }
+  Facts needs() const override { return kSharded; }
+  Facts gives() const override { return kCollectivesInserted; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/passes/propagate_sharding.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distribute/passes/sharding_candidates.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+bool IsZero(const Compilation& c, const Output& output) {
+  const Tensor& value = c.values().at(output).constant;
+  if (!value.has_value()) return false;
+  return std::all_of(value.raw(), value.raw() + value.bytes(),
+                     [](std::byte b) { return b == std::byte{0}; });
+}
+
+class Propagation {
+ public:
+  explicit Propagation(Compilation& c) : c_(c) {}
+
+  absl::Status Run() {
+    MF_RETURN_IF_ERROR(ShardFeeds());
+    for (bool again = true; again;) {
+      again = false;
+      MF_ASSIGN_OR_RETURN(order_, TopologicalOrder(c_.graph));
+      c_.required_inputs.assign(c_.graph.id_limit(), {});
+      for (Node* node : order_) {
+        MF_ASSIGN_OR_RETURN(const bool restart, Visit(node));
+        again |= restart;
+        if (expanded_) break;  // the order is stale
+      }
+      expanded_ = false;
+      again |= ReduceFetches();
+    }
+    return SweepBackward();
+  }
+
+ private:
+  // Feeds whose placeholder leaves the leading dimension open are split along it.
+  absl::Status ShardFeeds() {
+    c_.axes.clear();
+    c_.shardings.Clear();
+    for (size_t i = 0; i < c_.feeds.size(); ++i) {
+      const Output& feed = c_.feeds[i];
+      const Shape& declared = feed.node->attr<Shape>("shape");
+      const Shape& shape = c_.feed_shapes[i];
+      const bool open = declared.unknown_rank()
+                            ? shape.rank() > 0
+                            : declared.rank() > 0 && declared.dim(0) == kUnknownDim;
+      // Nothing to split in an empty batch.
+      if (!open || shape.dim(0) == 0) continue;
+      AxisId axis = 0;
+      while (axis < static_cast<AxisId>(c_.axes.size()) && c_.axes[axis].size != shape.dim(0))
+        ++axis;
+      if (axis == kMaxAxes) {
+        return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(),
+                                                       ": feeds of one step may have at most ",
+                                                       kMaxAxes, " different leading dimensions"));
+      }
+      if (axis == static_cast<AxisId>(c_.axes.size())) c_.axes.push_back({shape.dim(0)});
+      c_.shardings.Set(feed, Sharded{axis, 0, 1});
+    }
+    return absl::OkStatus();
+  }
+
+  // What users of the value see: partial values that some use cannot take are reduced first.
+  Sharding Seen(const Output& output) const {
+    if (reduced_.contains(output)) return Replicated();
+    return c_.shardings.at(output);
+  }
+
+  absl::Status PerReplicaError(const Node* sink, const Output& value) const {
+    // Back to where the difference comes from.
+    std::vector<std::string> path = {absl::StrCat(sink->op().name, "(", sink->name(), ")")};
+    const Node* node = value.node;
+    while (true) {
+      path.push_back(absl::StrCat(node->op().name, "(", node->name(), ")"));
+      const Node* next = nullptr;
+      for (const Output& in : node->inputs()) {
+        if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) next = in.node;
+      }
+      if (next == nullptr) break;
+      node = next;
+    }
+    std::reverse(path.begin(), path.end());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a value that differs between replicas reaches a mirrored variable: ",
+        absl::StrJoin(path, " -> "),
+        "; expected a value that is equal on all replicas, or one that can be reduced"));
+  }
+
+  // Fixes the node's candidate. True if the sweep has to start again.
+  absl::StatusOr<bool> Visit(Node* node) {
+    switch (node->op().role) {
+      case OpRole::kPlaceholder:  // given by the feed
+        return false;
+      case OpRole::kWrite:
+        for (const Output& in : node->inputs()) {
+          if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) {
+            return PerReplicaError(node, in);
+          }
+        }
+        return TakeWhole(node);
+      case OpRole::kConstant:
+      case OpRole::kVariable:
+      case OpRole::kRead:
+      case OpRole::kNoOp:
+      case OpRole::kCollective:
+        return TakeWhole(node);
+      case OpRole::kNone:
+        break;
+    }
+    bool per_replica = node->op().has(kPerReplica);
+    for (const Output& in : node->inputs()) {
+      per_replica |= std::holds_alternative<PerReplica>(c_.shardings.at(in));
+    }
+    MF_ASSIGN_OR_RETURN(const NodeSharding sharding, NodeSharding::Create(c_, *node));
+    if (per_replica) {
+      ShardingCandidate candidate = sharding.Whole();
+      for (int i = 0; i < node->num_inputs(); ++i) {
+        if (std::holds_alternative<PerReplica>(c_.shardings.at(node->input(i)))) {
+          candidate.inputs[i] = PerReplica();
+        }
+      }
+      candidate.outputs.assign(node->num_outputs(), PerReplica());
+      return Take(node, std::move(candidate));
+    }
+    return Take(node, Cheapest(*node, sharding));
+  }
+
+  // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
+  ShardingCandidate Cheapest(const Node& node, const NodeSharding& sharding) const {
+    std::vector<ShardingCandidate> candidates;
+    std::vector<const Partial*> partial(node.num_inputs(), nullptr);
+    std::vector<Sharding> seen;
+    std::vector<bool> is_zero;
+    for (const Output& in : node.inputs()) {
+      seen.push_back(Seen(in));
+      is_zero.push_back(IsZero(c_, in));
+    }
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      partial[i] = AsPartial(seen[i]);
+      if (const Sharded* s = AsSharded(seen[i])) {
+        if (auto candidate = sharding.ForLetter(sharding.InputLetter(i, s->dim), s->axis)) {
+          candidates.push_back(*std::move(candidate));
+        }
+      }
+    }
+    if (auto candidate = sharding.ForPartial(partial, is_zero)) {
+      candidates.push_back(*std::move(candidate));
+    }
+    candidates.push_back(sharding.Whole());
+    int64_t least = std::numeric_limits<int64_t>::max();
+    const ShardingCandidate* best = nullptr;
+    for (const ShardingCandidate& candidate : candidates) {
+      int64_t bytes = 0;
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        bytes += ConversionBytes(seen[i], candidate.inputs[i], c_.ValueBytes(node.input(i)));
+      }
+      if (bytes < least) {
+        least = bytes;
+        best = &candidate;
+      }
+    }
+    return *best;
+  }
+
+  absl::StatusOr<bool> TakeWhole(Node* node) {
+    ShardingCandidate candidate;
+    candidate.inputs.assign(node->num_inputs(), Replicated());
+    candidate.outputs.assign(node->num_outputs(), Replicated());
+    return Take(node, std::move(candidate));
+  }
+
+  absl::StatusOr<bool> Take(Node* node, ShardingCandidate candidate) {
+    if (candidate.expand) return Expand(node);
+    bool restart = false;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const bool is_partial = AsPartial(Seen(node->input(i))) != nullptr;
+      if (is_partial && !AsPartial(candidate.inputs[i])) {
+        restart |= reduced_.insert(node->input(i)).second;
+      }
+    }
+    c_.required_inputs[node->id()] = std::move(candidate.inputs);
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      c_.shardings.Set(node->output(i), candidate.outputs[i]);
+    }
+    return restart;
+  }
+
+  absl::StatusOr<bool> Expand(Node* node) {
+    if (node->op().expand == nullptr) {
+      return absl::InternalError(
+          absl::StrCat(node->op().name, ": the rule says expand, but the op has no decomposition"));
+    }
+    MF_ASSIGN_OR_RETURN(const std::vector<Output> outputs,
+                        node->op().expand(c_.scope().SubScope(node->name()), *node));
+    MF_RETURN_IF_ERROR(c_.graph.status());
+    for (int i = 0; i < node->num_outputs(); ++i) c_.ReplaceValue(node->output(i), outputs[i]);
+    c_.graph.ReplaceControlUses(node, outputs[0].node);
+    c_.RemoveDeadNodes();
+    expanded_ = true;
+    return true;
+  }
+
+  // A fetched partial value joins the value's one reduction.
+  bool ReduceFetches() {
+    bool restart = false;
+    for (const Output& fetch : c_.fetches) {
+      if (AsPartial(c_.shardings.at(fetch))) restart |= reduced_.insert(fetch).second;
+    }
+    return restart;
+  }
+
+  // The sharding that all uses of `output` need, if it is one and the same; nothing if somebody
+  // needs it whole, or nobody uses it.
+  const Sharded* Demand(const Output& output) const {
+    const Sharded* demand = nullptr;
+    for (const Use& use : output.node->uses()) {
+      if (use.slot == Use::kControl || use.user->input(use.slot) != output) continue;
+      const Sharded* s = AsSharded(c_.required_inputs[use.user->id()][use.slot]);
+      if (s == nullptr || (demand != nullptr && !(*demand == *s))) return nullptr;
+      demand = s;
+    }
+    if (std::find(c_.fetches.begin(), c_.fetches.end(), output) != c_.fetches.end()) return nullptr;
+    return demand;
+  }
+
+  absl::Status SweepBackward() {
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      Node* node = *it;
+      if (node->op().role != OpRole::kNone || node->num_outputs() != 1) continue;
+      const Output output = node->output(0);
+      if (!IsReplicated(c_.shardings.at(output))) continue;
+      const Sharded* demand = Demand(output);
+      if (demand == nullptr) continue;
+      bool free = true;  // inputs are replicated, so that a share of them costs nothing
+      for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
+      if (!free) continue;
+      MF_ASSIGN_OR_RETURN(const NodeSharding sharding, NodeSharding::Create(c_, *node));
+      auto candidate = sharding.ForLetter(sharding.OutputLetter(0, demand->dim), demand->axis);
+      if (!candidate.has_value() || !(candidate->outputs[0] == Sharding(*demand))) continue;
+      c_.required_inputs[node->id()] = candidate->inputs;
+      c_.shardings.Set(output, candidate->outputs[0]);
+    }
+    return absl::OkStatus();
+  }
+
+  Compilation& c_;
+  std::vector<Node*> order_;
+  absl::flat_hash_set<Output> reduced_;
+  bool expanded_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
+  if (!c.options.shard) {
+    c.required_inputs.assign(c.graph.id_limit(), {});
+    return false;
+  }
+  MF_RETURN_IF_ERROR(Propagation(c).Run());
+  return true;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ways in which one node can run on the replicas, given its op's rule: which shardings it would
+// need of its inputs, and what its outputs would be.
+#ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
+#define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/compiler/compilation.h"
+
+namespace mirrorflow {
+
+struct ShardingCandidate {
+  std::vector<Sharding> inputs;   // what the node needs
+  std::vector<Sharding> outputs;  // what it gives
+  bool expand = false;            // the op must be replaced by its decomposition first
+};
+
+// A node's rule, parsed against its global shapes.
+class NodeSharding {
+ public:
+  // Errors are bugs of the rule; they name the node.
+  static absl::StatusOr<NodeSharding> Create(const Compilation& c, const Node& node);
+
+  // Everything replicated: always possible.
+  ShardingCandidate Whole() const;
+  // Every dimension with letter `letter` sharded along `axis`; nothing where a dimension is no
+  // multiple of the axis, or no operand has the letter.
+  std::optional<ShardingCandidate> ForLetter(char letter, AxisId axis) const;
+  // Partial values pass through, given which inputs are partial (or zero), if the op is linear.
+  std::optional<ShardingCandidate> ForPartial(const std::vector<const Partial*>& partial,
+                                              const std::vector<bool>& is_zero) const;
+
+  // The letter of dimension `dim` of input `i` (of output `i`); `.` if it must be whole.
+  char InputLetter(int i, int dim) const;
+  char OutputLetter(int i, int dim) const;
+
+ private:
+  const Compilation* c_ = nullptr;
+  const Node* node_ = nullptr;
+  ShardingRule rule_;
+  std::optional<ShardingTerms> terms_;  // nothing: the op gathers
+};
+
+// Bytes that move if a value that lies as `have` is needed as `want`.
+int64_t ConversionBytes(const Sharding& have, const Sharding& want, int64_t value_bytes);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_

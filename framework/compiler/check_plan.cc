@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/check_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// How many instructions of each lane are known to be done.
+using Clock = std::array<int, kNumLanes>;
+
+struct Access {
+  int instruction;
+  int lane;
+  int position;  // within its lane, from 1
+};
+
+// The accesses to a run of bytes since its last write.
+struct Cell {
+  Access write{-1, 0, 0};
+  int32_t value = -1;
+  std::vector<Access> reads;
+};
+
+class Checker {
+ public:
+  explicit Checker(const Plan& plan) : plan_(plan) {}
+
+  absl::Status Run() {
+    std::array<Clock, kNumLanes> now{};
+    std::vector<Clock> recorded(plan_.num_events);
+    std::vector<char> is_recorded(plan_.num_events, 0);
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& instruction = plan_.instructions[i];
+      const int lane = static_cast<int>(instruction.lane);
+      Clock& clock = now[lane];
+      if (instruction.kind == InstructionKind::kRecord ||
+          instruction.kind == InstructionKind::kWait) {
+        if (instruction.event < 0 || instruction.event >= plan_.num_events) {
+          return Error(i, "names an event that does not exist");
+        }
+      }
+      if (instruction.kind == InstructionKind::kWait) {
+        if (!is_recorded[instruction.event])
+          return Error(i, "waits for an event before its record");
+        for (int l = 0; l < kNumLanes; ++l) {
+          clock[l] = std::max(clock[l], recorded[instruction.event][l]);
+        }
+      }
+      ++clock[lane];
+      if (instruction.kind == InstructionKind::kRecord) {
+        if (is_recorded[instruction.event]) return Error(i, "records an event again");
+        is_recorded[instruction.event] = 1;
+        recorded[instruction.event] = clock;
+      }
+      MF_RETURN_IF_ERROR(CheckCollective(static_cast<int>(i)));
+      const Access self{static_cast<int>(i), lane, clock[lane]};
+      for (const MemoryAccess& access : plan_.accesses[i]) {
+        if (!access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
+      }
+      for (const MemoryAccess& access : plan_.accesses[i]) {
+        if (access.is_write) MF_RETURN_IF_ERROR(Visit(access, self, clock));
+      }
+    }
+    if (next_finish_ != static_cast<int>(plan_.collectives.size())) {
+      return absl::InternalError("check plan: a collective is never finished");
+    }
+    return CheckFetches(now);
+  }
+
+ private:
+  std::string Describe(int i) const {
+    const Instruction& instruction = plan_.instructions[i];
+    return absl::StrCat("instruction ", i,
+                        instruction.node >= 0
+                            ? absl::StrCat(" (", plan_.node_ops[instruction.node], "(",
+                                           plan_.node_names[instruction.node], "))")
+                            : "");
+  }
+
+  absl::Status Error(size_t i, absl::string_view what) const {
+    return absl::InternalError(
+        absl::StrCat("check plan: ", Describe(static_cast<int>(i)), " ", what));
+  }
+
+  absl::Status CheckCollective(int i) {
+    const Instruction& instruction = plan_.instructions[i];
+    if (instruction.kind == InstructionKind::kStart) {
+      if (instruction.index != next_start_ ||
+          plan_.collectives[instruction.index].sequence != next_start_) {
+        return Error(i, "starts a collective out of order");
+      }
+      ++next_start_;
+    } else if (instruction.kind == InstructionKind::kFinish) {
+      if (instruction.index != next_finish_ || next_finish_ >= next_start_) {
+        return Error(i, "finishes a collective out of order");
+      }
+      ++next_finish_;
+    }
+    return absl::OkStatus();
+  }
+
+  // Memory that holds nothing of this step until something writes it.
+  bool StartsUndefined(RegionId region) const { return region == Plan::kArenaRegion; }
+
+  absl::Status Visit(const MemoryAccess& access, const Access& self, const Clock& clock) {
+    if (access.bytes == 0) return absl::OkStatus();
+    std::map<int64_t, Cell>& cells = regions_[access.operand.region];
+    const int64_t begin = access.operand.offset, end = begin + access.bytes;
+    Split(cells, begin);
+    Split(cells, end);
+    for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
+      Cell& cell = it->second;
+      auto conflict = [&](const Access& other) {
+        // In its own instruction a node may read and write (in place, updates).
+        return other.instruction >= 0 && other.instruction != self.instruction &&
+               clock[other.lane] < other.position;
+      };
+      auto report = [&](const Access& other) {
+        return Error(self.instruction,
+                     absl::StrCat(access.is_write ? "writes" : "reads", " region ",
+                                  access.operand.region, " bytes [", begin, ", ", end,
+                                  ") and is not ordered after ", Describe(other.instruction)));
+      };
+      if (conflict(cell.write)) return report(cell.write);
+      if (!access.is_write) {
+        if (cell.write.instruction < 0 && StartsUndefined(access.operand.region)) {
+          return Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
+                                                      ") that nothing wrote in this step"));
+        }
+        if (StartsUndefined(access.operand.region) && cell.value != access.value) {
+          return Error(self.instruction, absl::StrCat("reads arena bytes [", begin, ", ", end,
+                                                      ") after ", Describe(cell.write.instruction),
+                                                      " wrote another value over them"));
+        }
+        cell.reads.push_back(self);
+        continue;
+      }
+      for (const Access& read : cell.reads) {
+        if (conflict(read)) return report(read);
+      }
+      cell.reads.clear();
+      cell.write = self;
+      cell.value = access.value;
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes a cell start at `offset`.
+  static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
+    if (cells.empty()) cells.emplace(0, Cell());
+    auto it = cells.upper_bound(offset);
+    it = std::prev(it);
+    if (it->first != offset) cells.emplace_hint(std::next(it), offset, it->second);
+  }
+
+  // The host reads fetches when all lanes are done.
+  absl::Status CheckFetches(const std::array<Clock, kNumLanes>&) const {
+    for (size_t i = 0; i < plan_.fetches.size(); ++i) {
+      const PlannedFetch& fetch = plan_.fetches[i];
+      if (fetch.operand.region != Plan::kArenaRegion) continue;
+      const int64_t bytes =
+          fetch.local_shape.num_elements() * static_cast<int64_t>(DataTypeSize(fetch.dtype));
+      const auto region = regions_.find(Plan::kArenaRegion);
+      if (bytes == 0) continue;
+      bool written = region != regions_.end();
+      if (written) {
+        auto it = std::prev(region->second.upper_bound(fetch.operand.offset));
+        for (; it != region->second.end() && it->first < fetch.operand.offset + bytes; ++it) {
+          written &= it->second.write.instruction >= 0;
+        }
+      }
+      if (!written) {
+        return absl::InternalError(absl::StrCat("check plan: nothing writes fetch ", i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  std::map<RegionId, std::map<int64_t, Cell>> regions_;
+  int next_start_ = 0;
+  int next_finish_ = 0;
+};
+
+}  // namespace
+
+absl::Status CheckPlan(const Plan& plan) { return Checker(plan).Run(); }
+
+}  // namespace mirrorflow

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/compilation.h"
+
+#include <algorithm>
+
+namespace mirrorflow {
+
+const Sharding& ShardingTable::at(const Output& output) const {
+  static const Sharding* const replicated = new Sharding(Replicated());
+  const size_t id = output.node->id();
+  if (id >= rows_.size() || rows_[id].empty()) return *replicated;
+  return rows_[id][output.index];
+}
+
+void ShardingTable::Set(const Output& output, Sharding sharding) {
+  const size_t id = output.node->id();
+  if (id >= rows_.size()) rows_.resize(id + 1);
+  if (rows_[id].empty()) rows_[id].resize(output.node->num_outputs());
+  rows_[id][output.index] = sharding;
+}
+
+void Compilation::ReplaceValue(Output from, Output to) {
+  graph.ReplaceUses(from, to);
+  std::replace(fetches.begin(), fetches.end(), from, to);
+}
+
+bool Compilation::RemoveDeadNodes() {
+  std::vector<char> needed(graph.id_limit(), 0);
+  std::vector<Node*> pending;
+  auto need = [&](Node* node) {
+    if (needed[node->id()]) return;
+    needed[node->id()] = 1;
+    pending.push_back(node);
+  };
+  // Feeds stay, used or not: they are the signature.
+  for (const Output& feed : feeds) need(feed.node);
+  for (const Output& fetch : fetches) need(fetch.node);
+  for (Node* target : targets) need(target);
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    for (const Output& in : node->inputs()) need(in.node);
+    for (Node* control : node->control_inputs()) need(control);
+  }
+  std::vector<Node*> dead;
+  for (Node* node : graph.Nodes()) {
+    if (!needed[node->id()]) dead.push_back(node);
+  }
+  // A dead node is used by dead nodes only; take those without uses first.
+  std::vector<Node*> ready;
+  for (Node* node : dead) {
+    if (node->uses().empty()) ready.push_back(node);
+  }
+  while (!ready.empty()) {
+    Node* node = ready.back();
+    ready.pop_back();
+    std::vector<Node*> inputs;
+    for (const Output& in : node->inputs()) inputs.push_back(in.node);
+    inputs.insert(inputs.end(), node->control_inputs().begin(), node->control_inputs().end());
+    graph.RemoveNode(node);
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    for (Node* in : inputs) {
+      if (!needed[in->id()] && in->uses().empty()) ready.push_back(in);
+    }
+  }
+  return !dead.empty();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compilation: what the passes of the first half work on: one step's graph, on global shapes, with
+// its side tables. Program is what they leave behind. Both are about all replicas at once: no rank
+// and no world size is in them.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "framework/compiler/variable_layout.h"
+#include "framework/core/shape.h"
+#include "framework/graph/graph.h"
+#include "framework/graph/op_registry.h"
+#include "framework/graph/scope.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/graph/sharding.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// What a step is asked to do, in names of the user's graph: `node`, `node:1`.
+struct StepSignature {
+  std::vector<Output> feeds;
+  std::vector<Output> fetches;
+  std::vector<Node*> targets;
+};
+
+// The signature and the global shape of each feed: what a Program is compiled for.
+struct GlobalSignature {
+  StepSignature step;
+  std::vector<Shape> feed_shapes;
+};
+
+struct CompileOptions {
+  // False on one device: every value is replicated and no collective is inserted.
+  bool shard = true;
+  // Passes by name that are left out; only passes that may be left out can be named.
+  absl::flat_hash_set<std::string> disabled_passes;
+  // Verify the graph after every pass.
+  bool verify = false;
+  // Run CheckPlan on every plan.
+  bool check_plan = false;
+  // Called around every pass, if set: (pass name, graph before or after it, is it after).
+  void (*observer)(absl::string_view pass, const struct Compilation&, bool after,
+                   void* arg) = nullptr;
+  void* observer_arg = nullptr;
+};
+
+// The sharding of every output; replicated where nothing was said.
+class ShardingTable {
+ public:
+  const Sharding& at(const Output& output) const;
+  void Set(const Output& output, Sharding sharding);
+  void Clear() { rows_.clear(); }
+
+ private:
+  std::vector<std::vector<Sharding>> rows_;  // by node id, then output
+};
+
+// A split of rows over the replicas; feeds with as many rows share one.
+struct Axis {
+  int64_t size = 0;
+};
+
+struct Compilation {
+  Graph graph;
+  const OpRegistry* ops = nullptr;
+  const KernelRegistry* kernels = nullptr;  // of the host, for folding
+  const VariableLayout* layout = nullptr;
+  CompileOptions options;
+
+  // Outputs and nodes of `graph`. Passes that replace a value replace it here too.
+  std::vector<Output> feeds;
+  std::vector<Output> fetches;
+  std::vector<Node*> targets;
+  std::vector<Shape> feed_shapes;
+
+  std::vector<Axis> axes;
+  ShardingTable shardings;
+  // By node id: the sharding that the node needs of each input.
+  std::vector<std::vector<Sharding>> required_inputs;
+  // The collectives, in the one order in which every rank starts them.
+  std::vector<Node*> collectives;
+
+  ShapeTable& values() const { return graph.values(); }
+  Scope scope() { return Scope(&graph); }
+  int64_t ValueBytes(const Output& output) const {
+    return values().shape(output).num_elements() *
+           static_cast<int64_t>(DataTypeSize(output.dtype()));
+  }
+  // Makes `to` stand in for `from` in all uses and fetches.
+  void ReplaceValue(Output from, Output to);
+  // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
+  // any.
+  bool RemoveDeadNodes();
+};
+
+// The result of the first half. Immutable; shared by the plans of all device types and local sizes.
+struct Program {
+  Compilation state;
+  // Of everything that the ranks must agree on: the text of the graph, shardings and collectives.
+  uint64_t fingerprint = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/compile_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/check_plan.h"
+#include "framework/compiler/memory_planner.h"
+#include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/scheduler.h"
+#include "framework/compiler/storage.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+LocalShapes Localise(const Compilation& c, const std::vector<int64_t>& rows) {
+  LocalShapes shapes(c.graph.id_limit());
+  for (const Node* node : c.graph.Nodes()) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      Shape shape = c.values().shape(node->output(i));
+      if (const Sharded* s = AsSharded(c.shardings.at(node->output(i)))) {
+        shape.set_dim(s->dim, rows[s->axis] * s->factor);
+      }
+      shapes[node->id()].push_back(std::move(shape));
+    }
+  }
+  return shapes;
+}
+
+namespace {
+
+class LocalContext final : public KernelContext {
+ public:
+  LocalContext(const Compilation& c, const LocalShapes& shapes, const Node& node, int num_threads)
+      : c_(c), shapes_(shapes), node_(node), num_threads_(num_threads) {}
+
+  const Node& node() const override { return node_; }
+  const Shape& input_shape(int i) const override {
+    const Output& in = node_.input(i);
+    return shapes_[in.node->id()][in.index];
+  }
+  const Shape& output_shape(int i) const override { return shapes_[node_.id()][i]; }
+  const Tensor& constant(int i) const override { return c_.values().at(node_.input(i)).constant; }
+  const Sharding& output_sharding(int i) const override { return c_.shardings.at(node_.output(i)); }
+  const Shape& global_output_shape(int i) const override {
+    return c_.values().shape(node_.output(i));
+  }
+  int num_threads() const override { return num_threads_; }
+
+ private:
+  const Compilation& c_;
+  const LocalShapes& shapes_;
+  const Node& node_;
+  const int num_threads_;
+};
+
+bool HasKernel(const Node& node) {
+  const OpDef& op = node.op();
+  return op.role == OpRole::kWrite || (op.role == OpRole::kRead && node.has_attr(kCopyAttr)) ||
+         (op.role == OpRole::kNone && !op.has(kView));
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits)
+      : c_(program.state),
+        shapes_(Localise(c_, rows)),
+        traits_(traits),
+        plan_(std::make_shared<Plan>()) {
+    plan_->axis_rows = rows;
+    for (const Axis& axis : c_.axes) plan_->axis_sizes.push_back(axis.size);
+  }
+
+  absl::StatusOr<std::shared_ptr<const Plan>> Build(const KernelRegistry& kernels) {
+    MF_RETURN_IF_ERROR(CreateKernels(kernels));
+    std::vector<Node*> failing;
+    for (Node* node : c_.graph.Nodes()) {
+      if (kernel_plans_[node->id()].fails_on_data) failing.push_back(node);
+    }
+    MF_ASSIGN_OR_RETURN(order_, ScheduleNodes(c_, failing));
+    AddFeeds();
+    const RegionId first_layout_region = plan_->layout_region(0);
+    StorageTable storage(c_, shapes_, order_, kernel_plans_, first_layout_region);
+    storage_ = &storage;
+    lifetimes_.resize(storage.storages().size(), {std::numeric_limits<int>::max(), -1, 0});
+    for (Node* node : order_) EmitNode(*node);
+    FinishUpTo(static_cast<int>(c_.collectives.size()) - 1);
+    AddFetches();
+    MF_RETURN_IF_ERROR(FillConstants());
+    PlaceArena();
+    plan_->num_regions = first_layout_region +
+                         (c_.layout != nullptr ? static_cast<int>(c_.layout->regions().size()) : 0);
+    if (c_.options.check_plan) MF_RETURN_IF_ERROR(CheckPlan(*plan_));
+    return std::shared_ptr<const Plan>(std::move(plan_));
+  }
+
+ private:
+  absl::Status CreateKernels(const KernelRegistry& kernels) {
+    kernel_plans_.resize(c_.graph.id_limit());
+    for (Node* node : c_.graph.Nodes()) {
+      if (!HasKernel(*node)) continue;
+      const LocalContext context(c_, shapes_, *node, traits_.num_threads);
+      MF_ASSIGN_OR_RETURN(kernel_plans_[node->id()], kernels.Create(traits_.type, context));
+      plan_->flops += kernel_plans_[node->id()].flops;
+    }
+    return absl::OkStatus();
+  }
+
+  void AddFeeds() {
+    for (const Output& feed : c_.feeds) {
+      plan_->feeds.push_back({feed.dtype(), shapes_[feed.node->id()][feed.index],
+                              c_.values().shape(feed), c_.shardings.at(feed)});
+    }
+  }
+
+  // Notes that instruction `at` uses the storage, which keeps its memory alive.
+  void Touch(int storage, int at) {
+    Lifetime& life = lifetimes_[storage_->Root(storage)];
+    life.first = std::min(life.first, at);
+    life.last = std::max(life.last, at);
+  }
+
+  int NextIndex() const { return static_cast<int>(plan_->instructions.size()); }
+
+  // An operand that names the storage; its offset is filled in when the arena is planned.
+  void AddOperand(int storage) {
+    operand_storage_.push_back(storage);
+    plan_->operands.push_back({});
+  }
+
+  void Append(Instruction instruction, std::vector<std::pair<int, bool>> uses) {
+    for (const auto& [storage, is_write] : uses) Touch(storage, NextIndex());
+    plan_->instructions.push_back(instruction);
+    uses_.push_back(std::move(uses));
+  }
+
+  void AppendEvent(InstructionKind kind, LaneKind lane, EventId event) {
+    Append({.kind = kind, .lane = lane, .event = event}, {});
+  }
+
+  // Makes `to` wait for all that `from` holds so far.
+  void Order(LaneKind from, LaneKind to) {
+    const EventId event = plan_->num_events++;
+    AppendEvent(InstructionKind::kRecord, from, event);
+    AppendEvent(InstructionKind::kWait, to, event);
+  }
+
+  int AddName(const Node& node) {
+    plan_->node_names.push_back(node.name());
+    plan_->node_ops.push_back(node.op().name);
+    return static_cast<int>(plan_->node_names.size()) - 1;
+  }
+
+  // What the node waits for: the last collective among its inputs, seen through nodes that emit
+  // nothing.
+  int LastCollective(const Node& node) const {
+    int last = -1;
+    auto see = [&](const Node* in) { last = std::max(last, seen_collective_[in->id()]); };
+    for (const Output& in : node.inputs()) see(in.node);
+    for (const Node* control : node.control_inputs()) see(control);
+    return last;
+  }
+
+  void EmitNode(const Node& node) {
+    if (seen_collective_.empty()) seen_collective_.assign(c_.graph.id_limit(), -1);
+    const int wait_for = LastCollective(node);
+    if (node.op().role == OpRole::kCollective) {
+      FinishUpTo(wait_for);
+      EmitStart(node);
+      seen_collective_[node.id()] = static_cast<int>(plan_->collectives.size()) - 1;
+    } else if (HasKernel(node)) {
+      FinishUpTo(wait_for);
+      EmitKernel(node);
+    } else {
+      seen_collective_[node.id()] = wait_for;
+    }
+  }
+
+  void EmitKernel(const Node& node) {
+    KernelPlan& kernel = kernel_plans_[node.id()];
+    Instruction instruction{.kind = InstructionKind::kKernel,
+                            .index = static_cast<int32_t>(plan_->kernels.size()),
+                            .first_operand = static_cast<int32_t>(plan_->operands.size()),
+                            .num_inputs = static_cast<int16_t>(node.num_inputs()),
+                            .num_outputs = static_cast<int16_t>(node.num_outputs()),
+                            .node = AddName(node)};
+    std::vector<std::pair<int, bool>> uses;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const int storage = storage_->of(node.input(i));
+      if (node.is_static_input(i) || storage < 0) {
+        AddOperand(-1);
+        continue;
+      }
+      AddOperand(storage);
+      uses.emplace_back(storage, false);
+      const bool written = node.op().role == OpRole::kWrite && node.input(i).dtype() == DT_RESOURCE;
+      if (written) uses.emplace_back(storage, true);
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      AddOperand(storage_->of(node.output(i)));
+      uses.emplace_back(storage_->of(node.output(i)), true);
+    }
+    if (kernel.scratch_bytes > 0) {
+      // Alive during this instruction only: a storage of its own behind those of the table.
+      const int scratch = static_cast<int>(lifetimes_.size());
+      lifetimes_.push_back({NextIndex(), NextIndex(), kernel.scratch_bytes});
+      AddOperand(scratch);
+      scratch_uses_.emplace_back(NextIndex(), scratch);
+    }
+    plan_->kernels.push_back(std::move(kernel.kernel));
+    Append(instruction, std::move(uses));
+  }
+
+  void EmitStart(const Node& node) {
+    PlannedCollective collective;
+    collective.dtype = node.output_dtype(0);
+    collective.sequence = static_cast<int>(plan_->collectives.size());
+    collective.name = node.name();
+    InFlight flight{.index = collective.sequence, .name = AddName(node)};
+    if (node.has_attr("reduction")) {
+      const StorageTable::Slots& slots = storage_->slots(node);
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        flight.uses.push_back(slots.storages[i]);
+        if (!slots.needs_copy[i]) continue;
+        EmitCopy(storage_->of(node.input(i)), slots.storages[i], flight.name);
+      }
+      collective.kind = CollectiveKind::kAllReduce;
+      collective.reduction = *ParseReduction(node.attr<std::string>("reduction"));
+      collective.count = slots.count;
+    } else {
+      collective.kind = CollectiveKind::kAllGather;
+      collective.axis = static_cast<AxisId>(node.attr<int64_t>("axis"));
+      const Shape& whole = c_.values().shape(node.output(0));
+      collective.elements_per_row = node.attr<int64_t>("factor");
+      for (int d = 1; d < whole.rank(); ++d) collective.elements_per_row *= whole.dim(d);
+      flight.uses.push_back(storage_->of(node.input(0)));
+      flight.uses.push_back(storage_->of(node.output(0)));
+    }
+    flight.in = flight.uses.front();
+    flight.out = node.has_attr("reduction") ? flight.uses.front() : flight.uses.back();
+    plan_->collectives.push_back(std::move(collective));
+    collective_storage_.emplace_back(flight.in, flight.out);
+
+    Order(LaneKind::kCompute, LaneKind::kCommunicate);
+    std::vector<std::pair<int, bool>> reads;
+    for (int storage : flight.uses) {
+      if (storage != flight.out || node.has_attr("reduction")) reads.emplace_back(storage, false);
+    }
+    Append({.kind = InstructionKind::kStart,
+            .lane = LaneKind::kCommunicate,
+            .index = flight.index,
+            .node = flight.name},
+           std::move(reads));
+    in_flight_.push_back(std::move(flight));
+  }
+
+  void EmitCopy(int from, int to, int name) {
+    const int64_t bytes = storage_->storages()[to].bytes;
+    Instruction copy{.kind = InstructionKind::kCopy,
+                     .first_operand = static_cast<int32_t>(plan_->operands.size()),
+                     .num_inputs = 1,
+                     .num_outputs = 1,
+                     .node = name,
+                     .bytes = bytes};
+    AddOperand(from);
+    AddOperand(to);
+    plan_->copied_to_buckets += bytes;
+    Append(copy, {{from, false}, {to, true}});
+  }
+
+  // Finishes collectives in the order of their starts until `sequence` is done.
+  void FinishUpTo(int sequence) {
+    while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
+      const InFlight flight = std::move(in_flight_.front());
+      in_flight_.erase(in_flight_.begin());
+      std::vector<std::pair<int, bool>> uses;
+      const bool reduces = plan_->collectives[flight.index].kind == CollectiveKind::kAllReduce;
+      for (int storage : flight.uses) {
+        if (storage != flight.out || reduces) uses.emplace_back(storage, false);
+        if (storage == flight.out || reduces) uses.emplace_back(storage, true);
+      }
+      Append({.kind = InstructionKind::kFinish,
+              .lane = LaneKind::kCommunicate,
+              .index = flight.index,
+              .node = flight.name},
+             std::move(uses));
+      Order(LaneKind::kCommunicate, LaneKind::kCompute);
+      // Memory may be used again when the compute lane knows that the collective is done.
+      for (int storage : flight.uses) Touch(storage, NextIndex() - 1);
+    }
+  }
+
+  void AddFetches() {
+    for (const Output& fetch : c_.fetches) {
+      PlannedFetch planned;
+      planned.dtype = fetch.dtype();
+      planned.local_shape = shapes_[fetch.node->id()][fetch.index];
+      planned.global_shape = c_.values().shape(fetch);
+      planned.sharding = c_.shardings.at(fetch);
+      const int storage = storage_->of(fetch);
+      fetch_storage_.push_back(storage);
+      if (storage >= 0) Touch(storage, NextIndex());  // until after the last instruction
+      plan_->fetches.push_back(std::move(planned));
+    }
+  }
+
+  absl::Status FillConstants() {
+    plan_->constants_bytes = storage_->constants_bytes();
+    MF_ASSIGN_OR_RETURN(plan_->constants, Buffer::Allocate(plan_->constants_bytes));
+    for (const auto& [node, offset] : storage_->constants()) {
+      const Tensor& value = c_.values().at(node->output(0)).constant;
+      std::memcpy(plan_->constants->data() + offset, value.raw(), value.bytes());
+    }
+    return absl::OkStatus();
+  }
+
+  void PlaceArena() {
+    const std::vector<Storage>& storages = storage_->storages();
+    std::vector<Lifetime> values;
+    std::vector<int> owner;
+    for (size_t s = 0; s < lifetimes_.size(); ++s) {
+      const bool in_table = s < storages.size();
+      if (in_table && (storages[s].region != kNoRegion || storages[s].parent >= 0)) continue;
+      if (lifetimes_[s].last < 0) continue;  // nobody touches it
+      if (in_table) lifetimes_[s].bytes = storages[s].bytes;
+      values.push_back(lifetimes_[s]);
+      owner.push_back(static_cast<int>(s));
+    }
+    const MemoryPlan memory = PlanMemory(values);
+    plan_->arena_bytes = memory.peak_bytes;
+    plan_->live_bytes = memory.live_bytes;
+    plan_->num_arena_values = static_cast<int64_t>(values.size());
+    std::vector<int64_t> arena_offset(lifetimes_.size(), 0);
+    for (size_t i = 0; i < values.size(); ++i) arena_offset[owner[i]] = memory.offsets[i];
+
+    auto resolve = [&](int storage) -> Operand {
+      if (storage < 0) return {};
+      if (storage >= static_cast<int>(storages.size())) {
+        return {Plan::kArenaRegion, arena_offset[storage]};
+      }
+      const int root = storage_->Root(storage);
+      const int64_t inside = storage_->OffsetInRoot(storage);
+      if (storages[root].region != kNoRegion) {
+        return {storages[root].region, storages[root].offset + inside};
+      }
+      return {Plan::kArenaRegion, arena_offset[root] + inside};
+    };
+    for (size_t i = 0; i < plan_->operands.size(); ++i) {
+      plan_->operands[i] = resolve(operand_storage_[i]);
+    }
+    for (size_t i = 0; i < plan_->collectives.size(); ++i) {
+      plan_->collectives[i].in = resolve(collective_storage_[i].first);
+      plan_->collectives[i].out = resolve(collective_storage_[i].second);
+    }
+    for (size_t i = 0; i < plan_->fetches.size(); ++i) {
+      plan_->fetches[i].operand = resolve(fetch_storage_[i]);
+    }
+    plan_->accesses.resize(plan_->instructions.size());
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      for (const auto& [storage, is_write] : uses_[i]) {
+        plan_->accesses[i].push_back(
+            {resolve(storage), storages[storage].bytes, is_write, storage_->Root(storage)});
+      }
+    }
+    for (const auto& [instruction, scratch] : scratch_uses_) {
+      plan_->accesses[instruction].push_back(
+          {resolve(scratch), lifetimes_[scratch].bytes, true, scratch});
+    }
+  }
+
+  struct InFlight {
+    int index = 0;
+    int name = 0;
+    std::vector<int> uses;
+    int in = 0;
+    int out = 0;
+  };
+
+  const Compilation& c_;
+  const LocalShapes shapes_;
+  const DeviceTraits& traits_;
+  std::shared_ptr<Plan> plan_;
+  std::vector<KernelPlan> kernel_plans_;  // by node id
+  std::vector<Node*> order_;
+  const StorageTable* storage_ = nullptr;
+  std::vector<Lifetime> lifetimes_;                      // by storage, then scratch
+  std::vector<int> operand_storage_;                     // by operand; -1: none
+  std::vector<std::vector<std::pair<int, bool>>> uses_;  // by instruction: (storage, is write)
+  std::vector<std::pair<int, int>> scratch_uses_;        // (instruction, storage)
+  std::vector<std::pair<int, int>> collective_storage_;  // (in, out)
+  std::vector<int> fetch_storage_;
+  std::vector<int> seen_collective_;  // by node id
+  std::vector<InFlight> in_flight_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
+                                                        const std::vector<int64_t>& rows,
+                                                        const DeviceTraits& traits,
+                                                        const KernelRegistry& kernels) {
+  return PlanBuilder(program, rows, traits).Build(kernels);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/gradient_places.h"
+
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace mirrorflow {
+namespace {
+
+// The first collective's output reached from `start`, or an invalid output.
+Output FindCollective(const Compilation& c, const Output& start, int64_t num_elements) {
+  std::vector<Output> pending = {start};
+  absl::flat_hash_set<Output> seen;
+  while (!pending.empty()) {
+    const Output value = pending.back();
+    pending.pop_back();
+    if (!seen.insert(value).second) continue;
+    if (c.values().shape(value).num_elements() != num_elements) continue;
+    const OpDef& op = value.node->op();
+    if (op.role == OpRole::kCollective) return value;
+    if (op.has(kElementwise) || op.has(kView)) {
+      pending.insert(pending.end(), value.node->inputs().begin(), value.node->inputs().end());
+    }
+  }
+  return Output();
+}
+
+}  // namespace
+
+GradientPlaces FindGradientPlaces(const Compilation& c) {
+  GradientPlaces places;
+  if (c.layout == nullptr) return places;
+  absl::flat_hash_set<int> placed;
+  for (const Node* node : c.graph.Nodes()) {
+    if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
+    const int v = c.layout->FindHandle(node->input(0));
+    if (v < 0 || c.layout->variables()[v].bucket < 0 || placed.contains(v)) continue;
+    const VariableInfo& variable = c.layout->variables()[v];
+    const Output gradient = node->input(node->input_index(node->op().update_gradient));
+    const Output reduced = FindCollective(c, gradient, variable.shape.num_elements());
+    if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
+    // One gradient that updates two variables lies in the place of the first.
+    if (places.emplace(reduced, v).second) placed.insert(v);
+  }
+  return places;
+}
+
+}  // namespace mirrorflow

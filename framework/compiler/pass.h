@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pass and Pipeline: the first half of the compiler is a list of passes over a Compilation. The
+// order is written in one place (distribute/pipeline.cc) and checked: each pass says which facts it
+// needs and which it gives.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/compiler/compilation.h"
+
+namespace mirrorflow {
+
+enum Fact : uint32_t {
+  kPruned = 1u << 0,  // only what feeds, fetches and targets need is in the graph
+  kShapesKnown =
+      1u << 1,         // every value has a fully defined global shape; shape operands are constant
+  kSharded = 1u << 2,  // every value has a sharding
+  kCollectivesInserted = 1u << 3,  // every use gets the sharding that it needs
+  kCollectivesOrdered = 1u << 4,   // Compilation::collectives is complete
+};
+using Facts = uint32_t;
+
+class Pass {
+ public:
+  virtual ~Pass() = default;
+  virtual absl::string_view name() const = 0;
+  virtual Facts needs() const { return 0; }  // what must hold before
+  virtual Facts gives() const { return 0; }  // what holds afterwards
+  // The program means the same without it: CompileOptions::disabled_passes may name it.
+  virtual bool optional() const { return false; }
+  // Returns whether anything changed. After an error the compilation is half rewritten: drop it.
+  virtual absl::StatusOr<bool> Run(Compilation& c) = 0;
+};
+
+class Pipeline {
+ public:
+  // Starts a named group, for printing.
+  void Phase(absl::string_view name);
+  template <typename P, typename... Args>
+  void Add(Args&&... args) {
+    AddPass(std::make_unique<P>(std::forward<Args>(args)...), /*max_rounds=*/1);
+  }
+  // Runs until it changes nothing; an error if that takes more than `max_rounds` rounds.
+  template <typename P, typename... Args>
+  void AddUntilStable(int max_rounds, Args&&... args) {
+    AddPass(std::make_unique<P>(std::forward<Args>(args)...), max_rounds);
+  }
+
+  // Internal if the facts do not work out; errors of passes get the pass's name.
+  absl::Status Run(Compilation& c) const;
+
+  // `phase: pass, pass\n…`, for the golden test of the order.
+  std::string ToString() const;
+
+ private:
+  struct Entry {
+    std::string phase;
+    std::unique_ptr<Pass> pass;
+    int max_rounds;
+  };
+  void AddPass(std::unique_ptr<Pass> pass, int max_rounds);
+
+  std::vector<Entry> entries_;
+  std::string phase_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_

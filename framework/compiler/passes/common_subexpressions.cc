@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/passes/common_subexpressions.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Two nodes may be one if they compute the same and do nothing else. Reads count: two reads with
+// the same control inputs are in the same place among the writes.
+bool MayMerge(const Node& node) {
+  const OpDef& op = node.op();
+  if (op.role == OpRole::kRead || op.role == OpRole::kConstant) return true;
+  return op.role == OpRole::kNone && !op.has(kStateful) && node.num_outputs() > 0;
+}
+
+std::string Key(const Compilation& c, const Node& node) {
+  std::vector<std::string> inputs;
+  for (const Output& in : node.inputs()) {
+    // All handles of a variable are one.
+    const absl::StatusOr<std::string> variable =
+        in.dtype() == DT_RESOURCE ? VariableName(in) : absl::NotFoundError("");
+    inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)
+                                   : absl::StrCat(in.node->id(), ":", in.index));
+  }
+  if (node.op().has(kCommutative)) std::sort(inputs.begin(), inputs.end());
+  std::string key = node.op().name;
+  for (const std::string& in : inputs) absl::StrAppend(&key, " ", in);
+  std::vector<NodeId> controls;
+  for (const Node* control : node.control_inputs()) controls.push_back(control->id());
+  std::sort(controls.begin(), controls.end());
+  for (NodeId id : controls) absl::StrAppend(&key, " ^", id);
+  absl::StrAppend(&key, " ", AttrMapToString(node.attrs()));
+  return key;
+}
+
+// A view whose output has its input's shape and dtype.
+bool IsIdentity(const Compilation& c, const Node& node) {
+  return node.op().has(kView) && node.num_outputs() == 1 && node.num_inputs() > 0 &&
+         node.output_dtype(0) == node.input(0).dtype() && node.control_inputs().empty() &&
+         c.values().shape(node.output(0)) == c.values().shape(node.input(0));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CommonSubexpressions::Run(Compilation& c) {
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  absl::flat_hash_map<std::string, Node*> first;
+  bool changed = false;
+  for (Node* node : order) {
+    if (IsIdentity(c, *node)) {
+      c.ReplaceValue(node->output(0), node->input(0));
+      c.graph.ReplaceControlUses(node, node->input(0).node);
+      std::replace(c.targets.begin(), c.targets.end(), node, node->input(0).node);
+      changed = true;
+      continue;
+    }
+    if (!MayMerge(*node)) continue;
+    const auto [it, inserted] = first.emplace(Key(c, *node), node);
+    if (inserted) continue;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      c.ReplaceValue(node->output(i), it->second->output(i));
+    }
+    c.graph.ReplaceControlUses(node, it->second);
+    std::replace(c.targets.begin(), c.targets.end(), node, it->second);
+    changed = true;
+  }
+  return c.RemoveDeadNodes() || changed;
+}
+
+}  // namespace mirrorflow

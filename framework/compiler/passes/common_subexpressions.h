@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CommonSubexpressions: nodes of one op with equal attributes and inputs become one; views that
+// change nothing (identities) go.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_COMMON_SUBEXPRESSIONS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_COMMON_SUBEXPRESSIONS_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class CommonSubexpressions final : public Pass {
+ public:
+  absl::string_view name() const override { return "cse"; }
+  Facts needs() const override { return kShapesKnown; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_COMMON_SUBEXPRESSIONS_H_

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/passes/infer_and_fold.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/runtime/evaluate_node.h"
+
+namespace mirrorflow {
+namespace {
+
+// A larger constant costs more to keep than to compute; shape arithmetic is never this large.
+constexpr int64_t kMaxFoldedBytes = 4096;
+
+std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
+
+bool IsConstant(const Compilation& c, const Output& output) {
+  return c.values().at(output).constant.has_value();
+}
+
+// The value of the node's outputs, if its kernel can make it now.
+void TryEvaluate(Compilation& c, const Node& node) {
+  const OpDef& op = node.op();
+  if (op.role != OpRole::kNone || op.has(kStateful) || node.num_outputs() == 0) return;
+  if (!c.kernels->Has(op.name, "CPU")) return;
+  std::vector<Tensor> inputs;
+  for (const Output& in : node.inputs()) {
+    if (!IsConstant(c, in)) return;
+    inputs.push_back(c.values().at(in).constant);
+  }
+  std::vector<Shape> shapes;
+  int64_t bytes = 0;
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const Shape& shape = c.values().shape(node.output(i));
+    if (!shape.IsFullyDefined()) return;
+    shapes.push_back(shape);
+    bytes += shape.num_elements() * static_cast<int64_t>(DataTypeSize(node.output_dtype(i)));
+  }
+  if (bytes > kMaxFoldedBytes) return;
+  absl::StatusOr<std::vector<Tensor>> outputs = EvaluateNode(node, inputs, shapes, *c.kernels);
+  // What fails on these values fails in the step too, if it is ever run.
+  if (!outputs.ok()) return;
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    ValueInfo info = c.values().at(node.output(i));
+    info.constant = (*outputs)[i];
+    c.values().Set(node.output(i), std::move(info));
+  }
+}
+
+// Puts constants in the place of outputs whose value is known.
+absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) {
+  if (node->op().role != OpRole::kNone || node->op().has(kStateful)) return false;
+  const OpDef* constant_op = c.ops->FindRole(OpRole::kConstant);
+  if (constant_op == nullptr) return false;
+  bool changed = false;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    const Output output = node->output(i);
+    if (!IsConstant(c, output)) return changed;
+    const bool used = std::any_of(node->uses().begin(), node->uses().end(), [&](const Use& use) {
+      return use.slot != Use::kControl && use.user->input(use.slot) == output;
+    });
+    const bool fetched = std::find(c.fetches.begin(), c.fetches.end(), output) != c.fetches.end();
+    if (!used && !fetched) continue;
+    const Tensor value = c.values().at(output).constant;
+    Node* constant = c.scope()
+                         .WithName(absl::StrCat(node->name(), "/folded"))
+                         .Build(*constant_op)
+                         .Attr("dtype", value.dtype())
+                         .Attr("value", value)
+                         .Finish();
+    MF_RETURN_IF_ERROR(c.graph.status());
+    // What had to happen before the node still has to happen before its users.
+    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, constant);
+    c.ReplaceValue(output, constant->output(0));
+    changed = true;
+  }
+  return changed;
+}
+
+absl::Status CheckStatic(const Compilation& c, const Node& node) {
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (node.is_static_input(i) && !IsConstant(c, node.input(i))) {
+      return absl::UnimplementedError(absl::StrCat(
+          Where(node), ": input ", i, " (", node.input(i).ToString(),
+          ") must be known before the step runs; shapes that depend on data are not supported"));
+    }
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const Shape& shape = c.values().shape(node.output(i));
+    if (!shape.IsFullyDefined()) {
+      return absl::UnimplementedError(
+          absl::StrCat(Where(node), ": the shape of output ", i, " depends on data, got ",
+                       shape.ToString(), "; only shapes known before the step runs are supported"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetFeedShapes(Compilation& c) {
+  for (size_t i = 0; i < c.feeds.size(); ++i) {
+    const Output& feed = c.feeds[i];
+    MF_RETURN_IF_ERROR(c.values().Infer(*feed.node));
+    const Shape declared = c.values().shape(feed);
+    if (!c.feed_shapes[i].IsFullyDefined() || !declared.IsCompatibleWith(c.feed_shapes[i])) {
+      return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(), ": expected shape ",
+                                                     declared.ToString(), ", got ",
+                                                     c.feed_shapes[i].ToString()));
+    }
+    c.values().Set(feed, ValueInfo{.shape = c.feed_shapes[i]});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
+  MF_RETURN_IF_ERROR(SetFeedShapes(c));
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  bool changed = false;
+  for (Node* node : order) {
+    if (node->op().role == OpRole::kPlaceholder) {
+      if (std::find(c.feeds.begin(), c.feeds.end(), node->output(0)) == c.feeds.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Where(*node), ": the step needs this placeholder, but it is not fed"));
+      }
+      continue;
+    }
+    MF_RETURN_IF_ERROR(c.values().Infer(*node));
+    TryEvaluate(c, *node);
+    MF_RETURN_IF_ERROR(CheckStatic(c, *node));
+    MF_ASSIGN_OR_RETURN(const bool replaced, ReplaceByConstants(c, node));
+    changed |= replaced;
+  }
+  return c.RemoveDeadNodes() || changed;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/passes/order_variables.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_set.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// The nodes that depend on `node`, by id; itself left out.
+std::vector<char> Dependents(const Graph& graph, Node* node) {
+  std::vector<char> reached(graph.id_limit(), 0);
+  std::vector<Node*> pending = {node};
+  while (!pending.empty()) {
+    Node* from = pending.back();
+    pending.pop_back();
+    for (const Use& use : from->uses()) {
+      if (reached[use.user->id()]) continue;
+      reached[use.user->id()] = 1;
+      pending.push_back(use.user);
+    }
+  }
+  return reached;
+}
+
+struct Accesses {
+  std::vector<Node*> reads;
+  std::vector<Node*> writes;
+};
+
+// The nodes that read the memory of `read`: its users, through views.
+std::vector<Node*> UsersThroughViews(Node* read) {
+  std::vector<Node*> users;
+  absl::flat_hash_set<Node*> seen;
+  std::vector<Node*> pending = {read};
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    for (const Use& use : node->uses()) {
+      if (use.slot == Use::kControl || !seen.insert(use.user).second) continue;
+      users.push_back(use.user);
+      if (use.user->op().has(kView) && use.slot == 0) pending.push_back(use.user);
+    }
+  }
+  // The order of uses is arbitrary; edges must not be.
+  std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a->id() < b->id(); });
+  return users;
+}
+
+bool IsFetchedThroughViews(const Compilation& c, Node* read) {
+  for (const Output& fetch : c.fetches) {
+    const Node* node = fetch.node;
+    while (node->op().has(kView) && node->num_inputs() > 0) node = node->input(0).node;
+    if (node == read) return true;
+  }
+  return false;
+}
+
+// `after_write` holds the dependents of `write`: edges that are added here end at `write`, so they
+// do not change it.
+bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
+                          const std::vector<char>& after_write) {
+  if (after_write[read->id()]) return false;  // it sees the written value
+  bool needs_copy = IsFetchedThroughViews(c, read);
+  const std::vector<Node*> users = UsersThroughViews(read);
+  for (Node* user : users) needs_copy |= user != write && after_write[user->id()];
+  if (needs_copy) {
+    c.graph.SetAttr(read, kCopyAttr, true);
+    c.graph.AddControlEdge(read, write);
+    return true;
+  }
+  for (Node* user : users) {
+    if (user != write) c.graph.AddControlEdge(user, write);
+  }
+  return !users.empty();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
+  std::map<std::string, Accesses> variables;  // by name: a deterministic order
+  for (Node* node : c.graph.Nodes()) {
+    const OpRole role = node->op().role;
+    if (role != OpRole::kRead && role != OpRole::kWrite) continue;
+    for (const Output& in : node->inputs()) {
+      if (in.dtype() != DT_RESOURCE) continue;
+      MF_ASSIGN_OR_RETURN(const std::string name, VariableName(in));
+      Accesses& accesses = variables[name];
+      (role == OpRole::kRead ? accesses.reads : accesses.writes).push_back(node);
+    }
+  }
+  bool changed = false;
+  for (auto& [name, accesses] : variables) {
+    for (size_t i = 1; i < accesses.writes.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        Node *first = accesses.writes[j], *second = accesses.writes[i];
+        if (first == second || Dependents(c.graph, first)[second->id()]) continue;
+        if (Dependents(c.graph, second)[first->id()]) continue;
+        c.graph.AddControlEdge(first, second);
+        changed = true;
+      }
+    }
+    for (Node* write : accesses.writes) {
+      if (accesses.reads.empty()) continue;
+      const std::vector<char> after_write = Dependents(c.graph, write);
+      for (Node* read : accesses.reads) {
+        changed |= OrderReadBeforeWrite(c, read, write, after_write);
+      }
+    }
+  }
+  return changed;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/variable_layout.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<std::string> VariableName(const Output& handle) {
+  // A handle may have come through identities.
+  const Node* node = handle.node;
+  while (node->op().role != OpRole::kVariable && node->op().has(kView) && node->num_inputs() > 0) {
+    node = node->input(0).node;
+  }
+  if (node->op().role != OpRole::kVariable) {
+    return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
+                                                   node->op().name, "(", node->name(),
+                                                   "); expected a variable's handle"));
+  }
+  if (node->has_attr("shared_name") && !node->attr<std::string>("shared_name").empty()) {
+    return node->attr<std::string>("shared_name");
+  }
+  return node->name();
+}
+
+absl::Status VariableLayout::CollectVariables(const Graph& graph) {
+  for (Node* node : graph.Nodes()) {
+    if (node->op().role != OpRole::kVariable) continue;
+    MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node->output(0)));
+    VariableInfo info;
+    info.name = name;
+    info.dtype = node->attr<DataType>("dtype");
+    info.shape = node->attr<Shape>("shape");
+    info.handle = node->id();
+    if (node->has_attr("_initializer")) info.initializer = node->attr<std::string>("_initializer");
+    if (!info.shape.IsFullyDefined() || DataTypeSize(info.dtype) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", name, "': expected a numeric dtype and a fully defined shape, got ",
+          DataTypeName(info.dtype), info.shape.ToString()));
+    }
+    const int existing = Find(name);
+    if (existing < 0) {
+      by_name_.emplace(name, static_cast<int>(variables_.size()));
+      variables_.push_back(std::move(info));
+      continue;
+    }
+    VariableInfo& first = variables_[existing];
+    if (first.dtype != info.dtype || first.shape != info.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "two handles name variable '", name, "' but disagree: ", DataTypeName(first.dtype),
+          first.shape.ToString(), " and ", DataTypeName(info.dtype), info.shape.ToString()));
+    }
+    if (first.initializer.empty()) first.initializer = info.initializer;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size) {
+  // The updates in the order in which their gradients are made. Ids follow the order of creation,
+  // and a backward pass is created in the order in which it runs.
+  std::vector<Node*> updates;
+  for (Node* node : graph.Nodes()) {
+    if (node->op().role == OpRole::kWrite && !node->op().update_gradient.empty()) {
+      updates.push_back(node);
+    }
+  }
+  auto gradient_id = [](const Node* update) {
+    return update->input(update->input_index(update->op().update_gradient)).node->id();
+  };
+  std::stable_sort(updates.begin(), updates.end(),
+                   [&](const Node* a, const Node* b) { return gradient_id(a) < gradient_id(b); });
+
+  const int64_t alignment = static_cast<int64_t>(kBufferAlignment);
+  std::vector<int64_t> used;                 // by bucket
+  std::vector<std::vector<int>> regions_of;  // by bucket: weights, then one per slot
+  for (const Node* update : updates) {
+    std::vector<int> updated;  // the weight, then its slots
+    for (int i = 0; i < update->num_inputs(); ++i) {
+      if (update->input(i).dtype() != DT_RESOURCE) continue;
+      updated.push_back(FindHandle(update->input(i)));
+      if (updated.back() < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(update->op().name, "(", update->name(), "): unknown variable"));
+      }
+    }
+    VariableInfo& weight = variables_[updated[0]];
+    if (weight.bucket >= 0) continue;  // updated twice: its place is known
+    const int64_t bytes = AlignUp(weight.bytes());
+    const bool fits = !buckets_.empty() && buckets_.back().dtype == weight.dtype &&
+                      used.back() + bytes <= bucket_bytes &&
+                      regions_of.back().size() >= updated.size();
+    if (!fits) {
+      const int b = static_cast<int>(buckets_.size());
+      buckets_.push_back({weight.dtype, static_cast<int>(regions_.size()), 0});
+      regions_.push_back({absl::StrCat("gradients/", b), 0});
+      used.push_back(0);
+      regions_of.emplace_back();
+      for (size_t k = 0; k < updated.size(); ++k) {
+        regions_of.back().push_back(static_cast<int>(regions_.size()));
+        regions_.push_back(
+            {k == 0 ? absl::StrCat("weights/", b) : absl::StrCat("slot", k, "/", b)});
+      }
+    }
+    const int b = static_cast<int>(buckets_.size()) - 1;
+    for (size_t k = 0; k < updated.size(); ++k) {
+      VariableInfo& variable = variables_[updated[k]];
+      // A slot of another shape or dtype, or one that two weights share, lies with the rest.
+      if (k > 0 && (variable.bytes() != weight.bytes() || variable.is_slot)) continue;
+      variable.region = regions_of[b][k];
+      variable.offset = used[b];
+      variable.is_slot = k > 0;
+      variable.bucket = b;
+    }
+    buckets_[b].bytes = used[b] + weight.bytes();
+    used[b] += bytes;
+  }
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    const int64_t capacity = AlignUp(used[b], alignment * world_size);
+    regions_[buckets_[b].gradient_region].bytes = capacity;
+    for (int region : regions_of[b]) regions_[region].bytes = capacity;
+  }
+
+  const int rest = static_cast<int>(regions_.size());
+  regions_.push_back({"variables", 0});
+  for (VariableInfo& variable : variables_) {
+    if (variable.bucket >= 0) continue;
+    variable.region = rest;
+    variable.offset = regions_[rest].bytes;
+    regions_[rest].bytes += AlignUp(variable.bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VariableLayout> VariableLayout::Create(const Graph& graph, int64_t bucket_bytes,
+                                                      int world_size) {
+  if (bucket_bytes <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bucket_bytes must be at least 1, got ", bucket_bytes));
+  }
+  VariableLayout layout;
+  MF_RETURN_IF_ERROR(layout.CollectVariables(graph));
+  MF_RETURN_IF_ERROR(layout.FillBuckets(graph, bucket_bytes, world_size));
+  return layout;
+}
+
+int VariableLayout::Find(absl::string_view name) const {
+  const auto it = by_name_.find(name);
+  return it != by_name_.end() ? it->second : -1;
+}
+
+int VariableLayout::FindHandle(const Output& handle) const {
+  const absl::StatusOr<std::string> name = VariableName(handle);
+  return name.ok() ? Find(*name) : -1;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plan: one step, compiled for one device type and one share of rows: a flat array of instructions
+// whose operands are (region, offset). Immutable; replicas that have equal shares run one plan,
+// each with its own memory. No rank, world size or first row is in it: those belong to the replica.
+//
+// Instructions stand in a legal order for one thread. Each belongs to a lane; waits and records
+// order the lanes for devices whose lanes run side by side.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/core/buffer.h"
+#include "framework/core/shape.h"
+#include "framework/graph/sharding.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/device.h"
+#include "framework/runtime/kernel.h"
+
+namespace mirrorflow {
+
+enum class InstructionKind : int8_t {
+  kKernel,  // run kernels[index]
+  kCopy,    // copy `bytes` from operand 0 to operand 1
+  kStart,   // start collectives[index]
+  kFinish,  // finish collectives[index]
+  kRecord,  // record `event` on the lane
+  kWait,    // make the lane wait for `event`
+};
+
+struct Instruction {
+  InstructionKind kind;
+  LaneKind lane = LaneKind::kCompute;
+  int32_t index = 0;          // kernel or collective
+  int32_t first_operand = 0;  // into Plan::operands
+  int16_t num_inputs = 0;
+  int16_t num_outputs = 0;
+  EventId event = 0;
+  int32_t node = -1;  // into Plan::node_names
+  int64_t bytes = 0;
+};
+
+// A collective with operands in memory. Counts of gathers follow from the rows of the ranks.
+struct PlannedCollective {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Reduction reduction = Reduction::kSum;
+  DataType dtype = DT_FLOAT;
+  Operand in, out;
+  int64_t count = 0;  // elements of an all-reduce
+  AxisId axis = 0;    // of a gather: rank r gives rows(axis, r) * elements_per_row
+  int64_t elements_per_row = 0;
+  int sequence = 0;  // its place in the order of all collectives
+  std::string name;
+};
+
+// What a fetch finds in memory when the step is done.
+struct PlannedFetch {
+  Operand operand;
+  DataType dtype = DT_FLOAT;
+  Shape local_shape;
+  Shape global_shape;
+  Sharding sharding;
+};
+
+struct PlannedFeed {
+  DataType dtype = DT_FLOAT;
+  Shape local_shape;
+  Shape global_shape;
+  Sharding sharding;
+};
+
+// One use of memory by an instruction, as CheckPlan and the printer see it.
+struct MemoryAccess {
+  Operand operand;
+  int64_t bytes = 0;
+  bool is_write = false;
+  int32_t value = -1;  // which value lies there: reads must find what was written for them
+};
+
+struct Plan {
+  // Regions of every plan, then one for each feed, then those of the session's VariableLayout.
+  static constexpr RegionId kConstantsRegion = 1;
+  static constexpr RegionId kArenaRegion = 2;
+  static constexpr RegionId kFirstFeedRegion = 3;
+  RegionId feed_region(int feed) const { return kFirstFeedRegion + feed; }
+  RegionId layout_region(int region) const {
+    return kFirstFeedRegion + static_cast<RegionId>(feeds.size()) + region;
+  }
+  int num_regions = 0;
+
+  std::vector<Instruction> instructions;
+  std::vector<Operand> operands;
+  std::vector<std::unique_ptr<const Kernel>> kernels;
+  std::vector<PlannedCollective> collectives;
+  std::vector<PlannedFeed> feeds;
+  std::vector<PlannedFetch> fetches;
+  std::vector<std::string> node_names;  // `dense/MatMul`
+  std::vector<std::string> node_ops;    // `MatMul`
+  std::vector<int64_t> axis_rows;       // this share's rows of each axis
+  std::vector<int64_t> axis_sizes;      // all replicas' rows of each axis
+  int num_events = 0;
+
+  std::shared_ptr<Buffer> constants;  // on the host; copied to the device once
+  int64_t constants_bytes = 0;
+  int64_t arena_bytes = 0;
+  int64_t live_bytes = 0;  // the lower bound: most that is alive at once
+  int64_t num_arena_values = 0;
+  int64_t flops = 0;              // of products and convolutions
+  int64_t copied_to_buckets = 0;  // bytes that had to be copied to form a collective's operand
+
+  // By instruction: the memory it touches. Filled for CheckPlan and `inspect`.
+  std::vector<std::vector<MemoryAccess>> accesses;
+
+  // One line an instruction.
+  std::string ToString() const;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/replica.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int rank,
+                                                         absl::Span<const int64_t> layout_bytes) {
+  std::unique_ptr<Replica> replica(new Replica(device, rank));
+  for (int64_t bytes : layout_bytes) {
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> region, device->Allocate(bytes));
+    replica->layout_.push_back(std::move(region));
+  }
+  return replica;
+}
+
+absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
+    std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows) {
+  if (plan->arena_bytes > arena_bytes_ || arena_ == nullptr) {
+    MF_ASSIGN_OR_RETURN(arena_, device_->Allocate(plan->arena_bytes));
+    arena_bytes_ = plan->arena_bytes;
+  }
+  std::unique_ptr<BoundPlan> bound(new BoundPlan(this, plan));
+  auto own = [&](size_t bytes) -> absl::StatusOr<std::byte*> {
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
+    bound->owned_.push_back(memory);
+    return memory.get();
+  };
+  std::vector<std::byte*>& bases = bound->bases_;
+  bases.assign(plan->num_regions, nullptr);
+  MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
+  MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
+  MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
+                                     plan->constants_bytes));
+  bound->owned_.push_back(arena_);
+  bases[Plan::kArenaRegion] = arena_.get();
+  for (size_t f = 0; f < plan->feeds.size(); ++f) {
+    if (device_->traits().host_memory) continue;  // bound to the fed memory itself
+    const PlannedFeed& feed = plan->feeds[f];
+    MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))],
+                        own(feed.local_shape.num_elements() * DataTypeSize(feed.dtype)));
+  }
+  for (size_t r = 0; r < layout_.size(); ++r) {
+    bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
+  }
+  for (std::byte* base : bases) bound->kernel_bases_.push_back(device_->KernelAddress(base));
+
+  bound->first_write_ = static_cast<int>(plan->instructions.size());
+  const RegionId first_layout = plan->layout_region(0);
+  for (size_t i = 0; i < plan->instructions.size(); ++i) {
+    const Instruction& instruction = plan->instructions[i];
+    const bool is_event =
+        instruction.kind == InstructionKind::kRecord || instruction.kind == InstructionKind::kWait;
+    if (is_event && device_->traits().inline_lanes) continue;
+    // The first kernel that reads and writes the layout's memory updates a variable; one that only
+    // writes there makes a gradient.
+    for (const MemoryAccess& access : plan->accesses[i]) {
+      if (access.is_write && access.operand.region >= first_layout &&
+          instruction.num_outputs == 0 && instruction.kind == InstructionKind::kKernel) {
+        bound->first_write_ =
+            std::min(bound->first_write_, static_cast<int>(bound->instructions_.size()));
+      }
+    }
+    bound->original_.push_back(static_cast<int32_t>(i));
+    bound->instructions_.push_back(instruction);
+  }
+  for (const PlannedCollective& planned : plan->collectives) {
+    Collective collective{.kind = planned.kind,
+                          .reduction = planned.reduction,
+                          .dtype = planned.dtype,
+                          .count = planned.count,
+                          .name = planned.name};
+    bound->counts_.emplace_back();
+    if (planned.kind == CollectiveKind::kAllGather) {
+      for (int64_t rank_rows : rows[planned.axis]) {
+        bound->counts_.back().push_back(rank_rows * planned.elements_per_row);
+      }
+    }
+    bound->collectives_.push_back(collective);
+  }
+  for (size_t i = 0; i < bound->collectives_.size(); ++i) {
+    bound->collectives_[i].counts = bound->counts_[i];
+  }
+  bound->params_.replica = rank_;
+  for (size_t axis = 0; axis < rows.size(); ++axis) {
+    for (int r = 0; r < rank_; ++r) bound->params_.first_row[axis] += rows[axis][r];
+  }
+  MF_RETURN_IF_ERROR(device_->ReserveEvents(plan->num_events));
+  return bound;
+}
+
+absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
+  const RegionId region = plan_->feed_region(i);
+  Device& device = replica_.device();
+  if (device.traits().host_memory) {
+    bases_[region] = const_cast<std::byte*>(host);  // feeds are only read
+    kernel_bases_[region] = bases_[region];
+    return absl::OkStatus();
+  }
+  const PlannedFeed& feed = plan_->feeds[i];
+  return device.CopyIn(host, bases_[region],
+                       feed.local_shape.num_elements() * DataTypeSize(feed.dtype));
+}
+
+std::byte* BoundPlan::fetch_address(int i) const {
+  const Operand& operand = plan_->fetches[i].operand;
+  return bases_[operand.region] + operand.offset;
+}
+
+absl::Status BoundPlan::SetParams(uint64_t step, uint64_t seed) {
+  params_.step = step;
+  params_.seed = seed;
+  reached_ = 0;
+  return replica_.device().CopyIn(reinterpret_cast<const std::byte*>(&params_),
+                                  bases_[kParamsRegion], sizeof params_);
+}
+
+absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& instruction) const {
+  if (status.ok() || instruction.node < 0) return status;
+  return absl::Status(status.code(), absl::StrCat(plan_->node_ops[instruction.node], "(",
+                                                  plan_->node_names[instruction.node], ") on ",
+                                                  replica_.device().name(), ", rank ",
+                                                  replica_.rank(), ": ", status.message()));
+}
+
+// A collective may gather a feed, which lies elsewhere in each step.
+void BoundPlan::LocateCollective(int i) {
+  const PlannedCollective& planned = plan_->collectives[i];
+  collectives_[i].in = kernel_bases_[planned.in.region] + planned.in.offset;
+  collectives_[i].out = kernel_bases_[planned.out.region] + planned.out.offset;
+}
+
+absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
+  Lane& lane = replica_.device().lane(instruction.lane);
+  switch (instruction.kind) {
+    case InstructionKind::kKernel: {
+      const KernelArgs args(kernel_bases_.data(), &plan_->operands[instruction.first_operand],
+                            instruction.num_inputs, instruction.num_outputs);
+      return plan_->kernels[instruction.index]->Run(args, lane);
+    }
+    case InstructionKind::kCopy: {
+      const Operand* operands = &plan_->operands[instruction.first_operand];
+      std::memcpy(kernel_bases_[operands[1].region] + operands[1].offset,
+                  kernel_bases_[operands[0].region] + operands[0].offset, instruction.bytes);
+      return absl::OkStatus();
+    }
+    // A world of one is what it reduces.
+    case InstructionKind::kStart:
+      if (replica_.communicator_ == nullptr) return absl::OkStatus();
+      LocateCollective(instruction.index);
+      return replica_.communicator_->Start(collectives_[instruction.index], &lane);
+    case InstructionKind::kFinish:
+      if (replica_.communicator_ == nullptr) return absl::OkStatus();
+      return replica_.communicator_->Finish(collectives_[instruction.index], &lane);
+    case InstructionKind::kRecord:
+      return lane.Record(instruction.event);
+    case InstructionKind::kWait:
+      return lane.Wait(instruction.event);
+  }
+  return absl::InternalError("unknown instruction");
+}
+
+absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
+  MF_RETURN_IF_ERROR(SetParams(step, seed));
+  Device& device = replica_.device();
+  const int count = static_cast<int>(instructions_.size());
+  if (device.traits().inline_lanes) {
+    for (int i = 0; i < count; ++i) {
+      absl::Status status = RunInstruction(instructions_[i]);
+      if (!status.ok()) [[unlikely]] {
+        reached_ = i;
+        return Locate(status, instructions_[i]);
+      }
+    }
+    reached_ = count;
+    return absl::OkStatus();
+  }
+  std::atomic<int> reached{0};
+  absl::Status status = device.Execute(
+      count, [&](int i) { return instructions_[i].lane; },
+      [&](int i) {
+        absl::Status result = RunInstruction(instructions_[i]);
+        if (!result.ok()) return Locate(result, instructions_[i]);
+        int seen = reached.load();
+        while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
+        }
+        return absl::OkStatus();
+      },
+      deadline);
+  reached_ = reached.load();
+  return status;
+}
+
+absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
+                                  std::vector<TraceSpan>* spans) {
+  MF_RETURN_IF_ERROR(SetParams(step, seed));
+  const int count = static_cast<int>(instructions_.size());
+  spans->assign(count, TraceSpan{});
+  absl::Status status = replica_.device().Execute(
+      count, [&](int i) { return instructions_[i].lane; },
+      [&](int i) {
+        TraceSpan& span = (*spans)[i];
+        span.instruction = original_[i];
+        span.begin_ns = absl::GetCurrentTimeNanos();
+        absl::Status result = RunInstruction(instructions_[i]);
+        span.end_ns = absl::GetCurrentTimeNanos();
+        return Locate(result, instructions_[i]);
+      },
+      deadline);
+  reached_ = status.ok() ? count : first_write_ + 1;  // not known: take the worse
+  return status;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replica: the mutable half of a running step: one device's memory (regions), its lanes and its end
+// of a communicator. A BoundPlan is a plan tied to a replica's memory. One thread at a time runs a
+// replica; different replicas share nothing but plans, which are const, and communicators.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "framework/core/tensor.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/device.h"
+#include "framework/runtime/plan.h"
+
+namespace mirrorflow {
+
+class BoundPlan;
+
+// A span of time of one instruction, for traces. Times are absl::GetCurrentTimeNanos().
+struct TraceSpan {
+  int32_t instruction;
+  int64_t begin_ns;
+  int64_t end_ns;
+};
+
+class Replica {
+ public:
+  // `layout_bytes` are the sizes of the regions of the session's VariableLayout; they are allocated
+  // and zeroed here.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(Device* device, int rank,
+                                                         absl::Span<const int64_t> layout_bytes);
+
+  Device& device() const { return *device_; }
+  int rank() const { return rank_; }
+  // The replica's end of the communicator, null for a world of one. Borrowed.
+  void set_communicator(Communicator* communicator) { communicator_ = communicator; }
+  Communicator* communicator() const { return communicator_; }
+
+  // The memory of a region of the layout; a device address.
+  std::byte* layout_region(int region) const { return layout_[region].get(); }
+
+  // Ties `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. Allocates what
+  // the plan needs above what earlier plans needed.
+  absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
+                                                  const std::vector<std::vector<int64_t>>& rows);
+
+ private:
+  friend class BoundPlan;
+  Replica(Device* device, int rank) : device_(device), rank_(rank) {}
+
+  Device* const device_;
+  const int rank_;
+  Communicator* communicator_ = nullptr;
+  std::vector<std::shared_ptr<std::byte>> layout_;
+  // Grows to the largest arena of all plans; a plan that was bound before keeps its own.
+  std::shared_ptr<std::byte> arena_;
+  int64_t arena_bytes_ = 0;
+};
+
+class BoundPlan {
+ public:
+  const Plan& plan() const { return *plan_; }
+  const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
+
+  // Feed `i` for the next Run: this replica's share, which must stay valid until it is done. Copied
+  // to the device where kernels cannot read host memory.
+  absl::Status SetFeed(int i, const std::byte* host);
+
+  // Runs one step. The error is annotated with node, op, device and rank.
+  absl::Status Run(uint64_t step, uint64_t seed, absl::Time deadline);
+  // The same, noting when each instruction ran.
+  absl::Status RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
+                         std::vector<TraceSpan>* spans);
+
+  // Whether the last Run came to its first write of a variable.
+  bool wrote() const { return reached_ > first_write_; }
+
+  // Where fetch `i` lies on the device after Run.
+  std::byte* fetch_address(int i) const;
+
+ private:
+  friend class Replica;
+  BoundPlan(Replica* replica, std::shared_ptr<const Plan> plan)
+      : replica_(*replica), plan_(std::move(plan)) {}
+
+  void LocateCollective(int i);
+  absl::Status RunInstruction(const Instruction& instruction);
+  absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
+  absl::Status SetParams(uint64_t step, uint64_t seed);
+
+  Replica& replica_;
+  const std::shared_ptr<const Plan> plan_;
+  std::vector<std::byte*> bases_;          // by region; device addresses
+  std::vector<std::byte*> kernel_bases_;   // the same, as kernels must be given them
+  std::vector<Instruction> instructions_;  // what this device has to run, in order
+  std::vector<int32_t> original_;          // their indices in the plan
+  std::vector<Collective> collectives_;
+  std::vector<std::vector<int64_t>> counts_;  // by collective: elements by rank
+  std::vector<std::shared_ptr<std::byte>> owned_;
+  StepParams params_;
+  int first_write_ = 0;
+  int reached_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/replica_team.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+namespace mirrorflow {
+namespace {
+
+// About 50 microseconds: longer than the gap between two steps of a loop that has its data ready,
+// shorter than what a person or a power meter would notice.
+constexpr int kSpins = 20000;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+std::vector<int> UsableCores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+// Waits until `word` is at least `value`.
+void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
+  for (int i = 0; i < spins; ++i) {
+    if (word.load(std::memory_order_acquire) >= value) return;
+    Pause();
+  }
+  for (uint64_t seen = word.load(std::memory_order_acquire); seen < value;
+       seen = word.load(std::memory_order_acquire)) {
+    word.wait(seen, std::memory_order_acquire);
+  }
+}
+
+}  // namespace
+
+ReplicaTeam::ReplicaTeam(int size, bool pin) {
+  const std::vector<int> cores = UsableCores();
+  // Spinning takes the core from a replica that has work, if there are not enough.
+  spins_ = size <= static_cast<int>(cores.size()) ? kSpins : 0;
+  for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
+  for (int i = 1; i < size; ++i) {
+    Member& member = *members_[i - 1];
+    member.thread = std::thread([this, i, &member] { Loop(i, member); });
+    if (pin && !cores.empty()) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(cores[i % cores.size()], &set);
+      // Without the right to pin, the thread runs where the kernel puts it.
+      pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
+    }
+  }
+}
+
+ReplicaTeam::~ReplicaTeam() {
+  stop_.store(true, std::memory_order_relaxed);
+  ++run_;
+  for (auto& member : members_) {
+    member->go.store(run_, std::memory_order_release);
+    member->go.notify_one();
+  }
+  for (auto& member : members_) member->thread.join();
+}
+
+void ReplicaTeam::Loop(int replica, Member& member) {
+  for (uint64_t run = 1;; ++run) {
+    Await(member.go, run, spins_);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    (*work_)(replica);
+    member.done.store(run, std::memory_order_release);
+    member.done.notify_one();
+  }
+}
+
+void ReplicaTeam::Run(absl::FunctionRef<void(int)> work) {
+  if (members_.empty()) return work(0);
+  work_ = &work;
+  ++run_;
+  for (auto& member : members_) {
+    member->go.store(run_, std::memory_order_release);
+    member->go.notify_one();  // no system call while nobody sleeps
+  }
+  work(0);
+  for (auto& member : members_) Await(member->done, run_, spins_);
+  work_ = nullptr;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReplicaTeam: one thread a replica; the caller's own thread is replica 0. Between steps the others
+// spin a while, then sleep; a step takes no lock.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+namespace mirrorflow {
+
+class ReplicaTeam {
+ public:
+  // `pin`: thread i runs on the i-th core that the process may use. The caller's thread is left
+  // alone.
+  ReplicaTeam(int size, bool pin);
+  ~ReplicaTeam();
+
+  int size() const { return static_cast<int>(members_.size()) + 1; }
+  // Calls work(i) for every replica i, each on its thread, and returns when all have returned. One
+  // caller at a time.
+  void Run(absl::FunctionRef<void(int)> work);
+
+ private:
+  struct alignas(64) Member {
+    std::atomic<uint64_t> go{0};    // the number of the run to do
+    std::atomic<uint64_t> done{0};  // the number of the last run done
+    std::thread thread;
+  };
+  void Loop(int replica, Member& member);
+
+  std::vector<std::unique_ptr<Member>> members_;  // of replicas 1, 2, …
+  const absl::FunctionRef<void(int)>* work_ = nullptr;
+  std::atomic<bool> stop_{false};
+  uint64_t run_ = 0;
+  int spins_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session: a graph made ready to run on a set of devices: its variables, and the steps prepared of
+// it. Step: a prepared way to run it.
+//
+// NewSession of a strategy makes a session; it takes a snapshot of the graph, lays out its
+// variables and runs their initialisers once. Prepare names feeds, fetches and targets; a plan is
+// compiled at the first Run with a new set of feed shapes, and kept. Not thread-safe: one step of a
+// session runs at a time.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/compiler/compilation.h"
+#include "framework/compiler/variable_layout.h"
+#include "framework/runtime/replica.h"
+#include "framework/runtime/replica_team.h"
+#include "framework/runtime/trace.h"
+
+namespace mirrorflow {
+
+class Session;
+
+struct SessionOptions {
+  // The seed of random ops that have none of their own.
+  uint64_t seed = 0;
+  // A bucket of gradients is closed before it grows above this.
+  int64_t bucket_bytes = int64_t{1} << 20;
+  // How long one step may take before it is given up.
+  absl::Duration step_timeout = absl::Minutes(10);
+  bool pin_threads = true;
+  CompileOptions compile;
+};
+
+// What a session needs from above the runtime: devices, kernels, the compiler's pipeline and a way
+// to connect the replicas.
+struct SessionBackend {
+  using CompileFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
+      const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
+      const SessionBackend& backend, const CompileOptions& options);
+  using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>()>;
+
+  std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
+  const OpRegistry* ops = nullptr;
+  const KernelRegistry* kernels = nullptr;  // of the devices and of the host
+  CompileFn compile = nullptr;
+  ConnectFn connect;  // one communicator a local replica
+  int world_size = 1;
+  int first_rank = 0;  // of the local replicas
+};
+
+// The fetched values of one Run, in the order of the fetches. Views, valid until the session's next
+// Run; Tensor::Clone() keeps one.
+using StepOutputs = absl::Span<const Tensor>;
+
+struct RunOptions {
+  // The rows of each replica of the world, for every feed that is split; empty: as even as
+  // possible, the first replicas get one more. Zeros are fine.
+  absl::Span<const int64_t> replica_rows = {};
+};
+
+// What there is to know of a compiled step; for `inspect` and `bench`.
+struct StepPlans {
+  std::shared_ptr<const Program> program;
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+};
+
+class Step {
+ public:
+  Step() = default;
+  // Runs one step on all replicas. `feeds` are global values in the order of Prepare. After an
+  // error variables are as they were before, or the session says that they are indeterminate.
+  absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
+  // Compiles for feeds of these shapes, or finds what was compiled.
+  absl::StatusOr<StepPlans> Compile(absl::Span<const Shape> feed_shapes,
+                                    const RunOptions& options = {});
+  // Every local replica's own value of fetch `i` after the last Run (a copy).
+  absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
+
+ private:
+  friend class Session;
+  struct State;
+  explicit Step(State* state) : state_(state) {}
+  State* state_ = nullptr;  // owned by the session
+};
+
+class Session {
+ public:
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph, SessionBackend backend,
+                                                         SessionOptions options);
+  ~Session();
+
+  // A step that takes `feeds`, gives `fetches` and runs `targets`, all of the session's graph.
+  absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
+                               absl::Span<const Operation> targets = {});
+  // Prepares (once for equal arguments) and runs; for convenience.
+  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
+                                          absl::Span<const Output> fetches,
+                                          absl::Span<const Operation> targets = {});
+
+  const VariableLayout& layout() const { return layout_; }
+  int num_local_replicas() const { return static_cast<int>(replicas_.size()); }
+  int world_size() const { return backend_.world_size; }
+
+  // A copy of the variable as local replica `replica` has it. NotFound for an unknown name.
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica = 0) const;
+  // Sets the variable on all local replicas.
+  absl::Status AssignVariable(absl::string_view name, const Tensor& value);
+  bool IsInitialized(absl::string_view name) const;
+
+  // Until called with null, every Run adds what ran when to `trace`, which must outlive it.
+  void TraceTo(TraceWriter* trace) { trace_ = trace; }
+
+ private:
+  friend class Step;
+  struct Variant;
+
+  Session(SessionBackend backend, SessionOptions options);
+  absl::Status InitializeVariables();
+  absl::StatusOr<Output> FindOutput(absl::string_view name) const;
+  absl::StatusOr<Variant*> FindVariant(Step::State& step, absl::Span<const Shape> shapes,
+                                       absl::Span<const int64_t> rows);
+  absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(Step::State& step,
+                                                          std::vector<Shape> shapes,
+                                                          std::vector<int64_t> rows);
+  absl::Status RunVariant(Variant& variant, absl::Span<const Tensor> feeds);
+  absl::Status CopyFetches(Variant& variant, int replica);
+  absl::Status AfterFailure(Variant& variant, const absl::Status& status);
+  absl::Status Connect();
+  void AddTrace(const Variant& variant);
+
+  SessionBackend backend_;
+  SessionOptions options_;
+  Graph graph_;
+  VariableLayout layout_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::unique_ptr<ReplicaTeam> team_;
+  std::vector<std::unique_ptr<Step::State>> steps_;
+  std::vector<char> initialized_;  // by variable
+  absl::Status indeterminate_;     // not OK: a failed step left variables half updated
+  uint64_t next_step_ = 0;
+  TraceWriter* trace_ = nullptr;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_

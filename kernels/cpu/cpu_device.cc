@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/cpu_device.h"
+
+#include <sched.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+class InlineLane final : public Lane {
+ public:
+  absl::Status Wait(EventId) override { return absl::OkStatus(); }
+  absl::Status Record(EventId) override { return absl::OkStatus(); }
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int index) : name_(absl::StrCat("CPU:", index)) {}
+
+  absl::string_view name() const override { return name_; }
+  const DeviceTraits& traits() const override { return traits_; }
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
+    std::byte* data = buffer->data();
+    return std::shared_ptr<std::byte>(std::move(buffer), data);
+  }
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
+    std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+  Lane& lane(LaneKind) override { return lane_; }
+  absl::Status ReserveEvents(int) override { return absl::OkStatus(); }
+
+  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)>,
+                       absl::FunctionRef<absl::Status(int)> run, absl::Time) override {
+    for (int i = 0; i < count; ++i) MF_RETURN_IF_ERROR(run(i));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_;
+  const DeviceTraits traits_;
+  InlineLane lane_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> CreateCpuDevice(int index) { return std::make_unique<CpuDevice>(index); }
+
+int NumUsableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+}  // namespace mirrorflow
