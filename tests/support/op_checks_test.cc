@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of ops find what is wrong: each test plants a bug, in a copy of the registry or in
+// kernels of its own, and sees it caught.
+#include "tests/support/op_checks.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/all_ops.h"
+#include "ops/matmul.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+// 3 × 3, so that operands and gradients can be mistaken for one another.
+constexpr char kMatMul[] = R"(
+case MatMul {T=float}
+in float<3,3>{1, 2, 3, 4, 5, 6, 7, 8, 10}
+in float<3,3>{1, 0, 2, -1, 3, 1, 0.5, 2, 1}
+out float<3,3>{0.5, 12, 7, 2, 27, 19, 4, 44, 32}
+)";
+
+OpCase Parse(absl::string_view text) {
+  const absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(text, "planted");
+  MF_CHECK(cases.ok() && cases->size() == 1);
+  return (*cases)[0];
+}
+
+// What a check says of a case with the registry and kernels of a test.
+class OpChecksTest : public ::testing::Test {
+ protected:
+  OpChecksTest() {
+    RegisterAllOps(ops_);
+    RegisterCpuKernels(kernels_);
+  }
+  // Defining an op again changes its row.
+  OpBuilder Change(absl::string_view op) { return ops_.Define(op); }
+
+  std::string Values(absl::string_view text) { return Said(CheckValues, text); }
+  std::string Gradient(absl::string_view text) { return Said(CheckGradient, text); }
+  std::string Rule(absl::string_view text) { return Said(CheckShardingRule, text); }
+
+  OpRegistry ops_;
+  KernelRegistry kernels_;
+
+ private:
+  template <typename Fn>
+  std::string Said(Fn check, absl::string_view text) {
+    const CheckReport report = check(Parse(text), ops_, kernels_);
+    EXPECT_GT(report.checked + static_cast<int64_t>(report.failures.size()), 0);
+    return report.ToString();
+  }
+};
+
+TEST_F(OpChecksTest, SayNothingOfWhatIsRight) {
+  EXPECT_EQ(Values(kMatMul), "");
+  EXPECT_EQ(Gradient(kMatMul), "");
+  EXPECT_EQ(Rule(kMatMul), "");
+}
+
+// --- values ---
+
+TEST_F(OpChecksTest, CatchAWrongValue) {
+  std::string text = kMatMul;
+  text.replace(text.find("44"), 2, "44.001");
+  EXPECT_THAT(Values(text), HasSubstr("output 0: element 7: expected float<>{44.001"));
+}
+
+TEST_F(OpChecksTest, CatchAnErrorThatDoesNotCome) {
+  EXPECT_THAT(Values("case MatMul {T=float}\n"
+                     "in float<1,1>{1}\n"
+                     "in float<1,1>{1}\n"
+                     "error\n"),
+              HasSubstr("expected an error"));
+  EXPECT_EQ(Values("case MatMul {T=float}\n"
+                   "in float<1,2>{1, 1}\n"
+                   "in float<1,1>{1}\n"
+                   "error\n"),
+            "");
+}
+
+TEST_F(OpChecksTest, CatchAShapeFunctionThatNeedsToKnowTheRank) {
+  Change("MatMul").Shape([](ShapeContext& c) -> absl::Status {
+    if (c.input(0).unknown_rank()) return absl::InvalidArgumentError("what rank?");
+    c.set_output(0, Shape({c.input(0).dim(0), c.input(1).dim(1)}));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Values(kMatMul), HasSubstr("told nothing of its operands: INVALID_ARGUMENT"));
+}
+
+TEST_F(OpChecksTest, CatchAShapeFunctionThatClaimsWhatItCannotKnow) {
+  Change("MatMul").Shape([](ShapeContext& c) -> absl::Status {
+    c.set_output(0, c.input(0).IsFullyDefined() ? c.input(0) : Shape({7, 7}));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Values(kMatMul), HasSubstr("output 0 is [3,3], not [7,7]"));
+}
+
+TEST_F(OpChecksTest, CatchAShapeFunctionWhoseConstantIsNotTheKernels) {
+  Change("MatMul").Shape([](ShapeContext& c) -> absl::Status {
+    c.set_output(0, c.input(0));
+    if (c.constant(0) != nullptr) c.set_constant(0, *c.constant(0));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Values(kMatMul), HasSubstr("a constant that the kernel does not compute"));
+}
+
+// --- gradients ---
+
+TEST_F(OpChecksTest, CatchASwappedGradient) {
+  Change("MatMul").Gradient([](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    return std::vector<Output>{ops::MatMul(c.scope, c.op.input(0), c.dy[0], {.transpose_a = true}),
+                               ops::MatMul(c.scope, c.dy[0], c.op.input(1), {.transpose_b = true})};
+  });
+  EXPECT_THAT(Gradient(kMatMul), HasSubstr("gradient of operand 0"));
+}
+
+TEST_F(OpChecksTest, CatchAMissingGradient) {
+  Change("MatMul").Gradient([](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    return std::vector<Output>{ops::MatMul(c.scope, c.dy[0], c.op.input(1), {.transpose_b = true}),
+                               Output()};
+  });
+  const std::string said = Gradient(kMatMul);
+  EXPECT_THAT(said, HasSubstr("gradient of operand 1"));
+  EXPECT_THAT(said, HasSubstr("the graph says none"));
+}
+
+TEST_F(OpChecksTest, CatchAGradientThatFails) {
+  Change("MatMul").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
+    return absl::InternalError("no idea");
+  });
+  EXPECT_THAT(Gradient(kMatMul), HasSubstr("gradient of MatMul(node): no idea"));
+}
+
+// --- sharding rules ---
+
+absl::StatusOr<ShardingRule> JointProduct(const ShardContext&) {
+  return ShardingRule{.dims = "mk,kn->mn", .linearity = Linearity::kJoint};
+}
+
+TEST_F(OpChecksTest, CatchAProductCalledJointlyLinear) {
+  Change("MatMul").Sharding(JointProduct);
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("input(s) 0,1 in 2 partial sums"));
+}
+
+TEST_F(OpChecksTest, CatchAWrongReduction) {
+  Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+    return ShardingRule{.dims = "mk,kn->mn", .contracted = Reduction::kMax};
+  });
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter k cut into"));
+}
+
+TEST_F(OpChecksTest, CatchALetterInTheWrongPlace) {
+  Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+    return ShardingRule{.dims = "m.,.n->nm"};
+  });
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("letter m cut into"));
+}
+
+TEST_F(OpChecksTest, CatchARuleThatDoesNotFitTheShapes) {
+  Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+    return ShardingRule{.dims = "m,n->mn"};
+  });
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("does not fit shape [3,3]"));
+}
+
+TEST_F(OpChecksTest, CatchAWrongExpansion) {
+  Change("MatMul")
+      .Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+        return ShardingRule{.dims = "mk,kn->mn", .expand = true};
+      })
+      .Expand([](const Scope& scope, const Node& node) -> absl::StatusOr<std::vector<Output>> {
+        return std::vector<Output>{ops::MatMul(scope, node.input(1), node.input(0))};
+      });
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("expansion: output 0"));
+}
+
+TEST_F(OpChecksTest, CatchAnExpansionThatIsNotThere) {
+  Change("MatMul").Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+    return ShardingRule{.dims = "mk,kn->mn", .expand = true};
+  });
+  EXPECT_THAT(Rule(kMatMul), HasSubstr("the op has none"));
+}
+
+// Ops of our own on vectors, with kernels that are a function of the whole vector.
+using VectorFn = void (*)(absl::Span<const float> x, absl::Span<float> y, int64_t first_row);
+
+template <VectorFn kFn>
+absl::StatusOr<KernelPlan> VectorKernel(const KernelContext& c) {
+  const size_t in = c.input_shape(0).num_elements(), out = c.output_shape(0).num_elements();
+  return KernelPlan{
+      .kernel = MakeKernel([in, out](const KernelArgs& args, Lane&) {
+        kFn({args.input<float>(0), in}, {args.output<float>(0), out}, args.params().first_row[0]);
+        return absl::OkStatus();
+      })};
+}
+
+void Flip(absl::Span<const float> x, absl::Span<float> y, int64_t) {
+  std::reverse_copy(x.begin(), x.end(), y.begin());
+}
+void AddOne(absl::Span<const float> x, absl::Span<float> y, int64_t) {
+  std::transform(x.begin(), x.end(), y.begin(), [](float v) { return v + 1; });
+}
+void Count(absl::Span<const float>, absl::Span<float> y, int64_t) {
+  std::iota(y.begin(), y.end(), 0.0f);
+}
+void CountOn(absl::Span<const float>, absl::Span<float> y, int64_t first_row) {
+  std::iota(y.begin(), y.end(), static_cast<float>(first_row));
+}
+// The largest, 0 where there is none: not the identity.
+void LargestOrZero(absl::Span<const float> x, absl::Span<float> y, int64_t) {
+  y[0] = x.empty() ? 0 : *std::max_element(x.begin(), x.end());
+}
+
+template <const char* kDims, Linearity kLinearity, Reduction kContracted>
+absl::StatusOr<ShardingRule> Always(const ShardContext&) {
+  return ShardingRule{.dims = kDims, .linearity = kLinearity, .contracted = kContracted};
+}
+constexpr char kRows[] = "a->a", kFromNothing[] = ".->a", kContracts[] = "a->";
+
+class VectorOpTest : public OpChecksTest {
+ protected:
+  template <VectorFn kFn, const char* kDims, Linearity kLinearity = Linearity::kNone,
+            Reduction kContracted = Reduction::kSum>
+  std::string RuleOf() {
+    ops_.Define("VectorOp")
+        .Input("x: float")
+        .Output("y: float")
+        .Shape([](ShapeContext& c) {
+          c.set_output(0,
+                       kDims == kContracts ? Shape(std::initializer_list<int64_t>{}) : c.input(0));
+          return absl::OkStatus();
+        })
+        .Sharding(Always<kDims, kLinearity, kContracted>);
+    kernels_.Register("VectorOp", "CPU", VectorKernel<kFn>);
+    return Rule("case VectorOp\nin float<5>{-1, -2, -3, -4, -5}\n");
+  }
+};
+
+TEST_F(VectorOpTest, ThatReversesRowsMayNotKeepThemSharded) {
+  EXPECT_THAT((RuleOf<Flip, kRows>()), HasSubstr("letter a cut into {2,0,3}"));
+}
+
+TEST_F(VectorOpTest, ThatAddsOneIsElementwise) { EXPECT_EQ((RuleOf<AddOne, kRows>()), ""); }
+
+TEST_F(VectorOpTest, ThatAddsOneIsNotLinear) {
+  EXPECT_THAT((RuleOf<AddOne, kRows, Linearity::kJoint>()), HasSubstr("partial sums"));
+}
+
+TEST_F(VectorOpTest, ThatMakesRowsMustMakeThoseOfItsReplica) {
+  EXPECT_THAT((RuleOf<Count, kFromNothing>()), HasSubstr("letter a cut into {2,0,3}"));
+}
+
+TEST_F(VectorOpTest, ThatMakesTheRowsOfItsReplicaIsRight) {
+  EXPECT_EQ((RuleOf<CountOn, kFromNothing>()), "");
+}
+
+TEST_F(VectorOpTest, ThatHasNoIdentityOnNoRowsIsCaught) {
+  EXPECT_THAT((RuleOf<LargestOrZero, kContracts, Linearity::kNone, Reduction::kMax>()),
+              HasSubstr("letter a cut into {0,5}"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
