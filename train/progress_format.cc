@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/json.h"
@@ -30,7 +29,7 @@ std::string FormatClock(absl::Duration duration) {
 std::string FormatThreeDigits(double value) {
   int decimals = 2;
   for (double bound = 9.995; decimals > 0 && value >= bound; bound *= 10) --decimals;
-  for (double bound = 1; decimals < 6 && value > 0 && value < bound; bound /= 10) ++decimals;
+  for (double bound = 0.9995; decimals < 6 && value > 0 && value < bound; bound /= 10) ++decimals;
   return absl::StrFormat("%.*f", decimals, value);
 }
 
@@ -54,9 +53,7 @@ LogField LogField::Number(absl::string_view key, absl::string_view number) {
 }
 
 LogField LogField::String(absl::string_view key, absl::string_view value) {
-  const bool plain =
-      value.find_first_of(" =\"\\\t\r\n") == absl::string_view::npos && !value.empty();
-  return {std::string(key), plain ? std::string(value) : JsonQuote(value), JsonQuote(value)};
+  return {std::string(key), std::string(value), JsonQuote(value)};
 }
 
 LogField LogField::Metric(absl::string_view key, double value) {
@@ -67,7 +64,9 @@ LogField LogField::Metric(absl::string_view key, double value) {
 std::string TextLine(absl::Time time, absl::Span<const LogField> fields) {
   std::string line = TimeStamp(time);
   for (const LogField& field : fields) {
-    if (!field.text.empty()) absl::StrAppend(&line, " ", field.key, "=", field.text);
+    if (field.text.empty()) continue;
+    const bool plain = field.text.find_first_of(" =\"\\\t\r\n") == std::string::npos;
+    absl::StrAppend(&line, " ", field.key, "=", plain ? field.text : JsonQuote(field.text));
   }
   return line;
 }

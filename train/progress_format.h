@@ -36,7 +36,7 @@ struct LogField {
   static LogField Metric(absl::string_view key, double value);  // JSON has no NaN: null
 };
 
-// `2026-01-05T12:00:10Z worker=0 epoch=3`, text with spaces in quotes.
+// `2026-01-05T12:00:10Z worker=0 epoch=3`, a text with spaces as a JSON string.
 std::string TextLine(absl::Time time, absl::Span<const LogField> fields);
 // `{"time":"2026-01-05T12:00:10Z","worker":0,"epoch":3}`
 std::string JsonLine(absl::Time time, absl::Span<const LogField> fields);
