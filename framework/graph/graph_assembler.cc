@@ -16,8 +16,9 @@
 namespace mirrorflow {
 namespace {
 
-// A row of the shape table for each output: a few bytes of a file must not ask for gigabytes.
-constexpr int64_t kMaxOutputs = int64_t{1} << 22;
+// An attribute may ask for any number of outputs, each of which has a row in the shape table: a few
+// bytes of a file must not take gigabytes.
+int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
 // Finding the nearest name looks at all of them.
 constexpr size_t kMaxNodesForHint = 2000;
 
@@ -153,8 +154,10 @@ class Assembler {
     absl::Status status = node.status();
     if (status.ok()) {
       num_outputs_ += (*node)->num_outputs();
-      if (num_outputs_ > kMaxOutputs) {
-        return Error(i, absl::StrCat("the graph has more than ", kMaxOutputs, " outputs"));
+      if (num_outputs_ > MaxOutputs(records_.size())) {
+        return Error(
+            i, absl::StrCat("too many outputs; expected at most ", MaxOutputs(records_.size()),
+                            " in a graph of ", records_.size(), " nodes, got ", num_outputs_));
       }
       status = graph_.values().Infer(**node);
     }

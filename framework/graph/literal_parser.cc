@@ -63,7 +63,9 @@ bool ParseNumber(absl::string_view text, T* value) {
       return true;
     }
     if (absl::StartsWith(magnitude, "nan")) return ParseNan(text, value);
+    // SimpleAtof alone would take `+1`, `infinity` and hexadecimal digits.
     if (magnitude.empty() || !absl::ascii_isdigit(magnitude[0])) return false;
+    if (magnitude.find_first_of("xX") != absl::string_view::npos) return false;
     if constexpr (sizeof(T) == 4) {
       return absl::SimpleAtof(text, value) && std::isfinite(*value);
     } else {

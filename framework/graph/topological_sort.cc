@@ -38,6 +38,7 @@ std::vector<int> FindCycle(absl::Span<const int> pending, Inputs inputs) {
     item = stuck_input(item);
   } while (item != on_cycle);
   std::reverse(cycle.begin(), cycle.end());
+  std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   return cycle;
 }
 

@@ -17,7 +17,8 @@ struct TopologicalSort {
   // Each item after all of its inputs, the smallest number first where there is a choice. Items on
   // a cycle, or after one, are missing.
   std::vector<int> order;
-  // One cycle if there is any: each item is an input of the next, the last one of the first.
+  // One cycle if there is any, from its smallest number on: each item is an input of the next, the
+  // last one of the first.
   std::vector<int> cycle;
 };
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/graph.h"
+
+#include "framework/graph/shape_inference.h"
+#include "framework/graph/verifier.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class GraphTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<Node*> TryAdd(absl::string_view name, absl::string_view op,
+                               std::vector<Output> inputs = {}, AttrMap attrs = {},
+                               std::vector<Node*> controls = {}) {
+    return graph_.AddNode(name, *TestOps().Find(op), std::move(attrs), std::move(inputs),
+                          std::move(controls));
+  }
+  Node* Add(absl::string_view name, absl::string_view op, std::vector<Output> inputs = {},
+            AttrMap attrs = {}, std::vector<Node*> controls = {}) {
+    absl::StatusOr<Node*> node =
+        TryAdd(name, op, std::move(inputs), std::move(attrs), std::move(controls));
+    EXPECT_TRUE(node.ok()) << node.status();
+    return node.value_or(nullptr);
+  }
+  Output Float(absl::string_view name) {
+    return Add(name, "Placeholder", {}, {{"dtype", DT_FLOAT}})->output(0);
+  }
+  Node* Square(absl::string_view name, Output x) {
+    return Add(name, "Square", {x}, {{"T", DT_FLOAT}});
+  }
+  std::string AddError(absl::string_view name, absl::string_view op,
+                       std::vector<Output> inputs = {}, AttrMap attrs = {}) {
+    return std::string(TryAdd(name, op, std::move(inputs), std::move(attrs)).status().message());
+  }
+  void ExpectValid() { EXPECT_TRUE(VerifyGraph(graph_).ok()) << VerifyGraph(graph_); }
+
+  Graph graph_;
+};
+
+TEST_F(GraphTest, ANodeKnowsItsInputsOutputsAndUses) {
+  const Output x = Float("x");
+  Node* const sum = Add("sum", "AddV2", {x, x}, {{"T", DT_FLOAT}});
+  Node* const last = Add("last", "NoOp", {}, {}, {sum});
+  EXPECT_EQ(sum->num_inputs(), 2);
+  EXPECT_EQ(sum->output_dtype(0), DT_FLOAT);
+  EXPECT_EQ(x.node->uses().size(), 2u);
+  ASSERT_EQ(sum->uses().size(), 1u);
+  EXPECT_EQ(sum->uses()[0].user, last);
+  EXPECT_EQ(sum->uses()[0].slot, Use::kControl);
+  EXPECT_EQ(last->DebugString(), "last = NoOp(^sum)");
+  EXPECT_EQ(sum->DebugString(), "sum = AddV2(x, x) {T=float}");
+  ExpectValid();
+}
+
+TEST_F(GraphTest, ANodeFindsItsArgumentsByName) {
+  const Output handle =
+      Add("v", "VarHandleOp", {}, {{"dtype", DT_FLOAT}, {"shape", Shape()}})->output(0);
+  const Output x = Float("x");
+  Node* const update =
+      Add("update", "ResourceApplyGradientDescent", {handle, x, x}, {{"T", DT_FLOAT}});
+  EXPECT_EQ(update->input_index("delta"), 2);
+  EXPECT_EQ(update->input_index("predicate"), -1);  // there is none
+  EXPECT_EQ(update->input_index("nothing"), -1);
+}
+
+TEST_F(GraphTest, AddNodeNamesWhatIsWrong) {
+  const Output x = Float("x");
+  const AttrMap t = {{"T", DT_FLOAT}};
+  EXPECT_THAT(AddError("x", "NoOp"), HasSubstr("NoOp(x): a node of this name exists already"));
+  EXPECT_THAT(AddError("_x", "NoOp"), HasSubstr("illegal node name"));
+  EXPECT_THAT(AddError("y", "Square"), HasSubstr("attribute 'T' (type) is missing"));
+  EXPECT_THAT(AddError("y", "Square", {}, t), HasSubstr("expected 1 inputs, got 0"));
+  EXPECT_THAT(AddError("y", "Square", {x}, {{"T", DT_INT32}}),
+              HasSubstr("input 0 (x): expected dtype int32, got float"));
+  EXPECT_THAT(AddError("y", "Square", {Output{x.node, 1}}, t), HasSubstr("does not exist"));
+  EXPECT_THAT(AddError("y", "Square", {Output()}, t), HasSubstr("does not exist"));
+  EXPECT_EQ(graph_.num_nodes(), 1);
+  ExpectValid();
+}
+
+TEST(IsValidNodeNameTest, FollowsTensorFlow) {
+  for (const char* name : {"a", "A0", ".a", "a/b_c-d.e>f", "9"}) {
+    EXPECT_TRUE(IsValidNodeName(name)) << name;
+  }
+  for (const char* name : {"", "_a", "/a", "-a", "a b", "a:0", "^a", "a\n", "ä"}) {
+    EXPECT_FALSE(IsValidNodeName(name)) << name;
+  }
+}
+
+TEST_F(GraphTest, ReplaceUsesMovesDataUsesOfOneOutputOnly) {
+  const Output x = Float("x");
+  Node* const split =
+      Add("split", "Split", {Add("axis", "Placeholder", {}, {{"dtype", DT_INT32}})->output(0), x},
+          {{"num_split", 2}, {"T", DT_FLOAT}});
+  Node* const a = Square("a", split->output(0));
+  Node* const b = Square("b", split->output(1));
+  Node* const c = Add("c", "NoOp", {}, {}, {split});
+  graph_.ReplaceUses(split->output(0), x);
+  EXPECT_EQ(a->input(0), x);
+  EXPECT_EQ(b->input(0), split->output(1));
+  EXPECT_THAT(c->control_inputs(), ElementsAre(split));
+  ExpectValid();
+  graph_.ReplaceUses(split->output(1), split->output(0));  // another output of the same node
+  EXPECT_EQ(b->input(0), split->output(0));
+  ExpectValid();
+}
+
+TEST_F(GraphTest, ReplaceUsesMovesEverySlotOfAUser) {
+  const Output x = Float("x"), y = Float("y");
+  Node* const sum = Add("sum", "AddV2", {x, x}, {{"T", DT_FLOAT}});
+  graph_.ReplaceUses(x, y);
+  EXPECT_EQ(sum->input(0), y);
+  EXPECT_EQ(sum->input(1), y);
+  EXPECT_TRUE(x.node->uses().empty());
+  ExpectValid();
+}
+
+TEST_F(GraphTest, ReplaceControlUsesMovesThemOrDropsThem) {
+  Node* const a = Add("a", "NoOp");
+  Node* const b = Add("b", "NoOp");
+  Node* const user = Add("user", "NoOp", {}, {}, {a});
+  Node* const both = Add("both", "NoOp", {}, {}, {a, b});
+  graph_.ReplaceControlUses(a, b);
+  EXPECT_THAT(user->control_inputs(), ElementsAre(b));
+  EXPECT_THAT(both->control_inputs(), ElementsAre(b));
+  ExpectValid();
+  graph_.ReplaceControlUses(b, nullptr);
+  EXPECT_TRUE(user->control_inputs().empty());
+  ExpectValid();
+}
+
+TEST_F(GraphTest, SetInputMovesTheUse) {
+  const Output x = Float("x"), y = Float("y");
+  Node* const square = Square("square", x);
+  graph_.SetInput(square, 0, y);
+  EXPECT_TRUE(x.node->uses().empty());
+  EXPECT_EQ(y.node->uses()[0].user, square);
+  ExpectValid();
+}
+
+TEST_F(GraphTest, AControlEdgeIsThereOnceAndNeverASelfLoop) {
+  Node* const a = Add("a", "NoOp");
+  Node* const b = Add("b", "NoOp");
+  graph_.AddControlEdge(a, b);
+  graph_.AddControlEdge(a, b);
+  graph_.AddControlEdge(b, b);
+  EXPECT_THAT(b->control_inputs(), ElementsAre(a));
+  ExpectValid();
+  graph_.RemoveControlEdge(a, b);
+  graph_.RemoveControlEdge(a, b);  // no effect
+  EXPECT_TRUE(a->uses().empty());
+  ExpectValid();
+}
+
+TEST_F(GraphTest, RemovingANodeFreesItsNameButNotItsId) {
+  const Output x = Float("x");
+  Node* const y = Square("y", x);
+  const NodeId id = y->id();
+  graph_.RemoveNode(y);
+  EXPECT_EQ(graph_.node(id), nullptr);
+  EXPECT_EQ(graph_.FindNode("y"), nullptr);
+  EXPECT_TRUE(x.node->uses().empty());
+  EXPECT_EQ(graph_.num_nodes(), 1);
+  EXPECT_GT(Square("y", x)->id(), id);
+  ExpectValid();
+}
+
+TEST_F(GraphTest, RemovingAUsedNodeDies) {
+  const Output x = Float("x");
+  Square("y", x);
+  EXPECT_DEATH(graph_.RemoveNode(x.node), "check failed");
+}
+
+TEST_F(GraphTest, UniqueNamesCountUp) {
+  EXPECT_EQ(graph_.UniqueName("x"), "x");
+  Float("x");
+  EXPECT_EQ(graph_.UniqueName("x"), "x_1");
+  Float("x_2");
+  Float("x_1");
+  EXPECT_EQ(graph_.UniqueName("x"), "x_3");
+  EXPECT_EQ(graph_.UniquePrefix("layer"), "layer");
+  EXPECT_EQ(graph_.UniquePrefix("layer"), "layer_1");
+}
+
+TEST_F(GraphTest, ACloneIsEqualAndIndependent) {
+  const Output x = Float("x");
+  graph_.RemoveNode(Square("gone", x));
+  Node* const y = Square("y", x);
+  Add("z", "NoOp", {}, {}, {y});
+  ASSERT_TRUE(graph_.functions().Add("f", "body").ok());
+  ASSERT_TRUE(graph_.values().Infer(*x.node).ok());
+
+  const Graph clone = graph_.Clone();
+  EXPECT_TRUE(VerifyGraph(clone).ok()) << VerifyGraph(clone);
+  ASSERT_EQ(clone.num_nodes(), 3);
+  for (const Node* node : graph_.Nodes()) {
+    const Node* const copy = clone.node(node->id());
+    ASSERT_NE(copy, nullptr);
+    EXPECT_NE(copy, node);
+    EXPECT_EQ(copy->DebugString(), node->DebugString());
+    EXPECT_EQ(clone.FindNode(node->name()), copy);
+  }
+  EXPECT_NE(clone.functions().Find("f"), nullptr);
+  graph_.RemoveNode(graph_.FindNode("z"));
+  EXPECT_NE(clone.FindNode("z"), nullptr);
+  EXPECT_EQ(clone.FindNode("y")->uses().size(), 1u);
+}
+
+TEST_F(GraphTest, AMovedGraphKeepsItsNodes) {
+  const Output x = Float("x");
+  const Graph moved = std::move(graph_);
+  EXPECT_EQ(moved.FindNode("x"), x.node);
+}
+
+TEST_F(GraphTest, TopologicalOrderPutsInputsFirstAndBreaksTiesById) {
+  const Output x = Float("x"), y = Float("y");
+  Node* const a = Square("a", x);
+  Node* const b = Square("b", y);
+  graph_.SetInput(a, 0, b->output(0));  // a now follows b
+  Node* const c = Add("c", "NoOp");
+  graph_.AddControlEdge(c, x.node);
+  const auto order = TopologicalOrder(graph_);
+  ASSERT_TRUE(order.ok());
+  EXPECT_THAT(*order, ElementsAre(y.node, b, a, c, x.node));
+}
+
+TEST_F(GraphTest, TopologicalOrderNamesTheNodesOfACycle) {
+  const Output x = Float("x");
+  Node* const a = Square("a", x);
+  Node* const b = Square("b", a->output(0));
+  Node* const c = Square("c", b->output(0));
+  graph_.AddControlEdge(b, a);
+  const auto order = TopologicalOrder(graph_);
+  EXPECT_EQ(order.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(order.status().message(), "the graph has a cycle: a -> b -> a");
+  EXPECT_EQ(c->input(0), b->output(0));
+}
+
+TEST_F(GraphTest, TheFirstFailureSticks) {
+  graph_.Fail(absl::InvalidArgumentError("first"));
+  graph_.Fail(absl::InvalidArgumentError("second"));
+  EXPECT_EQ(graph_.status().message(), "first");
+}
+
+}  // namespace
+}  // namespace mirrorflow

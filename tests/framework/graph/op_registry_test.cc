@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/op_registry.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::Status AnyShape(ShapeContext&) { return absl::OkStatus(); }
+
+OpBuilder Complete(OpRegistry& ops, absl::string_view name) {
+  return ops.Define(name).Doc("doc").Shape(AnyShape).Gathers("a test").NoGradient("a test");
+}
+
+// The attribute that a schema string makes, or null where Seal() refuses it.
+struct ParsedAttr {
+  OpRegistry ops;
+  const AttrDef* def = nullptr;
+  std::string error;
+
+  explicit ParsedAttr(absl::string_view spec) {
+    Complete(ops, "Op").Attr(spec);
+    const absl::Status status = ops.Seal();
+    error = std::string(status.message());
+    if (status.ok()) def = &ops.Find("Op")->attrs[0];
+  }
+};
+
+TEST(AttrSpecTest, ReadsTypeMinimumAndDefault) {
+  const ParsedAttr strides("strides: list(int) >= 4 = [1, 2, 2, 1]");
+  ASSERT_NE(strides.def, nullptr) << strides.error;
+  EXPECT_EQ(strides.def->name, "strides");
+  EXPECT_EQ(strides.def->type, "list(int)");
+  EXPECT_EQ(strides.def->minimum, 4);
+  EXPECT_EQ(strides.def->default_value, AttrValue(AttrList{1, 2, 2, 1}));
+}
+
+TEST(AttrSpecTest, ReadsDefaultsOfEachType) {
+  const std::pair<const char*, AttrValue> rows[] = {
+      {"a: int = -3", -3},
+      {"a: float = 1e-4", 1e-4f},
+      {"a: bool = true", true},
+      {"a: string = 'NHWC'", "NHWC"},
+      {"a: string = ''", ""},
+      {"a: type = int64", DT_INT64},
+      {"a: shape = unknown", Shape::UnknownRank()},
+      {"a: shape = []", Shape()},
+      {"a: list(type) = []", AttrList{}},
+      {"a: list(string) = ['x', 'y']", AttrList{"x", "y"}},
+  };
+  for (const auto& [spec, value] : rows) {
+    const ParsedAttr attr(spec);
+    ASSERT_NE(attr.def, nullptr) << attr.error;
+    EXPECT_EQ(attr.def->default_value, value) << spec;
+  }
+}
+
+TEST(AttrSpecTest, ReadsSetsOfTypesAndStrings) {
+  const ParsedAttr types("T: {float, int32} = float");
+  ASSERT_NE(types.def, nullptr) << types.error;
+  EXPECT_EQ(types.def->type, "type");
+  EXPECT_EQ(types.def->allowed, (AttrList{DT_FLOAT, DT_INT32}));
+  const ParsedAttr strings("p: list({'SAME', 'VALID'})");
+  ASSERT_NE(strings.def, nullptr) << strings.error;
+  EXPECT_EQ(strings.def->type, "list(string)");
+  EXPECT_FALSE(strings.def->default_value.has_value());
+}
+
+TEST(AttrSpecTest, IsRefusedWhenMalformed) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"strides", "expected 'name: type'"},
+      {"a: number", "unknown type 'number'"},
+      {"a: list(int", "')' is missing"},
+      {"a: {float", "'}' is missing"},
+      {"a: {flaot}", "'flaot'"},
+      {"a: int >= x", "expected a number after '>='"},
+      {"a: int = x", "'x' is no value of type int"},
+      {"a: list(int) = 1", "must be in [ ]"},
+      {"a: int nonsense", "unexpected 'nonsense'"},
+      {"a: string = bare", "'bare' is no value of type string"},
+  };
+  for (const auto& [spec, error] : rows) {
+    EXPECT_THAT(ParsedAttr(spec).error, AllOf(HasSubstr(spec), HasSubstr(error)));
+  }
+}
+
+TEST(ArgSpecTest, ReadsFixedTypesTypeAttributesCountsAndTypeLists) {
+  OpRegistry ops;
+  Complete(ops, "Op")
+      .Input("fixed: float")
+      .StaticInput("axis: int32")
+      .Input("one: T")
+      .Input("many: N * T")
+      .Input("mixed: Tin")
+      .Attr("T: type")
+      .Attr("N: int")
+      .Attr("Tin: list(type)");
+  ASSERT_TRUE(ops.Seal().ok()) << ops.Seal();
+  const std::vector<ArgDef>& inputs = ops.Find("Op")->inputs;
+  EXPECT_EQ(inputs[0].dtype, DT_FLOAT);
+  EXPECT_FALSE(inputs[0].is_static);
+  EXPECT_TRUE(inputs[1].is_static);
+  EXPECT_EQ(inputs[2].type_attr, "T");
+  EXPECT_EQ(inputs[3].number_attr, "N");
+  EXPECT_EQ(inputs[3].type_attr, "T");
+  EXPECT_EQ(inputs[4].type_list_attr, "Tin");
+  EXPECT_EQ(inputs[4].type_attr, "");
+}
+
+TEST(SealTest, ListsEverythingThatIsMissing) {
+  OpRegistry ops;
+  ops.Define("Bare");
+  Complete(ops, "Fine");
+  Complete(ops, "Undeclared").Input("x: T").Input("no type");
+  Complete(ops, "Twice");
+  Complete(ops, "Twice");
+  const std::string message(ops.Seal().message());
+  for (const char* expected : {
+           "op Bare has no doc",
+           "op Bare has no shape function",
+           "op Bare has neither a sharding rule nor a reason to gather",
+           "op Bare has neither a gradient nor the reason why there is none",
+           "op Undeclared has no attribute 'T', which argument 'x' names",
+           "schema 'no type': expected 'name: type'",
+           "op Twice is defined twice",
+       }) {
+    EXPECT_THAT(message, HasSubstr(expected));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("Fine")));
+}
+
+TEST(SealTest, RefusesARuleTogetherWithAReasonForNotHavingIt) {
+  OpRegistry ops;
+  Complete(ops, "Op").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
+    return std::vector<Output>();
+  });
+  EXPECT_THAT(ops.Seal().message(), HasSubstr("or both"));
+}
+
+TEST(OpRegistryTest, LookupHintsAtTheNearestName) {
+  const absl::StatusOr<const OpDef*> op = TestOps().Lookup("Sqare");
+  EXPECT_EQ(op.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(op.status().message(), "unknown op 'Sqare'; did you mean Square?");
+  EXPECT_EQ(TestOps().Lookup("Zzzzzzzzz").status().message(), "unknown op 'Zzzzzzzzz'");
+}
+
+TEST(OpRegistryTest, FindsTheFirstOpOfARole) {
+  EXPECT_EQ(TestOps().FindRole(OpRole::kConstant)->name, "Const");
+  EXPECT_EQ(TestOps().FindRole(OpRole::kCollective), nullptr);
+}
+
+TEST(OpRegistryTest, ListsAllOpsSortedByName) {
+  OpRegistry ops;
+  EXPECT_TRUE(ops.All().empty());
+  Complete(ops, "B");
+  Complete(ops, "A");
+  ASSERT_EQ(ops.All().size(), 2u);
+  EXPECT_EQ(ops.All()[0]->name, "A");
+  EXPECT_EQ(ops.Find("C"), nullptr);
+}
+
+TEST(NearestNameTest, IsEmptyWhenNothingIsCloseOrTheNameIsVeryLong) {
+  EXPECT_EQ(NearestName("Reul", {"Relu", "Relu6"}), "Relu");
+  EXPECT_EQ(NearestName("abc", {"xyz"}), "");
+  EXPECT_EQ(NearestName("abc", {}), "");
+  EXPECT_EQ(NearestName(std::string(101, 'a'), {std::string(100, 'a')}), "");
+}
+
+AttrMap Completed(absl::string_view op, AttrMap attrs) {
+  const absl::Status status = CompleteAttrs(*TestOps().Find(op), &attrs);
+  EXPECT_TRUE(status.ok()) << status;
+  return attrs;
+}
+
+std::string CompletionError(absl::string_view op, AttrMap attrs) {
+  return std::string(CompleteAttrs(*TestOps().Find(op), &attrs).message());
+}
+
+TEST(CompleteAttrsTest, FillsInDefaultsAndKeepsWhatIsGiven) {
+  const AttrMap attrs =
+      Completed("MatMul", {{"T", DT_FLOAT}, {"transpose_b", true}, {"_hint", "kept"}});
+  EXPECT_EQ(
+      attrs,
+      (AttrMap{{"T", DT_FLOAT}, {"transpose_a", false}, {"transpose_b", true}, {"_hint", "kept"}}));
+}
+
+TEST(CompleteAttrsTest, AcceptsAnEmptyListForAListOfAnyType) {
+  Completed("AllAttributes", {{"shapes", AttrList{}}, {"ints", AttrList{}}});
+}
+
+TEST(CompleteAttrsTest, NamesTheAttributeThatIsWrong) {
+  EXPECT_EQ(CompletionError("MatMul", {}), "attribute 'T' (type) is missing");
+  EXPECT_EQ(CompletionError("MatMul", {{"T", 1}}), "attribute 'T' must be of type type, got int");
+  EXPECT_EQ(CompletionError("MatMul", {{"T", DT_INT32}}),
+            "attribute 'T' must be one of [float, double], got int32");
+  EXPECT_EQ(CompletionError("MatMul", {{"T", DT_FLOAT}, {"transpose", true}}),
+            "op MatMul has no attribute 'transpose'");
+  EXPECT_EQ(CompletionError("AddN", {{"T", DT_FLOAT}, {"N", 0}}),
+            "attribute 'N' must be at least 1, got 0");
+  EXPECT_EQ(CompletionError("IdentityN", {{"T", AttrList{}}}),
+            "length of attribute 'T' must be at least 1, got 0");
+  EXPECT_EQ(CompletionError("AllAttributes", {{"choice", "same"}}),
+            "attribute 'choice' must be one of [\"SAME\", \"VALID\"], got \"same\"");
+  EXPECT_EQ(CompletionError("AllAttributes", {{"ints", AttrList{1, true}}}),
+            "attribute 'ints' must be list(int), got mixed types");
+}
+
+TEST(ArgDataTypesTest, ExpandsCountsAndTypeLists) {
+  EXPECT_THAT(*ArgDataTypes(TestOps().Find("AddN")->inputs, {{"N", 3}, {"T", DT_FLOAT}}),
+              ElementsAre(DT_FLOAT, DT_FLOAT, DT_FLOAT));
+  EXPECT_THAT(
+      *ArgDataTypes(TestOps().Find("IdentityN")->inputs, {{"T", AttrList{DT_INT32, DT_BOOL}}}),
+      ElementsAre(DT_INT32, DT_BOOL));
+}
+
+TEST(ArgDataTypesTest, RefusesCountsThatNoGraphHas) {
+  const std::vector<ArgDef>& inputs = TestOps().Find("AddN")->inputs;
+  for (int64_t count : {int64_t{-1}, int64_t{1} << 40}) {
+    EXPECT_THAT(ArgDataTypes(inputs, {{"N", count}, {"T", DT_FLOAT}}).status().message(),
+                HasSubstr("attribute 'N' must be a count of at most"));
+  }
+}
+
+TEST(FindArgTest, SkipsTheTensorsOfEarlierArguments) {
+  const std::vector<ArgDef>& inputs = TestOps().Find("ResourceApplyGradientDescent")->inputs;
+  const auto gates = FindArg(inputs, {{"_gates", 2}, {"T", DT_FLOAT}}, "predicate");
+  ASSERT_TRUE(gates.ok());
+  EXPECT_EQ(gates->first, 3);
+  EXPECT_EQ(gates->last, 5);
+  EXPECT_EQ(FindArg(inputs, {{"_gates", 0}}, "gate").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace mirrorflow

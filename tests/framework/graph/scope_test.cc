@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/scope.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ScopeTest : public ::testing::Test {
+ protected:
+  Output Float(const Scope& scope, Shape shape = Shape({2, 3})) {
+    return Apply(scope, "Placeholder", {}, {{"dtype", DT_FLOAT}, {"shape", std::move(shape)}});
+  }
+
+  Graph graph_;
+  Scope root_{&graph_};
+};
+
+TEST_F(ScopeTest, NodesAreNamedAfterTheirOpUnlessTheyGetAName) {
+  EXPECT_EQ(Float(root_).node->name(), "Placeholder");
+  EXPECT_EQ(Float(root_).node->name(), "Placeholder_1");
+  EXPECT_EQ(Float(root_.WithName("x")).node->name(), "x");
+  EXPECT_EQ(Float(root_.WithName("x")).node->name(), "x_1");
+}
+
+TEST_F(ScopeTest, SubScopesPrefixNamesAndAreUnique) {
+  const Scope dense = root_.SubScope("dense");
+  EXPECT_EQ(Float(dense.WithName("x")).node->name(), "dense/x");
+  EXPECT_EQ(Float(dense.SubScope("inner")).node->name(), "dense/inner/Placeholder");
+  EXPECT_EQ(Float(root_.SubScope("dense").WithName("x")).node->name(), "dense_1/x");
+  EXPECT_EQ(Float(dense.WithName("x")).node->name(), "dense/x_1");
+}
+
+TEST_F(ScopeTest, ANameDoesNotReachASubScope) {
+  EXPECT_EQ(Float(root_.WithName("x").SubScope("s")).node->name(), "s/Placeholder");
+}
+
+TEST_F(ScopeTest, ControlDependenciesReachAllNodesOfTheScope) {
+  const Operation first{Apply(root_.WithName("first"), "NoOp").node};
+  const Scope after = root_.WithControlDependencies({first, Operation()});
+  EXPECT_THAT(Float(after).node->control_inputs(), ElementsAre(first.node));
+  EXPECT_THAT(Float(after.SubScope("s")).node->control_inputs(), ElementsAre(first.node));
+  EXPECT_TRUE(Float(root_).node->control_inputs().empty());
+}
+
+TEST_F(ScopeTest, ReadsTypesAndCountsOffTheInputs) {
+  const Output x = Float(root_), y = Float(root_);
+  EXPECT_EQ(Apply(root_, "AddN", {x, y}).node->DebugString(),
+            "AddN = AddN(Placeholder, Placeholder_1) {N=2, T=float}");
+  const Output n = Apply(root_, "Placeholder", {}, {{"dtype", DT_INT32}});
+  EXPECT_EQ(Apply(root_, "IdentityN", {x, n}).node->attrs().at("T"),
+            AttrValue(AttrList{DT_FLOAT, DT_INT32}));
+}
+
+TEST_F(ScopeTest, InfersShapesAsNodesAreAdded) {
+  const Output x = Float(root_, Shape({-1, 784}));
+  EXPECT_EQ(root_.shape(Apply(root_, "Square", {x})), Shape({-1, 784}));
+  EXPECT_EQ(root_.shape(Output()), Shape::UnknownRank());
+}
+
+TEST_F(ScopeTest, TheFirstErrorSticksAndNothingIsAddedAfterIt) {
+  const Output a = Float(root_, Shape({2, 3})), b = Float(root_, Shape({2, 4}));
+  const int nodes = graph_.num_nodes();
+  EXPECT_FALSE(Apply(root_.WithName("sum"), "AddV2", {a, b}).valid());
+  EXPECT_FALSE(root_.ok());
+  EXPECT_EQ(root_.status().message(),
+            "AddV2(sum): shapes [2,3] and [2,4] do not broadcast against each other");
+  EXPECT_FALSE(Float(root_.SubScope("later")).valid());
+  EXPECT_THAT(root_.status().message(), HasSubstr("AddV2(sum)"));
+  EXPECT_LE(graph_.num_nodes(), nodes + 1);
+}
+
+TEST_F(ScopeTest, AnUnknownOpIsAnErrorWithAHint) {
+  EXPECT_FALSE(root_.Build(TestOps(), "Sqare").Input(Float(root_)).One().valid());
+  EXPECT_EQ(root_.status().message(), "unknown op 'Sqare'; did you mean Square?");
+}
+
+TEST_F(ScopeTest, AMissingArgumentIsAnErrorThatNamesTheNode) {
+  EXPECT_EQ(root_.WithName("y").Build(TestOps(), "Square").Finish(), nullptr);
+  EXPECT_EQ(root_.status().message(), "Square(y): expected 1 arguments, got 0");
+}
+
+TEST_F(ScopeTest, AnAttributeThatIsGivenWinsOverTheInputs) {
+  const Output x = Float(root_);
+  EXPECT_FALSE(Apply(root_.WithName("y"), "Square", {x}, {{"T", DT_INT32}}).valid());
+  EXPECT_THAT(root_.status().message(), HasSubstr("expected dtype int32, got float"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
