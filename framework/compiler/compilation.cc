@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "framework/graph/text_form.h"
+
 namespace mirrorflow {
 
 const Sharding& ShardingTable::at(const Output& output) const {
@@ -65,6 +68,32 @@ bool Compilation::RemoveDeadNodes() {
     }
   }
   return !dead.empty();
+}
+
+std::string Program::ToString() const {
+  TextOptions options;
+  options.omit_defaults = true;
+  options.comment = [this](const Node& node) {
+    std::string comment;
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      const Output output = node.output(i);
+      if (output.dtype() == DT_RESOURCE) continue;
+      absl::StrAppend(&comment, i > 0 ? "; " : "", state.values().shape(output).ToString(), " ",
+                      ShardingToString(state.shardings.at(output)));
+    }
+    return comment;
+  };
+  return GraphToText(state.graph, options);
+}
+
+uint64_t Program::Fingerprint() const {
+  // FNV-1a, 64 bits (Fowler, Noll, Vo).
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : ToString()) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 1099511628211u;
+  }
+  return hash;
 }
 
 }  // namespace mirrorflow

@@ -103,8 +103,11 @@ struct Compilation {
 // The result of the first half. Immutable; shared by the plans of all device types and local sizes.
 struct Program {
   Compilation state;
-  // Of everything that the ranks must agree on: the text of the graph, shardings and collectives.
-  uint64_t fingerprint = 0;
+
+  // The graph with the sharding of each value as a comment: what the ranks must agree on.
+  std::string ToString() const;
+  // A hash of that text, equal on all machines; workers compare it before the first step.
+  uint64_t Fingerprint() const;
 };
 
 }  // namespace mirrorflow

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/pipeline.h"
+
+#include "absl/strings/str_cat.h"
+#include "distribute/passes/bucket_collectives.h"
+#include "distribute/passes/insert_collectives.h"
+#include "distribute/passes/order_collectives.h"
+#include "distribute/passes/propagate_sharding.h"
+#include "framework/compiler/passes/common_subexpressions.h"
+#include "framework/compiler/passes/infer_and_fold.h"
+#include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/passes/prune.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Scalars and the like: many fit into one message without making anybody wait for more than he
+// needs.
+constexpr int64_t kSmallBucketBytes = 64 << 10;
+
+constexpr int kMaxSimplifyRounds = 16;
+
+}  // namespace
+
+Pipeline ProgramPipeline() {
+  Pipeline p;
+  p.Phase("understand");
+  p.Add<Prune>();
+  p.Add<InferAndFold>();
+  p.Phase("simplify");
+  p.AddUntilStable<CommonSubexpressions>(kMaxSimplifyRounds);
+  p.Phase("shard");
+  p.Add<PropagateSharding>();
+  p.Add<InsertCollectives>();
+  // mix: mixed precision goes here, when every value's sharding is known and no bucket is made yet.
+  p.Phase("communicate");
+  p.Add<BucketCollectives>(
+      kSmallBucketBytes);   // after CSE, or duplicates would hide inside buckets
+  p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
+  p.Add<OrderCollectives>();
+  return p;
+  // localise, layout, fuse, schedule, memory, check: framework/compiler/compile_plan.cc, once per
+  // device type and share of rows.
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
+                                                              const GlobalSignature& signature,
+                                                              const VariableLayout& layout,
+                                                              const SessionBackend& backend,
+                                                              const CompileOptions& options) {
+  if (signature.feed_shapes.size() != signature.step.feeds.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("expected ", signature.step.feeds.size(),
+                                                   " feed shapes, got ",
+                                                   signature.feed_shapes.size()));
+  }
+  auto program = std::make_shared<Program>();
+  Compilation& c = program->state;
+  c.graph = graph.Clone();
+  c.ops = backend.ops;
+  c.kernels = backend.kernels;
+  c.layout = &layout;
+  c.options = options;
+  // Ids survive the copy.
+  auto own = [&](const Output& o) { return Output{c.graph.node(o.node->id()), o.index}; };
+  for (const Output& feed : signature.step.feeds) c.feeds.push_back(own(feed));
+  for (const Output& fetch : signature.step.fetches) c.fetches.push_back(own(fetch));
+  for (const Node* target : signature.step.targets) {
+    c.targets.push_back(c.graph.node(target->id()));
+  }
+  c.feed_shapes = signature.feed_shapes;
+  MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
+
+  return std::shared_ptr<const Program>(std::move(program));
+}
+
+}  // namespace mirrorflow

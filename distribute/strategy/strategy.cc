@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/strategy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/collective_ops.h"
+#include "distribute/collective/in_process.h"
+#include "distribute/pipeline.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/all_kernels.h"
+#include "kernels/cpu/cpu_device.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kMaxDefaultCpuReplicas = 8;
+// More threads than this on one host is a mistake, not a wish.
+constexpr int kMaxReplicas = 1024;
+
+const KernelRegistry& AllCpuKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCollectiveKernelsCpu(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name) {
+  int index;
+  if (absl::StartsWith(name, "CPU:") && absl::SimpleAtoi(name.substr(4), &index) && index >= 0) {
+    return CreateCpuDevice(index);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device '", name, "': expected CPU:0, CPU:1, …; this build has no other devices"));
+}
+
+absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh) {
+  SessionBackend backend;
+  for (const std::string& name : mesh.devices) {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name));
+    backend.devices.push_back(std::move(device));
+  }
+  backend.ops = &AllOps();
+  backend.kernels = &AllCpuKernels();
+  backend.compile = CompileProgram;
+  backend.world_size = mesh.world_size;
+  backend.first_rank = mesh.first_rank;
+  return backend;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {
+  MF_RETURN_IF_ERROR(graph.status());
+  if (requires_scope()) {
+    for (const Node* node : graph.Nodes()) {
+      if (node->op().role != OpRole::kVariable || !node->has_attr(kOutsideScopeAttr)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          node->op().name, "(", node->name(),
+          "): the variable was created outside the strategy's scope; expected `auto mirrored = "
+          "strategy->scope();` around the code that creates it"));
+    }
+  }
+  MF_ASSIGN_OR_RETURN(SessionBackend backend, MakeBackend());
+  return Session::Create(graph, std::move(backend), session_options_);
+}
+
+OneDeviceStrategy::OneDeviceStrategy(const Options& options) : Strategy(options.session) {
+  mesh_.devices = {options.device};
+}
+
+absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
+    const Options& options) {
+  MF_RETURN_IF_ERROR(CreateDevice(options.device).status());
+  return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
+}
+
+absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
+  return Create(Options());
+}
+
+absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const { return BackendFor(mesh_); }
+
+MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
+    : Strategy(options.session),
+      collective_timeout_(options.collective_timeout),
+      mesh_(std::move(mesh)) {}
+
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
+  Mesh mesh;
+  mesh.devices = options.devices;
+  if (mesh.devices.empty()) {
+    int replicas = options.num_cpu_replicas;
+    if (replicas < 0 || replicas > kMaxReplicas) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("num_cpu_replicas must be between 0 (one for "
+                       "each core) and ",
+                       kMaxReplicas, ", got ", replicas));
+    }
+    if (replicas == 0) replicas = std::min(NumUsableCores(), kMaxDefaultCpuReplicas);
+    for (int i = 0; i < replicas; ++i) mesh.devices.push_back(absl::StrCat("CPU:", i));
+  }
+  for (const std::string& device : mesh.devices) {
+    MF_RETURN_IF_ERROR(CreateDevice(device).status());
+  }
+  mesh.world_size = static_cast<int>(mesh.devices.size());
+  return std::unique_ptr<MirroredStrategy>(new MirroredStrategy(options, std::move(mesh)));
+}
+
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
+  return Create(Options());
+}
+
+absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
+  MF_ASSIGN_OR_RETURN(SessionBackend backend, BackendFor(mesh_));
+  backend.connect = [world_size = mesh_.world_size, timeout = collective_timeout_] {
+    return CreateInProcessCommunicators(world_size, {.timeout = timeout});
+  };
+  return backend;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strategy: how a program of one device and the global batch runs on several. OneDeviceStrategy
+// runs it as it is; MirroredStrategy on every local device in lock-step, with equal copies of all
+// variables.
+//
+//   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
+//   { auto mirrored = strategy->scope(); … }              // variables made in here are mirrored
+//   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/strategy/distributed_dataset.h"
+#include "framework/core/batch_source.h"
+#include "framework/graph/creation_scope.h"
+#include "framework/runtime/session.h"
+
+namespace mirrorflow {
+
+// The replicas of a strategy: how many there are in the world, and the devices of those in this
+// process.
+struct Mesh {
+  std::vector<std::string> devices;  // of the local replicas: `CPU:0`, `CPU:1`
+  int world_size = 1;
+  int first_rank = 0;  // of the local replicas
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual const Mesh& mesh() const = 0;
+  int num_replicas_in_sync() const { return mesh().world_size; }
+
+  // Variables that are created on this thread while the result lives are mirrored.
+  CreationScope scope() const { return CreationScope(this); }
+
+  // Makes `graph` ready to run: a snapshot of it, its variables initialised once and equal on all
+  // replicas. InvalidArgument for an error while the graph was built, or a variable that was
+  // created outside scope().
+  absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
+
+  // The batches of one epoch of `dataset` (anything with MakeIterator(epoch)). Dataset::Prefetch
+  // makes them ahead of time, on a thread of their own.
+  template <typename D>
+  DistributedDataset Distribute(const D& dataset, int64_t epoch = 0) const {
+    return DistributedDataset(dataset.MakeIterator(epoch));
+  }
+
+  // One value out of the replicas' values: their sum, mean, maximum or minimum, in rank order. All
+  // must have one dtype (float, double, int32 or int64) and shape.
+  static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
+  // The replicas' values, one after the other along dimension `axis`.
+  static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
+
+ protected:
+  explicit Strategy(SessionOptions options) : session_options_(std::move(options)) {}
+
+  virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
+  // Whether variables must have been created inside scope().
+  virtual bool requires_scope() const { return true; }
+
+ private:
+  const SessionOptions session_options_;
+};
+
+// One device, no replication. No scope is needed.
+class OneDeviceStrategy final : public Strategy {
+ public:
+  struct Options {
+    std::string device = "CPU:0";
+    SessionOptions session = {};
+  };
+  static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
+  static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
+
+  const Mesh& mesh() const override { return mesh_; }
+
+ private:
+  explicit OneDeviceStrategy(const Options& options);
+  absl::StatusOr<SessionBackend> MakeBackend() const override;
+  bool requires_scope() const override { return false; }
+
+  Mesh mesh_;
+};
+
+// Every local device: the named ones, else every GPU, else CPU replicas.
+class MirroredStrategy final : public Strategy {
+ public:
+  struct Options {
+    // `CPU:0`, `CPU:1`, …; empty: chosen. A device may be named more than once.
+    std::vector<std::string> devices = {};
+    // How many CPU replicas, if no device is named; 0: one for each core, at most 8.
+    int num_cpu_replicas = 0;
+    // How long a collective may wait for the other replicas.
+    absl::Duration collective_timeout = absl::Minutes(5);
+    SessionOptions session = {};
+  };
+  static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
+  static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();
+
+  const Mesh& mesh() const override { return mesh_; }
+
+ private:
+  MirroredStrategy(const Options& options, Mesh mesh);
+  absl::StatusOr<SessionBackend> MakeBackend() const override;
+
+  const absl::Duration collective_timeout_;
+  const Mesh mesh_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
