@@ -148,8 +148,7 @@ absl::StatusOr<Tensor> Interpreter::StepRun::ValueBeforeStep(const Node& node, c
   const Shape& shape = VariableOf(handle).attr<Shape>("shape");
   const auto it = interpreter_.variables_.find(name);
   if (it == interpreter_.variables_.end()) {
-    // Memory that was never written is zero, here as in a session.
-    if (node.op().role == OpRole::kWrite) return Tensor::Allocate(dtype, shape);
+    if (node.op().has(kOverwrites)) return Tensor::Allocate(dtype, shape);
     return absl::FailedPreconditionError(
         absl::StrCat(NodeText(node), ": variable '", name, "' has no value yet"));
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every op: one test of each kind for each op of the registry. A new op needs nothing
-// here: it is found in the registry, its cases in tests/references/cases (and, where no values are
-// known, in tests/ops/cases).
+// What holds for every op: one test of each kind for each op of the registry. A new op needs
+// nothing here: it is found in the registry, its cases in tests/references/cases (and, where no
+// values are known, in tests/ops/cases).
 #include <algorithm>
 #include <map>
 
@@ -15,9 +15,10 @@
 namespace mirrorflow {
 namespace {
 
-enum class Check { kValues, kGradient, kRule };
+enum class Check { kValues, kGradient, kRule, kTraits };
 
-// The ops that a check has no case for, and why that is right. One that has a case has no place here.
+// The ops that a check has no case for, and why that is right. One that has a case has no place
+// here.
 struct Exemption {
   const char* op;
   Check check;
@@ -109,6 +110,10 @@ TEST_P(EveryOp, HasTheGradientThatDifferencesShow) {
 
 TEST_P(EveryOp, HasAShardingRuleThatHolds) {
   if (op().sharding != nullptr) Expect(Check::kRule, CheckShardingRule);
+}
+
+TEST_P(EveryOp, HasTheTraitsThatItClaims) {
+  if ((op().traits & kCheckedTraits) != 0) Expect(Check::kTraits, CheckTraits);
 }
 
 std::vector<std::string> OpNames() {

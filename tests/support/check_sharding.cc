@@ -10,6 +10,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/reference/interpreter.h"
 #include "tests/support/op_checks.h"
+#include "tests/support/strict_kernel.h"
 
 namespace mirrorflow {
 namespace {
@@ -87,7 +88,7 @@ absl::StatusOr<std::vector<Tensor>> ShardingCheck::Evaluate(std::vector<Tensor> 
     if (!op_case_.operands[i].is_variable) continue;
     MF_ASSIGN_OR_RETURN(inputs[i], inputs[i].Clone());
   }
-  return EvaluateNode(*made_.node, inputs, output_shapes, kernels_, options);
+  return EvaluateStrictly(*made_.node, inputs, output_shapes, kernels_, options);
 }
 
 absl::Status ShardingCheck::PrepareRule() {
@@ -246,11 +247,12 @@ absl::Status ShardingCheck::CheckLinearity(CheckReport* report) const {
   if (rule_.linearity == Linearity::kNone) return absl::OkStatus();
   std::vector<int> linear = rule_.linear_inputs;
   for (int i = 0; rule_.linear_inputs.empty() && i < made_.node->num_inputs(); ++i) {
-    if (!made_.node->is_static_input(i)) linear.push_back(i);
+    linear.push_back(i);
   }
   for (const int i : linear) {
     if (i < 0 || i >= made_.node->num_inputs() || made_.node->is_static_input(i)) {
-      return absl::InvalidArgumentError(absl::StrCat("linear input ", i, " is no operand"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rule '", rule_.dims, "': linear input ", i, " is static or not there"));
     }
   }
   Random random(linear.size());

@@ -14,6 +14,7 @@
 #include "framework/graph/scope.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/text_parser.h"
+#include "tests/support/strict_kernel.h"
 
 namespace mirrorflow {
 namespace {
@@ -175,7 +176,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateCase(const CaseNode& node,
           absl::StrCat("the shape function leaves an output open: ", shape.ToString()));
     }
   }
-  return EvaluateNode(*node.node, node.inputs, shapes, kernels);
+  return EvaluateStrictly(*node.node, node.inputs, shapes, kernels);
 }
 
 }  // namespace mirrorflow

@@ -50,6 +50,12 @@ CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
 CheckReport CheckShardingRule(const OpCase& op_case, const OpRegistry& ops,
                               const KernelRegistry& kernels);
 
+// The traits of the op, as far as the results of a case show them: kView, kCommutative,
+// kElementwise, kOverwrites.
+CheckReport CheckTraits(const OpCase& op_case, const OpRegistry& ops,
+                        const KernelRegistry& kernels);
+inline constexpr uint32_t kCheckedTraits = kView | kCommutative | kElementwise | kOverwrites;
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_TESTS_SUPPORT_OP_CHECKS_H_

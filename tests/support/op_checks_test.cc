@@ -48,6 +48,7 @@ class OpChecksTest : public ::testing::Test {
   std::string Values(absl::string_view text) { return Said(CheckValues, text); }
   std::string Gradient(absl::string_view text) { return Said(CheckGradient, text); }
   std::string Rule(absl::string_view text) { return Said(CheckShardingRule, text); }
+  std::string Traits(absl::string_view text) { return Said(CheckTraits, text); }
 
   OpRegistry ops_;
   KernelRegistry kernels_;
@@ -55,9 +56,7 @@ class OpChecksTest : public ::testing::Test {
  private:
   template <typename Fn>
   std::string Said(Fn check, absl::string_view text) {
-    const CheckReport report = check(Parse(text), ops_, kernels_);
-    EXPECT_GT(report.checked + static_cast<int64_t>(report.failures.size()), 0);
-    return report.ToString();
+    return check(Parse(text), ops_, kernels_).ToString();
   }
 };
 
@@ -204,6 +203,13 @@ absl::StatusOr<KernelPlan> VectorKernel(const KernelContext& c) {
       })};
 }
 
+template <VectorFn kFn>
+absl::StatusOr<KernelPlan> InPlace(const KernelContext& c) {
+  absl::StatusOr<KernelPlan> plan = VectorKernel<kFn>(c);
+  plan->in_place = {{0, 0}};
+  return plan;
+}
+
 void Flip(absl::Span<const float> x, absl::Span<float> y, int64_t) {
   std::reverse_copy(x.begin(), x.end(), y.begin());
 }
@@ -227,8 +233,24 @@ absl::StatusOr<ShardingRule> Always(const ShardContext&) {
 }
 constexpr char kRows[] = "a->a", kFromNothing[] = ".->a", kContracts[] = "a->";
 
+constexpr char kVectorCase[] = "case VectorOp\nin float<5>{-1, -2, -3, -4, -5}\n";
+
 class VectorOpTest : public OpChecksTest {
  protected:
+  // What is said of the op with these traits and this kernel, whatever its values are.
+  template <VectorFn kFn>
+  std::string TraitsOf(uint32_t traits, bool in_place = false) {
+    ops_.Define("VectorOp")
+        .Input("x: float")
+        .Output("y: float")
+        .Traits(traits)
+        .Shape([](ShapeContext& c) {
+          c.set_output(0, c.input(0));
+          return absl::OkStatus();
+        });
+    kernels_.Register("VectorOp", "CPU", in_place ? InPlace<kFn> : VectorKernel<kFn>);
+    return Traits(kVectorCase);
+  }
   template <VectorFn kFn, const char* kDims, Linearity kLinearity = Linearity::kNone,
             Reduction kContracted = Reduction::kSum>
   std::string RuleOf() {
@@ -242,7 +264,7 @@ class VectorOpTest : public OpChecksTest {
         })
         .Sharding(Always<kDims, kLinearity, kContracted>);
     kernels_.Register("VectorOp", "CPU", VectorKernel<kFn>);
-    return Rule("case VectorOp\nin float<5>{-1, -2, -3, -4, -5}\n");
+    return Rule(kVectorCase);
   }
 };
 
@@ -267,6 +289,65 @@ TEST_F(VectorOpTest, ThatMakesTheRowsOfItsReplicaIsRight) {
 TEST_F(VectorOpTest, ThatHasNoIdentityOnNoRowsIsCaught) {
   EXPECT_THAT((RuleOf<LargestOrZero, kContracts, Linearity::kNone, Reduction::kMax>()),
               HasSubstr("letter a cut into {0,5}"));
+}
+
+// --- traits ---
+
+TEST_F(OpChecksTest, CatchAProductCalledCommutativeOrElementwise) {
+  Change("MatMul").Traits(kCommutative | kElementwise);
+  const std::string said = Traits(kMatMul);
+  EXPECT_THAT(said, HasSubstr("not commutative"));
+  EXPECT_THAT(said, HasSubstr("not element-wise"));
+}
+
+TEST_F(OpChecksTest, CatchAnUpdateSaidToOverwrite) {
+  constexpr char kUpdate[] = R"(
+case AssignAddVariableOp {dtype=float}
+var float<2>{1, 2}
+in float<2>{10, 20}
+after float<2>{11, 22}
+)";
+  EXPECT_EQ(Traits(kUpdate), "");
+  Change("AssignAddVariableOp").Traits(kOverwrites);
+  EXPECT_THAT(Traits(kUpdate), HasSubstr("not overwriting"));
+}
+
+TEST_F(VectorOpTest, ThatAddsOneIsNoView) {
+  EXPECT_THAT(TraitsOf<AddOne>(kView), HasSubstr("not a view"));
+}
+
+// --- kernels ---
+
+void WritePastTheEnd(absl::Span<const float>, absl::Span<float> y, int64_t) {
+  std::fill(y.begin(), y.end(), 0.0f);
+  y.data()[y.size()] = 0;
+}
+void WriteToTheInput(absl::Span<const float> x, absl::Span<float> y, int64_t) {
+  std::copy(x.begin(), x.end(), y.begin());
+  const_cast<float&>(x[0]) = 0;
+}
+void LeaveTheLastOut(absl::Span<const float> x, absl::Span<float> y, int64_t) {
+  std::transform(x.begin(), x.end() - 1, y.begin(), [](float) { return 0.0f; });
+}
+
+TEST_F(VectorOpTest, ThatWritesPastItsOutputIsCaught) {
+  EXPECT_THAT(TraitsOf<WritePastTheEnd>(kElementwise), HasSubstr("writes outside of operand 1"));
+}
+
+TEST_F(VectorOpTest, ThatWritesToItsInputIsCaught) {
+  EXPECT_THAT(TraitsOf<WriteToTheInput>(kElementwise), HasSubstr("writes to input 0"));
+}
+
+TEST_F(VectorOpTest, ThatCountsOnZeroedOutputsIsCaught) {
+  EXPECT_THAT(TraitsOf<LeaveTheLastOut>(kElementwise), HasSubstr("not element-wise"));
+}
+
+TEST_F(VectorOpTest, ThatReversesMayNotWriteOverItsInput) {
+  EXPECT_THAT(TraitsOf<Flip>(0, /*in_place=*/true), HasSubstr("when output 0 is written over"));
+}
+
+TEST_F(VectorOpTest, ThatAddsOneMayWriteOverItsInput) {
+  EXPECT_EQ(TraitsOf<AddOne>(kElementwise, /*in_place=*/true), "");
 }
 
 }  // namespace
