@@ -114,6 +114,8 @@ class Propagation {
       case OpRole::kCollective:
         return TakeWhole(node);
       case OpRole::kNone:
+      case OpRole::kAddAll:
+      case OpRole::kOnesLike:
         break;
     }
     bool per_replica = node->op().has(kPerReplica);
@@ -235,7 +237,7 @@ class Propagation {
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       Node* node = *it;
-      if (node->op().role != OpRole::kNone || node->num_outputs() != 1) continue;
+      if (!Computes(node->op()) || node->num_outputs() != 1) continue;
       const Output output = node->output(0);
       if (!IsReplicated(c_.shardings.at(output))) continue;
       const Sharded* demand = Demand(output);

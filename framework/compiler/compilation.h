@@ -62,6 +62,12 @@ class ShardingTable {
   std::vector<std::vector<Sharding>> rows_;  // by node id, then output
 };
 
+// Whether the node is a plain function of its inputs: none of the roles that the compiler treats by
+// itself.
+inline bool Computes(const OpDef& op) {
+  return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
+}
+
 // A split of rows over the replicas; feeds with as many rows share one.
 struct Axis {
   int64_t size = 0;

@@ -59,7 +59,7 @@ class LocalContext final : public KernelContext {
 bool HasKernel(const Node& node) {
   const OpDef& op = node.op();
   return op.role == OpRole::kWrite || (op.role == OpRole::kRead && node.has_attr(kCopyAttr)) ||
-         (op.role == OpRole::kNone && !op.has(kView));
+         (Computes(op) && !op.has(kView));
 }
 
 class PlanBuilder {

@@ -81,7 +81,7 @@ Output StorageTable::SoleProducer(const Output& value) const {
       return Output();
     }
     const OpDef& op = at.node->op();
-    if (op.role != OpRole::kNone) return Output();
+    if (!Computes(op)) return Output();
     if (!op.has(kView)) return at;
     at = at.node->input(0);
   }
@@ -147,7 +147,7 @@ void StorageTable::AssignNode(const Node& node) {
     constants_.emplace_back(&node, constants_bytes_);
     constants_bytes_ += static_cast<int64_t>(AlignUp(Bytes(node.output(0))));
   } else if ((op.role == OpRole::kRead && !node.has_attr(kCopyAttr)) ||
-             (op.role == OpRole::kNone && op.has(kView))) {
+             (Computes(op) && op.has(kView))) {
     // A handle that came through an identity has the variable's storage too.
     if (of(node.input(0)) >= 0) of_[node.output(0)] = of(node.input(0));
   } else {

@@ -15,7 +15,7 @@ namespace {
 bool MayMerge(const Node& node) {
   const OpDef& op = node.op();
   if (op.role == OpRole::kRead || op.role == OpRole::kConstant) return true;
-  return op.role == OpRole::kNone && !op.has(kStateful) && node.num_outputs() > 0;
+  return Computes(op) && !op.has(kStateful) && node.num_outputs() > 0;
 }
 
 std::string Key(const Compilation& c, const Node& node) {

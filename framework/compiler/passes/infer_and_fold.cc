@@ -22,7 +22,7 @@ bool IsConstant(const Compilation& c, const Output& output) {
 // The value of the node's outputs, if its kernel can make it now.
 void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
-  if (op.role != OpRole::kNone || op.has(kStateful) || node.num_outputs() == 0) return;
+  if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
@@ -50,7 +50,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
 
 // Puts constants in the place of outputs whose value is known.
 absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) {
-  if (node->op().role != OpRole::kNone || node->op().has(kStateful)) return false;
+  if (!Computes(node->op()) || node->op().has(kStateful)) return false;
   const OpDef* constant_op = c.ops->FindRole(OpRole::kConstant);
   if (constant_op == nullptr) return false;
   bool changed = false;

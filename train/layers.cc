@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/layers.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "ops/arg_max.h"
+#include "ops/bias_add.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/conv2d.h"
+#include "ops/dropout.h"
+#include "ops/matmul.h"
+#include "ops/max_pool.h"
+#include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/softmax_xent.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+// The last dimension of x, which a layer's kernel depends on.
+absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
+                                   absl::string_view layer) {
+  const Shape& shape = scope.shape(x);
+  if (shape.unknown_rank() || shape.rank() != rank || shape.dim(rank - 1) == kUnknownDim) {
+    return absl::InvalidArgumentError(absl::StrCat(layer, ": expected an input of rank ", rank,
+                                                   " whose last dimension is known, got shape ",
+                                                   shape.ToString()));
+  }
+  return shape.dim(rank - 1);
+}
+
+Output Finish(const Scope& scope, Output y, int64_t units, bool use_bias,
+              const Initializer& bias_initializer, layers::Activation activation) {
+  if (use_bias) {
+    y = ops::BiasAdd(scope, y, CreateVariable(scope, "bias", {units}, bias_initializer).value);
+  }
+  return activation != nullptr ? activation(scope, y) : y;
+}
+
+// The mean over every dimension.
+Output MeanOfAll(const Scope& scope, Output x) {
+  std::vector<int64_t> axes;
+  const Shape& shape = scope.shape(x);
+  for (int d = 0; d < (shape.unknown_rank() ? 0 : shape.rank()); ++d) axes.push_back(d);
+  return ops::Mean(scope, x, axes);
+}
+
+}  // namespace
+
+namespace layers {
+
+Output Dense(const Scope& scope, Output x, int64_t units, Activation activation,
+             const DenseOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  const absl::StatusOr<int64_t> in = InputDepth(s, x, 2, options.name);
+  if (!in.ok()) {
+    s.Fail(in.status());
+    return Output();
+  }
+  const Variable kernel = CreateVariable(s, "kernel", {*in, units}, options.kernel_initializer);
+  return Finish(s, ops::MatMul(s, x, kernel.value), units, options.use_bias,
+                options.bias_initializer, activation);
+}
+
+Output Conv2D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
+              Activation activation, const Conv2DOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  const absl::StatusOr<int64_t> in = InputDepth(s, x, 4, options.name);
+  if (!in.ok()) {
+    s.Fail(in.status());
+    return Output();
+  }
+  const Variable kernel = CreateVariable(s, "kernel", {kernel_size, kernel_size, *in, filters},
+                                         options.kernel_initializer);
+  const int64_t strides[] = {1, options.strides, options.strides, 1};
+  return Finish(s, ops::Conv2D(s, x, kernel.value, strides, options.padding), filters,
+                options.use_bias, options.bias_initializer, activation);
+}
+
+Output MaxPooling2D(const Scope& scope, Output x, int64_t pool_size,
+                    const MaxPooling2DOptions& options) {
+  const int64_t step = options.strides > 0 ? options.strides : pool_size;
+  const int64_t ksize[] = {1, pool_size, pool_size, 1}, strides[] = {1, step, step, 1};
+  return ops::MaxPool(scope, x, ksize, strides, options.padding);
+}
+
+Output Flatten(const Scope& scope, Output x) {
+  const Shape& shape = scope.shape(x);
+  int64_t size = shape.unknown_rank() || shape.rank() < 1 ? kUnknownDim : 1;
+  for (int d = 1; size != kUnknownDim && d < shape.rank(); ++d) {
+    size = shape.dim(d) == kUnknownDim ? kUnknownDim : size * shape.dim(d);
+  }
+  if (size == kUnknownDim) {
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "flatten: expected an input of which all but the first dimension is known, got shape ",
+        shape.ToString())));
+    return Output();
+  }
+  return ops::Reshape(scope, x, Shape({kUnknownDim, size}));
+}
+
+Output Dropout(const Scope& scope, Output x, double rate) { return ops::Dropout(scope, x, rate); }
+
+}  // namespace layers
+
+namespace losses {
+
+Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels) {
+  const Scope s = scope.SubScope("loss");
+  return MeanOfAll(s, ops::SparseSoftmaxCrossEntropyWithLogits(s, logits, labels).loss);
+}
+
+Output MeanSquaredError(const Scope& scope, Output predictions, Output labels) {
+  const Scope s = scope.SubScope("loss");
+  return MeanOfAll(s, ops::SquaredDifference(s, predictions, labels));
+}
+
+}  // namespace losses
+
+namespace metrics {
+
+Output Accuracy(const Scope& scope, Output logits, Output labels) {
+  const Scope s = scope.SubScope("accuracy");
+  const Output predicted = ops::ArgMax(s, logits, 1, {.output_type = DT_INT32});
+  const Output hits = ops::Equal(s, predicted, ops::Cast(s, labels, DT_INT32));
+  return MeanOfAll(s, ops::Cast(s, hits, DT_FLOAT));
+}
+
+}  // namespace metrics
+}  // namespace mirrorflow

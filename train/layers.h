@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers: functions that add nodes and variables to a graph. Images are [batch, height, width,
+// channels].
+#ifndef MIRRORFLOW_TRAIN_LAYERS_H_
+#define MIRRORFLOW_TRAIN_LAYERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+// Applied to a layer's result, like ops::Relu; null for none.
+using Activation = Output (*)(const Scope&, Output);
+
+struct DenseOptions {
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer bias_initializer = initializers::Zeros();
+  std::string name = "dense";
+};
+
+// Dense: y = activation(x · kernel + bias).
+// Shapes:   x [batch, in] -> y [batch, units]; variables kernel [in, units], bias [units].
+// Errors:   InvalidArgument if `in` is not known while the graph is built.
+Output Dense(const Scope& scope, Output x, int64_t units, Activation activation = nullptr,
+             const DenseOptions& options = {});
+
+struct Conv2DOptions {
+  int64_t strides = 1;
+  std::string padding = "VALID";  // or "SAME"
+  bool use_bias = true;
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  Initializer bias_initializer = initializers::Zeros();
+  std::string name = "conv2d";
+};
+
+// Conv2D: y = activation(x * kernel + bias), a square kernel.
+// Shapes:   x [batch, h, w, in] -> y [batch, h', w', filters]; variables kernel [kernel_size,
+//           kernel_size, in, filters], bias [filters].
+Output Conv2D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
+              Activation activation = nullptr, const Conv2DOptions& options = {});
+
+struct MaxPooling2DOptions {
+  int64_t strides = 0;  // 0: the pool size
+  std::string padding = "VALID";
+};
+
+// MaxPooling2D: the maximum of each pool_size × pool_size window.
+Output MaxPooling2D(const Scope& scope, Output x, int64_t pool_size = 2,
+                    const MaxPooling2DOptions& options = {});
+
+// Flatten: [batch, …] -> [batch, product of the rest].
+Output Flatten(const Scope& scope, Output x);
+
+// Dropout: each element is zero with probability `rate`, the others are scaled by 1 / (1 - rate).
+// The mask does not depend on the number of replicas.
+Output Dropout(const Scope& scope, Output x, double rate);
+
+}  // namespace layers
+
+namespace losses {
+
+// The mean over the global batch of -log softmax(logits)[label].
+// Shapes:   logits [batch, classes], labels [batch] (int32 or int64) -> scalar.
+// Errors:   the step fails with InvalidArgument for a label outside [0, classes), before any
+// variable
+//           changes.
+Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels);
+
+// The mean over all elements of (predictions - labels)².
+Output MeanSquaredError(const Scope& scope, Output predictions, Output labels);
+
+}  // namespace losses
+
+namespace metrics {
+
+// The share of rows whose largest logit is the label, a float scalar.
+Output Accuracy(const Scope& scope, Output logits, Output labels);
+
+}  // namespace metrics
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LAYERS_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/optimizer.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/add_n.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/gradients.h"
+#include "ops/reduction.h"
+#include "ops/select.h"
+#include "ops/unary.h"
+#include "ops/update.h"
+#include "ops/variable.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+std::vector<Output> Gates(Output gate) {
+  return gate.valid() ? std::vector<Output>{gate} : std::vector<Output>{};
+}
+
+// A slot of `variable`, called after it, which starts at zero.
+Output Slot(const Scope& scope, const Output& variable, absl::string_view name) {
+  const ValueInfo& info = scope.graph().values().at(variable);
+  return CreateVariable(scope.SubScope(variable.node->name()), name, info.handle_shape,
+                        initializers::Zeros(), info.handle_dtype, {.trainable = false})
+      .handle;
+}
+
+DataType DTypeOf(const Scope& scope, const Output& variable) {
+  return scope.graph().values().at(variable).handle_dtype;
+}
+
+}  // namespace
+
+std::vector<GradientAndVariable> Optimizer::ComputeGradients(const Scope& scope, Output loss,
+                                                             absl::Span<const Output> variables) {
+  std::vector<GradientAndVariable> result;
+  if (!scope.ok() || !loss.valid()) return result;
+  const Shape& shape = scope.shape(loss);
+  if (shape.unknown_rank() || shape.rank() != 0) {
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "minimize(", loss.ToString(), "): expected a scalar loss, got shape ", shape.ToString())));
+    return result;
+  }
+  absl::StatusOr<std::vector<Output>> gradients = Gradients(scope, {loss}, variables);
+  if (!gradients.ok()) {
+    scope.Fail(gradients.status());
+    return result;
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if ((*gradients)[i].valid()) result.push_back({(*gradients)[i], variables[i]});
+  }
+  if (result.empty()) {
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat("minimize(", loss.ToString(), "): the loss depends on no variable")));
+  }
+  return result;
+}
+
+Operation Optimizer::ApplyGradients(const Scope& scope,
+                                    absl::Span<const GradientAndVariable> gradients,
+                                    Output gate) const {
+  if (!scope.ok() || gradients.empty()) return Operation();
+  const Scope s = scope.SubScope("train");
+  const Shared shared = Prepare(s, DTypeOf(s, gradients[0].variable), gate);
+  std::vector<Operation> updates;
+  for (const GradientAndVariable& gv : gradients) {
+    if (!s.ok()) return Operation();
+    updates.push_back(Update(s, gv, shared, gate));
+  }
+  const Operation last = Finish(s, shared, updates, gate);
+  if (last.valid()) updates.push_back(last);
+  return s.ok() ? ops::Group(s, updates) : Operation();
+}
+
+Operation Optimizer::Minimize(const Scope& scope, Output loss,
+                              const MinimizeOptions& options) const {
+  std::vector<Output> variables = options.variables;
+  if (variables.empty()) variables = TrainableVariables(scope.graph());
+  std::vector<GradientAndVariable> gradients = ComputeGradients(scope, loss, variables);
+  if (!scope.ok()) return Operation();
+  if (options.clip_norm > 0) gradients = ClipByGlobalNorm(scope, gradients, options.clip_norm);
+  return ApplyGradients(scope, gradients, ops::IsFinite(scope.SubScope("gate"), loss));
+}
+
+std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
+                                                  absl::Span<const GradientAndVariable> gradients,
+                                                  double clip_norm) {
+  const Scope s = scope.SubScope("clip_by_global_norm");
+  std::vector<Output> squares;
+  for (const GradientAndVariable& gv : gradients) {
+    const Shape& shape = s.shape(gv.gradient);
+    std::vector<int64_t> axes;
+    for (int d = 0; d < (shape.unknown_rank() ? 0 : shape.rank()); ++d) axes.push_back(d);
+    squares.push_back(ops::Sum(s, ops::Square(s, gv.gradient), axes));
+  }
+  if (squares.empty() || !s.ok()) return {};
+  const Output norm = ops::Sqrt(s, ops::AddN(s, squares));
+  const Output limit = ops::ScalarConst(s, norm.dtype(), clip_norm);
+  // 1 if the norm is below the limit, and no division by zero.
+  const Output factor = ops::RealDiv(s, limit, ops::Maximum(s, norm, limit));
+  std::vector<GradientAndVariable> clipped;
+  for (const GradientAndVariable& gv : gradients) {
+    clipped.push_back({ops::Mul(s, gv.gradient, factor), gv.variable});
+  }
+  return clipped;
+}
+
+Optimizer::Shared GradientDescent::Prepare(const Scope& scope, DataType dtype, Output) const {
+  return {ops::ScalarConst(scope.WithName("learning_rate"), dtype, options_.learning_rate)};
+}
+
+Operation GradientDescent::Update(const Scope& scope, const GradientAndVariable& gv,
+                                  const Shared& shared, Output gate) const {
+  return ops::ResourceApplyGradientDescent(scope, gv.variable, shared[0], gv.gradient,
+                                           {.gates = Gates(gate)});
+}
+
+Optimizer::Shared Momentum::Prepare(const Scope& scope, DataType dtype, Output) const {
+  return {ops::ScalarConst(scope.WithName("learning_rate"), dtype, options_.learning_rate),
+          ops::ScalarConst(scope.WithName("momentum"), dtype, options_.momentum)};
+}
+
+Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                           Output gate) const {
+  return ops::ResourceApplyMomentum(scope, gv.variable, Slot(scope, gv.variable, "momentum"),
+                                    shared[0], gv.gradient, shared[1],
+                                    {.use_nesterov = options_.use_nesterov, .gates = Gates(gate)});
+}
+
+// beta1_power, beta2_power, lr, beta1, beta2, epsilon, and the handles of the two powers.
+Optimizer::Shared Adam::Prepare(const Scope& scope, DataType dtype, Output) const {
+  const Variable beta1_power =
+      CreateVariable(scope, "beta1_power", {}, initializers::Constant(options_.beta1), dtype,
+                     {.trainable = false});
+  const Variable beta2_power =
+      CreateVariable(scope, "beta2_power", {}, initializers::Constant(options_.beta2), dtype,
+                     {.trainable = false});
+  auto scalar = [&](absl::string_view name, double value) {
+    return ops::ScalarConst(scope.WithName(name), dtype, value);
+  };
+  return {beta1_power.value,
+          beta2_power.value,
+          scalar("learning_rate", options_.learning_rate),
+          scalar("beta1", options_.beta1),
+          scalar("beta2", options_.beta2),
+          scalar("epsilon", options_.epsilon),
+          beta1_power.handle,
+          beta2_power.handle};
+}
+
+Operation Adam::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                       Output gate) const {
+  const Shared& v = shared;
+  return ops::ResourceApplyAdam(scope, gv.variable, Slot(scope, gv.variable, "m"),
+                                Slot(scope, gv.variable, "v"), {v[0], v[1], v[2], v[3], v[4], v[5]},
+                                gv.gradient, {.gates = Gates(gate)});
+}
+
+// The powers grow by one factor a step, after all updates have used them, and only in a step that
+// updates anything.
+Operation Adam::Finish(const Scope& scope, const Shared& shared,
+                       absl::Span<const Operation> updates, Output gate) const {
+  const Shared& v = shared;
+  const Scope after = scope.WithControlDependencies(updates);
+  std::vector<Operation> assigns;
+  for (int i = 0; i < 2; ++i) {
+    Output next = ops::Mul(scope, v[i], v[3 + i]);
+    if (gate.valid()) next = ops::SelectV2(scope, gate, next, v[i]);
+    assigns.push_back(ops::AssignVariableOp(after, v[6 + i], next));
+  }
+  return scope.ok() ? ops::Group(scope, assigns) : Operation();
+}
+
+}  // namespace mirrorflow

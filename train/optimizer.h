@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Optimizers: values that describe an update rule; Minimize adds gradients and updates to a graph.
+//
+//   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
+#ifndef MIRRORFLOW_TRAIN_OPTIMIZER_H_
+#define MIRRORFLOW_TRAIN_OPTIMIZER_H_
+
+#include <vector>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+struct GradientAndVariable {
+  Output gradient;
+  Output variable;  // its handle
+};
+
+struct MinimizeOptions {
+  // Handles; empty: all trainable variables.
+  std::vector<Output> variables = {};
+  // Scale the gradients down so that the norm of all of them together is at most this; 0: do not.
+  double clip_norm = 0;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Adds the gradients of `loss`, a scalar, and the updates of the variables. A step that runs the
+  // result updates every variable, or, if the loss is not finite, none: the reduced loss is known
+  // before the first update.
+  Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
+
+  // The gradients of `loss` for the variables that it depends on.
+  static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
+                                                           absl::Span<const Output> variables);
+  // Updates the variables. Nothing changes in a step in which `gate` (a bool scalar; may be
+  // invalid) is false.
+  Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
+                           Output gate = Output()) const;
+
+ protected:
+  // What the updates of all variables have in common, made once; each optimizer knows its order.
+  using Shared = std::vector<Output>;
+  virtual Shared Prepare(const Scope& scope, DataType dtype, Output gate) const = 0;
+  virtual Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                           Output gate) const = 0;
+  // Runs once after `updates`, for state that is no slot of a variable.
+  virtual Operation Finish(const Scope& scope, const Shared& shared,
+                           absl::Span<const Operation> updates, Output gate) const {
+    return Operation();
+  }
+};
+
+// All gradients scaled by min(1, clip_norm / norm), norm = the square root of the sum of all
+// squares. Source: Pascanu et al., "On the difficulty of training recurrent neural networks", 2013.
+std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
+                                                  absl::Span<const GradientAndVariable> gradients,
+                                                  double clip_norm);
+
+// variable -= learning_rate * gradient
+class GradientDescent final : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.01;
+  };
+  explicit GradientDescent(const Options& options) : options_(options) {}
+
+ private:
+  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                   Output gate) const override;
+  const Options options_;
+};
+using SGD = GradientDescent;
+
+// accumulator = momentum * accumulator + gradient; variable -= learning_rate * accumulator, or with
+// Nesterov's momentum learning_rate * (gradient + momentum * accumulator).
+class Momentum final : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.01;
+    double momentum = 0.9;
+    bool use_nesterov = false;
+  };
+  explicit Momentum(const Options& options) : options_(options) {}
+
+ private:
+  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                   Output gate) const override;
+  const Options options_;
+};
+
+// Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2015; TensorFlow's form,
+// which adds epsilon to the uncorrected root.
+class Adam final : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.001;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-7;
+  };
+  explicit Adam(const Options& options) : options_(options) {}
+
+ private:
+  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                   Output gate) const override;
+  Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,
+                   Output gate) const override;
+  const Options options_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_OPTIMIZER_H_
