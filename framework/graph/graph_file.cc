@@ -3,6 +3,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/wire_format_lite.h>
 
@@ -96,12 +97,17 @@ absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
 
 absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& registry) {
   MF_ASSIGN_OR_RETURN(Graph graph, ParseGraph(text, registry));
+  absl::string_view head = text.substr(0, text.find('\n'));
   int nodes;
-  if (absl::ConsumePrefix(&text, kTextHead) &&
-      absl::SimpleAtoi(text.substr(0, text.find('\n')), &nodes) && nodes != graph.num_nodes()) {
-    return absl::InvalidArgumentError(absl::StrCat("the file may be cut off; expected ", nodes,
-                                                   " nodes, as its first line says, got ",
-                                                   graph.num_nodes()));
+  const bool has_head = absl::ConsumePrefix(&head, kTextHead) && absl::SimpleAtoi(head, &nodes);
+  if (has_head && (nodes != graph.num_nodes() || !absl::EndsWith(text, "\n"))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the file may be cut off; expected ", nodes,
+        " nodes and the end of a line, as its first line says, got ", graph.num_nodes(), " nodes"));
+  }
+  // Of a text that was written by hand only this can be seen.
+  if (!has_head && graph.num_nodes() == 0) {
+    return absl::InvalidArgumentError("the graph is empty; the file may be cut off");
   }
   return graph;
 }
@@ -128,6 +134,7 @@ absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& re
   }
   std::string bytes(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
+  const google::protobuf::LogSilencer silencer;  // what is wrong goes into the status
   const auto parse = [&]() -> absl::StatusOr<Graph> {
     switch (FormatOf(path)) {
       case Format::kBinary:

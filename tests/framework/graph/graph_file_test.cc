@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/graph_file.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/graph/text_form.h"
+#include "framework/graph/text_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kText[] = R"(x = Placeholder() {dtype=float, shape=<?,3>}
+c = Const() {dtype=float, value=float<3>{1.0, 2.0, 3.0}}
+sum = AddV2(x, c) {T=float, _note="\xff"}
+done = NoOp(^sum)
+)";
+
+std::string Path(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
+
+void Put(const std::string& path, absl::string_view contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+}
+
+std::string Get(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+std::string ReadError(const std::string& path) {
+  const absl::StatusOr<Graph> graph = ReadGraphFile(path, TestOps());
+  EXPECT_FALSE(graph.ok());
+  EXPECT_THAT(std::string(graph.status().message()), StartsWith(path));
+  return std::string(graph.status().message());
+}
+
+const char* const kNames[] = {"graph.pb", "graph.pbtxt", "graph.pb.txt", "graph.txt"};
+
+TEST(GraphFileTest, EveryFormatComesBackAndGivesTheSameBytesAgain) {
+  const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char* name : kNames) {
+    ASSERT_TRUE(WriteGraphFile(*graph, Path(name)).ok());
+    const absl::StatusOr<Graph> copy = ReadGraphFile(Path(name), TestOps());
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    EXPECT_EQ(GraphToText(*copy), kText) << name;
+    ASSERT_TRUE(WriteGraphFile(*copy, Path(absl::StrCat("again_", name))).ok());
+    EXPECT_EQ(Get(Path(name)), Get(Path(absl::StrCat("again_", name))));
+  }
+  EXPECT_THAT(Get(Path("graph.pbtxt")), HasSubstr("op: \"Placeholder\""));
+  EXPECT_THAT(Get(Path("graph.txt")), HasSubstr("sum = AddV2(x, c)"));
+}
+
+TEST(GraphFileTest, AFileCutAtAnyByteIsAnErrorThatNamesThePlace) {
+  const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
+  for (const char* name : {"graph.pb", "graph.pbtxt", "graph.txt"}) {
+    ASSERT_TRUE(WriteGraphFile(*graph, Path(name)).ok());
+    std::string whole = Get(Path(name));
+    while (whole.back() == '\n') whole.pop_back();
+    const std::string path = Path(absl::StrCat("cut_", name));
+    for (size_t size = 0; size < whole.size(); ++size) {
+      Put(path, whole.substr(0, size));
+      const absl::StatusOr<Graph> read = ReadGraphFile(path, TestOps());
+      ASSERT_FALSE(read.ok()) << name << " cut at byte " << size;
+      EXPECT_THAT(std::string(read.status().message()), StartsWith(path));
+    }
+  }
+}
+
+TEST(GraphFileTest, SaysWhatIsWrongWithABinaryFile) {
+  const std::string path = Path("bad.pb");
+  Put(path, "");
+  EXPECT_THAT(ReadError(path), HasSubstr("expected a graph of 1 byte to 2 GiB, got 0 bytes"));
+  Put(path, std::string("\x0a\x06\x0a\x01x\x12\x01N\x0a\x09\x0a", 11));
+  EXPECT_THAT(ReadError(path), HasSubstr("the field at byte 8 of 11 cannot be read"));
+  Put(path, "node { name: \"x\" }");
+  EXPECT_THAT(ReadError(path), AllOf(HasSubstr("at byte 0"), HasSubstr("neither *.pbtxt nor")));
+  Put(path, std::string("\x0a\x09\x0a\x01x\x12\x04NoOp", 11));
+  EXPECT_THAT(ReadError(path), HasSubstr("has no versions"));
+}
+
+TEST(GraphFileTest, SaysWhereATextIsWrong) {
+  Put(Path("bad.pbtxt"), "node {\n  name: 7\n}\n");
+  EXPECT_THAT(ReadError(Path("bad.pbtxt")), HasSubstr("line 2, column 9: Expected string"));
+  Put(Path("bad.pbtxt"), "node { nam: \"x\" }\n");
+  EXPECT_THAT(ReadError(Path("bad.pbtxt")), HasSubstr("line 1, column 11: "));
+  Put(Path("bad.txt"), "x = NoOp()\ny = NoOp(^z)\n");
+  EXPECT_THAT(ReadError(Path("bad.txt")),
+              HasSubstr("line 2: NoOp(y): input 0 ('^z') names a node that does not exist"));
+  Put(Path("bad.txt"), "# mirrorflow graph, nodes: 2\nx = NoOp()\n");
+  EXPECT_THAT(ReadError(Path("bad.txt")),
+              HasSubstr("expected 2 nodes and the end of a line, as its first line says, got 1"));
+  Put(Path("bad.txt"), "# mirrorflow gra");
+  EXPECT_THAT(ReadError(Path("bad.txt")), HasSubstr("may be cut off"));
+}
+
+TEST(GraphFileTest, RefusesDeepNestingInEveryFormat) {
+  // attr { key: "a" value { func { attr { key: "a" value { func { … } } } } } }, as bytes.
+  std::string bytes;
+  for (int i = 0; i < 2000; ++i) {
+    const auto wrap = [&](char tag) {
+      std::string length;
+      for (size_t n = bytes.size(); length.empty() || n > 0; n >>= 7) {
+        length += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+      }
+      bytes = absl::StrCat(std::string(1, tag), length, bytes);
+    };
+    wrap(0x52);                        // func
+    wrap(0x12);                        // value of the map
+    wrap(i + 1 < 2000 ? 0x12 : 0x2a);  // attr of a function, of the node
+  }
+  const size_t size = bytes.size();
+  std::string node = "\x0a";
+  for (size_t n = size; n > 0; n >>= 7) {
+    node += static_cast<char>((n & 0x7f) | (n > 0x7f ? 0x80 : 0));
+  }
+  Put(Path("deep.pb"), absl::StrCat(node, bytes));
+  EXPECT_THAT(ReadError(Path("deep.pb")), HasSubstr("cannot be read"));
+
+  std::string text = "node { attr { key: 'a' value { ";
+  for (int i = 0; i < 200000; ++i) text += "func { attr { key: 'a' value { ";
+  Put(Path("deep.pbtxt"), text);
+  EXPECT_THAT(ReadError(Path("deep.pbtxt")), HasSubstr("deep"));
+
+  text = "debug_info ";
+  for (int i = 0; i < 200000; ++i) text += "{ a ";
+  Put(Path("deep.pbtxt"), text);
+  ReadError(Path("deep.pbtxt"));
+
+  Put(Path("deep.txt"), absl::StrCat("x = NoOp() {_a=", std::string(200000, '[')));
+  EXPECT_THAT(ReadError(Path("deep.txt")), HasSubstr("line 1, column 66: nesting deeper than 50"));
+}
+
+TEST(GraphFileTest, SkipsTheDebugInformationOfATextFile) {
+  Put(Path("debug.pbtxt"),
+      "node { name: 'x' op: 'NoOp' }\n"
+      "debug_info { files: 'a.py' traces { key: 'x' value { frame_id: 1 } } }\n"
+      "versions { producer: 2000 }\n");
+  const absl::StatusOr<Graph> graph = ReadGraphFile(Path("debug.pbtxt"), TestOps());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_NE(graph->FindNode("x"), nullptr);
+}
+
+TEST(GraphFileTest, ErrorsOfTheFileSystemNameThePath) {
+  EXPECT_EQ(ReadGraphFile(Path("none.pb"), TestOps()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadError(Path("none.pb")), HasSubstr("No such file"));
+  EXPECT_THAT(ReadError(::testing::TempDir()), HasSubstr("expected a file, got a directory"));
+  EXPECT_FALSE(WriteGraphFile(Graph(), Path("no_folder/graph.pb")).ok());
+}
+
+TEST(GraphFileTest, AGraphThatCannotBeWrittenLeavesTheFileAsItWas) {
+  const std::string path = Path("kept.pb");
+  Put(path, "before");
+  Graph graph;
+  graph.Fail(absl::InvalidArgumentError("MatMul(y): no"));
+  EXPECT_EQ(WriteGraphFile(graph, path).message(), absl::StrCat(path, ": MatMul(y): no"));
+  EXPECT_EQ(Get(path), "before");
+}
+
+TEST(GraphFileTest, ATrainingGraphOfTensorFlowIsReadAsFarAsTheOpsAreKnown) {
+  const std::string error = ReadError("tests/references/mlp_training.pb");
+  // The test ops lack most of its ops, and nothing else is wrong with it.
+  const std::vector<std::string> lines = absl::StrSplit(error, '\n');
+  EXPECT_THAT(lines.front(), HasSubstr("BiasAdd(dense/BiasAdd): unknown op 'BiasAdd'"));
+  for (size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_THAT(lines[i], HasSubstr("unknown op"));
+  EXPECT_EQ(lines.back(), "stopped after 20 errors");
+}
+
+}  // namespace
+}  // namespace mirrorflow
