@@ -5,15 +5,15 @@
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 
-#include "distribute/strategy/strategy.h"    // strategies, sessions, steps
-#include "framework/core/tensor.h"           // tensors, dtypes, shapes, status macros
-#include "framework/graph/graph_file.h"      // graphs from and to files
-#include "framework/graph/scope.h"           // graphs and how to build them
-#include "ops/ops.h"                         // one builder for each op
-#include "train/dataset.h"                   // where batches come from
-#include "train/fashion_mnist.h"             //
-#include "train/layers.h"                    // layers, losses, metrics
-#include "train/optimizer.h"                 // what makes a graph learn
-#include "train/safetensors.h"               // variables from and to files
+#include "distribute/strategy/strategy.h"  // strategies, sessions, steps
+#include "framework/core/tensor.h"         // tensors, dtypes, shapes, status macros
+#include "framework/graph/graph_file.h"    // graphs from and to files
+#include "framework/graph/scope.h"         // graphs and how to build them
+#include "ops/ops.h"                       // one builder for each op
+#include "train/dataset.h"                 // where batches come from
+#include "train/fashion_mnist.h"           //
+#include "train/layers.h"                  // layers, losses, metrics
+#include "train/optimizer.h"               // what makes a graph learn
+#include "train/safetensors.h"             // variables from and to files
 
 #endif  // MIRRORFLOW_MIRRORFLOW_H_

@@ -61,8 +61,7 @@ def mirrorflow_workspace():
             "absl/container:flat_hash_set": "absl_flat_hash_set",
             "absl/container:inlined_vector": "absl_inlined_vector",
             "absl/flags:flag": "absl_flags",
-            "absl/flags:parse": "absl_flags_parse",
-            "absl/flags:usage": "absl_flags_usage",
+            "absl/flags:reflection": "absl_flags_reflection",
             "absl/functional:function_ref": "absl_function_ref",
             "absl/hash:hash": "absl_hash",
             "absl/memory:memory": "absl_memory",
@@ -113,7 +112,7 @@ def mirrorflow_workspace():
         apt = "nlohmann-json3-dev",
         targets = {":json": "nlohmann_json"},
     )
-    pkg_config_repo(name = "onednn", apt = "libdnnl-dev", targets = {":onednn": "-ldnnl"})
+    pkg_config_repo(name = "onednn", apt = "libdnnl-dev", targets = {":onednn": "-ldnnl -lgomp"})
     pkg_config_repo(name = "gloo", apt = "libgloo-dev", targets = {":gloo": "-lgloo"})
 
     cuda_configure(name = "local_cuda")

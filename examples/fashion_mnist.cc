@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a classifier of Fashion-MNIST images under MirroredStrategy, and tests it.
+//
+//   fashion_mnist --model=cnn --replicas=2 --epochs=3
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "examples/models.h"
+#include "framework/core/file.h"
+#include "mirrorflow.h"
+#include "tools/command_line.h"
+#include "train/loop.h"
+
+ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
+ABSL_FLAG(int, replicas, 0, "number of CPU replicas; 0: one for each core");
+ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
+ABSL_FLAG(int64_t, epochs, 3, "how often to go through the training images");
+ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
+ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
+ABSL_FLAG(double, learning_rate, 0, "0: what suits the optimizer");
+ABSL_FLAG(uint64_t, seed, 1, "of initial values and the order of examples");
+ABSL_FLAG(std::string, data_dir, "", "where the four IDX files are; empty: where Debian puts them");
+ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
+ABSL_FLAG(std::string, save_variables, "", "write the variables to this .safetensors file");
+ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtxt, .txt)");
+ABSL_FLAG(std::string, trace, "", "write a Chrome trace of some steps to this file");
+ABSL_FLAG(std::string, log_format, "auto", "auto, bar, text, json or off");
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kTestBatchSize = 1000;
+constexpr int kTracedSteps = 5;
+
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() {
+  const std::string name = absl::GetFlag(FLAGS_optimizer);
+  const double given = absl::GetFlag(FLAGS_learning_rate);
+  if (given < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--learning_rate must be >= 0, got ", given));
+  }
+  auto rate = [&](double otherwise) { return given > 0 ? given : otherwise; };
+  std::unique_ptr<Optimizer> optimizer;
+  if (name == "sgd") {
+    optimizer = std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.1)});
+  } else if (name == "momentum") {
+    optimizer = std::make_unique<Momentum>(Momentum::Options{rate(0.05), 0.9});
+  } else if (name == "adam") {
+    optimizer = std::make_unique<Adam>(Adam::Options{rate(0.001)});
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer must be sgd, momentum or adam, got '", name, "'"));
+  }
+  return optimizer;
+}
+
+// The share of the test images that the model gets right. Sums are exact, so the last, smaller
+// batch counts as it should.
+absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const Dataset& test) {
+  DistributedDataset input = strategy.Distribute(test.Batch(kTestBatchSize));
+  double right = 0;
+  int64_t rows = 0;
+  for (DistributedBatch batch; input.Next(&batch);) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
+    rows += batch.num_rows();
+  }
+  MF_RETURN_IF_ERROR(input.status());
+  return rows > 0 ? right / static_cast<double>(rows) : 0.0;
+}
+
+absl::Status SaveVariables(const Session& session, const std::string& path) {
+  Safetensors contents;
+  for (const VariableInfo& variable : session.layout().variables()) {
+    MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable.name));
+    contents.tensors.emplace(variable.name, std::move(value));
+  }
+  return WriteSafetensors(path, contents);
+}
+
+absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, const Dataset& train,
+                        const std::string& path) {
+  TraceWriter trace;
+  DistributedDataset input = strategy.Distribute(train.Take(kTracedSteps));
+  session.TraceTo(&trace);
+  for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
+  session.TraceTo(nullptr);
+  MF_RETURN_IF_ERROR(input.status());
+  return trace.WriteFile(path);
+}
+
+RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
+  RunDescription run;
+  run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x CPU");
+  run.strategy = "MirroredStrategy";
+  run.replicas = strategy.num_replicas_in_sync();
+  run.global_batch = batch_size;
+  for (const VariableInfo& variable : session.layout().variables()) {
+    if (!variable.is_slot) run.parameters += variable.shape.num_elements();
+  }
+  run.precision = "float";
+  return run;
+}
+
+absl::Status CheckFlags() {
+  for (const auto& [name, value, least] :
+       {std::make_tuple("global_batch_size", absl::GetFlag(FLAGS_global_batch_size), int64_t{1}),
+        std::make_tuple("epochs", absl::GetFlag(FLAGS_epochs), int64_t{1}),
+        std::make_tuple("steps", absl::GetFlag(FLAGS_steps), int64_t{0})}) {
+    if (value >= least) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, " must be at least ", least, ", got ", value));
+  }
+  return absl::OkStatus();
+}
+
+// `usage` is set while what can go wrong is the user's flags.
+absl::Status Run(ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(CheckFlags());
+  MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer());
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  MF_ASSIGN_OR_RETURN(auto strategy,
+                      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                                                .session = {.seed = seed}}));
+  Graph graph;
+  Scope root(&graph);
+  Classifier model;
+  Operation train_op;
+  {
+    auto mirrored = strategy->scope();
+    MF_ASSIGN_OR_RETURN(model, BuildClassifier(root, absl::GetFlag(FLAGS_model)));
+    train_op = optimizer->Minimize(root, model.loss);
+  }
+  *code = kExitBadInput;
+  FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
+                             .shape_images = absl::GetFlag(FLAGS_model) == "cnn"};
+  MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
+  data.split = Split::kTest;
+  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
+
+  *code = kExitInternal;
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step train_step,
+                      session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
+  MF_ASSIGN_OR_RETURN(Step test_step,
+                      session->Prepare({model.images, model.labels}, {model.accuracy}));
+  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
+  const Dataset train = images.Shuffle(seed).Batch(batch_size);
+
+  const std::unique_ptr<ProgressHost> host = StderrHost();
+  TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
+  Progress progress(*host, {.format = format, .epochs = loop.epochs});
+  progress.Start(Describe(*strategy, *session, batch_size));
+  std::string losses;
+  loop.on_step = [&](int64_t step, float loss) {
+    absl::StrAppend(&losses, step, " ", FloatToString(loss), "\n");
+    return absl::OkStatus();
+  };
+  absl::StatusOr<TrainResult> result = TrainLoop(*strategy, train_step, train, progress, loop);
+  const std::string loss_log = absl::GetFlag(FLAGS_loss_log);
+  if (!loss_log.empty()) MF_RETURN_IF_ERROR(WriteFileAtomically(loss_log, losses));
+  if (!result.ok()) {
+    const bool numeric = result.status().code() == absl::StatusCode::kOutOfRange;
+    *code = numeric ? kExitNumeric : ExitCodeOf(result.status());
+    return result.status();
+  }
+  MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(*strategy, test_step, test));
+  progress.Finish();
+
+  *code = kExitBadInput;
+  if (std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
+    MF_RETURN_IF_ERROR(SaveVariables(*session, path));
+  }
+  if (std::string path = absl::GetFlag(FLAGS_save_graph); !path.empty()) {
+    MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
+  }
+  if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
+  }
+  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f\n", accuracy,
+              result->loss, result->examples_per_s, result->median_step_ms);
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
+  if (line->help) {
+    std::printf("Trains a classifier of Fashion-MNIST images under MirroredStrategy.\n\n%s",
+                FlagHelp("fashion_mnist").c_str());
+    return kExitOk;
+  }
+  if (!line->positional.empty()) {
+    return ExitWithError(
+        absl::InvalidArgumentError(
+            absl::StrCat("unexpected argument '", line->positional[0], "'; expected flags only")),
+        kExitUsage);
+  }
+  ExitCode code = kExitOk;
+  const absl::Status status = Run(&code);
+  return status.ok() ? kExitOk : ExitWithError(status, code);
+}
+
+}  // namespace
+}  // namespace mirrorflow
+
+int main(int argc, char** argv) { return mirrorflow::Main(argc, argv); }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
+                                      Progress& progress, const TrainLoopOptions& options) {
+  TrainResult result;
+  std::vector<double> step_ms;
+  int64_t largest_batch = 0;
+  // A number of steps alone means as many epochs as they take.
+  for (int64_t epoch = 0; options.steps > 0 || epoch < options.epochs; ++epoch) {
+    if (options.steps > 0 && result.steps == options.steps) break;
+    progress.BeginEpoch(epoch + 1, dataset.size());
+    DistributedDataset input = strategy.Distribute(dataset, epoch);
+    double loss_sum = 0;
+    int64_t epoch_steps = 0;
+    DistributedBatch batch;
+    while ((options.steps == 0 || result.steps < options.steps) && input.Next(&batch)) {
+      const absl::Time begin = absl::Now();
+      MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
+      const float loss = outputs[0].scalar<float>();
+      if (result.steps > 0) step_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+      ++result.steps;
+      ++epoch_steps;
+      loss_sum += loss;
+      largest_batch = std::max(largest_batch, batch.num_rows());
+      const Metric metrics[] = {{"loss", loss}};
+      progress.Step(batch.num_rows(), metrics);
+      if (options.on_step) MF_RETURN_IF_ERROR(options.on_step(result.steps, loss));
+      if (!std::isfinite(loss)) {
+        return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ", result.steps,
+                                                  "; no variable was changed in this step"));
+      }
+    }
+    MF_RETURN_IF_ERROR(input.status());
+    if (epoch_steps == 0) return absl::InvalidArgumentError("the dataset has no batch");
+    result.loss = loss_sum / static_cast<double>(epoch_steps);
+    const Metric metrics[] = {{"mean_loss", result.loss}};
+    progress.EndEpoch(metrics);
+  }
+  result.median_step_ms = Median(std::move(step_ms));
+  if (result.median_step_ms > 0) {
+    result.examples_per_s = static_cast<double>(largest_batch) * 1000 / result.median_step_ms;
+  }
+  return result;
+}
+
+}  // namespace mirrorflow
