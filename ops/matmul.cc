@@ -52,6 +52,9 @@ void RegisterMatMul(OpRegistry& ops) {
       .Attr("transpose_a: bool = false")
       .Attr("transpose_b: bool = false")
       .Attr("T: {float, double, int32, int64}")
+      // TensorFlow's marks of a product that its own gradients made; they mean nothing here.
+      .Attr("grad_a: bool = false")
+      .Attr("grad_b: bool = false")
       .Shape(MatMulShape)
       .Sharding(MatMulSharding)
       .Gradient(MatMulGrad);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul on the CPU: Eigen for every dtype.
+// MatMul on the CPU: oneDNN for large products of floats, Eigen for everything else.
+#include <algorithm>
+
 #include "Eigen/Core"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/onednn.h"
 
 namespace mirrorflow {
 namespace {
@@ -12,7 +15,9 @@ template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 template <typename T>
-void Product(const T* a, const T* b, T* out, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+void Product(const ProductGeometry& g, const T* a, const T* b, T* out) {
+  const int64_t m = g.m, n = g.n, k = g.k;
+  const bool ta = g.transpose_a, tb = g.transpose_b;
   Eigen::Map<const Matrix<T>> ma(a, ta ? k : m, ta ? m : k), mb(b, tb ? n : k, tb ? k : n);
   Eigen::Map<Matrix<T>> mo(out, m, n);
   if (ta && tb) {
@@ -26,36 +31,52 @@ void Product(const T* a, const T* b, T* out, int64_t m, int64_t n, int64_t k, bo
   }
 }
 
+// A call of oneDNN costs what Eigen needs for about this many operations.
+constexpr double kMinOneDnnFlops = 65536;
+
 template <typename T>
-KernelPlan EigenMatMul(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
-  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
-            Product(args.input<T>(0), args.input<T>(1), args.output<T>(0), m, n, k, ta, tb);
-            return absl::OkStatus();
-          })};
+absl::StatusOr<KernelPlan> EigenMatMul(const ProductGeometry& g) {
+  return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                      Product(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
+                      return absl::OkStatus();
+                    })};
+}
+
+absl::StatusOr<KernelPlan> FloatMatMul(const ProductGeometry& g, double flops) {
+  if (flops >= kMinOneDnnFlops) {
+    absl::StatusOr<KernelPlan> plan = OneDnnProduct(g);
+    if (!absl::IsUnimplemented(plan.status())) return plan;
+  }
+  return EigenMatMul<float>(g);
 }
 
 absl::StatusOr<KernelPlan> CreateMatMul(const KernelContext& c) {
-  const bool ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
-  const int64_t m = c.output_shape(0).dim(0), n = c.output_shape(0).dim(1);
-  const int64_t k = c.input_shape(0).dim(ta ? 0 : 1);
+  const bool transpose_a = c.attr<bool>("transpose_a");
+  const ProductGeometry g = {.m = c.output_shape(0).dim(0),
+                             .n = c.output_shape(0).dim(1),
+                             .k = c.input_shape(0).dim(transpose_a ? 0 : 1),
+                             .transpose_a = transpose_a,
+                             .transpose_b = c.attr<bool>("transpose_b")};
+  const double flops = 2.0 * g.m * g.n * g.k;
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(c.output_dtype(0));
   switch (c.output_dtype(0)) {
     case DT_FLOAT:
-      plan = EigenMatMul<float>(m, n, k, ta, tb);
+      plan = FloatMatMul(g, flops);
       break;
     case DT_DOUBLE:
-      plan = EigenMatMul<double>(m, n, k, ta, tb);
+      plan = EigenMatMul<double>(g);
       break;
     case DT_INT32:
-      plan = EigenMatMul<int32_t>(m, n, k, ta, tb);
+      plan = EigenMatMul<int32_t>(g);
       break;
     case DT_INT64:
-      plan = EigenMatMul<int64_t>(m, n, k, ta, tb);
+      plan = EigenMatMul<int64_t>(g);
       break;
     default:
       break;
   }
-  if (plan.ok()) plan->flops = 2 * m * n * k;
+  // A double holds every count below 2^53, and no product of sizes overflows it.
+  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }
 

@@ -11,12 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-// Iterations touch distinct elements: no need to compare pointers at run time.
-#if defined(__clang__)
-#define MF_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define MF_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
-#endif
+#include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 
@@ -74,7 +69,5 @@ struct Adam {
 };
 
 }  // namespace mirrorflow
-
-#undef MF_INDEPENDENT_ITERATIONS
 
 #endif  // MIRRORFLOW_KERNELS_CPU_UPDATE_H_

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Conv2D and its gradients on the CPU: oneDNN for floats; for other dtypes, and where it has no
+// implementation, a matrix product per image. Row (y, x) of the matrix of an image holds the pixels
+// under the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
+#include <algorithm>
+#include <cstring>
+
+#include "Eigen/Core"
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/window.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <typename T>
+using ConstMap = Eigen::Map<const Matrix<T>>;
+template <typename T>
+using Map = Eigen::Map<Matrix<T>>;
+
+using Geometry = ConvolutionGeometry;
+
+int64_t ImageSize(const Geometry& g) { return g.h.in * g.w.in * g.in_channels; }
+int64_t OutputSize(const Geometry& g) { return g.h.out * g.w.out * g.out_channels; }
+int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * g.in_channels; }
+
+// Calls copy(row, offset, pixel): the `in_channels` values of image element `pixel` belong to
+// element `offset` of matrix row `row`.
+template <typename Fn>
+void ForEachPixel(const Geometry& g, Fn copy) {
+  for (int64_t y = 0; y < g.h.out; ++y) {
+    for (int64_t x = 0; x < g.w.out; ++x) {
+      const int64_t row = y * g.w.out + x;
+      for (int64_t iy = g.h.first(y); iy < g.h.last(y); ++iy) {
+        for (int64_t ix = g.w.first(x); ix < g.w.last(x); ++ix) {
+          const int64_t i = iy - (y * g.h.stride - g.h.before);
+          const int64_t j = ix - (x * g.w.stride - g.w.before);
+          copy(row, (i * g.w.size + j) * g.in_channels, (iy * g.w.in + ix) * g.in_channels);
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void ImageToMatrix(const Geometry& g, const T* image, T* matrix) {
+  const int64_t columns = WindowSize(g);
+  std::fill_n(matrix, g.h.out * g.w.out * columns, T{0});
+  ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
+    std::copy_n(image + pixel, g.in_channels, matrix + row * columns + offset);
+  });
+}
+
+template <typename T>
+void AddMatrixToImage(const Geometry& g, const T* matrix, T* image) {
+  const int64_t columns = WindowSize(g);
+  ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
+    const T* from = matrix + row * columns + offset;
+    for (int64_t c = 0; c < g.in_channels; ++c) image[pixel + c] += from[c];
+  });
+}
+
+// Each of the three, with `matrix` as scratch for one image. All add to `out`, which holds zeros.
+template <typename T>
+void Forward(const Geometry& g, const T* images, const T* filter, T* out, T* matrix) {
+  const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ImageToMatrix(g, images + n * ImageSize(g), matrix);
+    Map<T>(out + n * OutputSize(g), g.h.out * g.w.out, g.out_channels).noalias() +=
+        ConstMap<T>(matrix, g.h.out * g.w.out, WindowSize(g)) * weights;
+  }
+}
+
+template <typename T>
+void BackpropInput(const Geometry& g, const T* filter, const T* dy, T* out, T* matrix) {
+  const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
+  for (int64_t n = 0; n < g.batch; ++n) {
+    Map<T>(matrix, g.h.out * g.w.out, WindowSize(g)).noalias() =
+        ConstMap<T>(dy + n * OutputSize(g), g.h.out * g.w.out, g.out_channels) *
+        weights.transpose();
+    AddMatrixToImage(g, matrix, out + n * ImageSize(g));
+  }
+}
+
+template <typename T>
+void BackpropFilter(const Geometry& g, const T* images, const T* dy, T* out, T* matrix) {
+  Map<T> gradient(out, WindowSize(g), g.out_channels);
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ImageToMatrix(g, images + n * ImageSize(g), matrix);
+    gradient.noalias() += ConstMap<T>(matrix, g.h.out * g.w.out, WindowSize(g)).transpose() *
+                          ConstMap<T>(dy + n * OutputSize(g), g.h.out * g.w.out, g.out_channels);
+  }
+}
+
+enum class Which { kForward, kBackpropInput, kBackpropFilter };
+
+template <typename T>
+absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t out_elements) {
+  const int64_t matrix_bytes = g.h.out * g.w.out * WindowSize(g) * sizeof(T);
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+                      T* const out = args.output<T>(0);
+                      T* const matrix = args.scratch<T>();
+                      std::fill_n(out, out_elements, T{0});
+                      switch (which) {
+                        case Which::kForward:
+                          Forward(g, args.input<T>(0), args.input<T>(1), out, matrix);
+                          break;
+                        case Which::kBackpropInput:
+                          BackpropInput(g, args.input<T>(1), args.input<T>(2), out, matrix);
+                          break;
+                        case Which::kBackpropFilter:
+                          BackpropFilter(g, args.input<T>(0), args.input<T>(2), out, matrix);
+                          break;
+                      }
+                      return absl::OkStatus();
+                    }),
+                    .scratch_bytes = matrix_bytes};
+}
+
+absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
+  switch (which) {
+    case Which::kForward:
+      return OneDnnConvolution(g);
+    case Which::kBackpropInput:
+      return OneDnnConvolutionBackpropInput(g);
+    case Which::kBackpropFilter:
+      return OneDnnConvolutionBackpropFilter(g);
+  }
+  return absl::UnimplementedError("unknown");
+}
+
+// Nothing is added up: the output is zeros, or empty.
+KernelPlan Zeros(int64_t bytes) {
+  return {.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
+            std::memset(args.output<char>(0), 0, bytes);
+            return absl::OkStatus();
+          })};
+}
+
+template <Which which>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  // Shapes of images, filter and output by what they are to this op. The sizes in a static input
+  // are global; what a replica has is in the shape of the output.
+  const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
+  const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
+  const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
+  const std::vector<int64_t> strides = c.node().int_list("strides");
+  const bool same = c.attr<std::string>("padding") == "SAME";
+  const Geometry g = {.batch = images.dim(0),
+                      .in_channels = images.dim(3),
+                      .out_channels = output.dim(3),
+                      .h = Window(images.dim(1), output.dim(1), filter.dim(0), strides[1], same),
+                      .w = Window(images.dim(2), output.dim(2), filter.dim(1), strides[2], same)};
+  const DataType dtype = c.output_dtype(0);
+  const int64_t out_elements = c.output_shape(0).num_elements();
+  if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
+    return Zeros(out_elements * DataTypeSize(dtype));
+  }
+  absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
+  switch (dtype) {
+    case DT_FLOAT:
+      plan = ByOneDnn(which, g);
+      if (absl::IsUnimplemented(plan.status())) plan = ByProducts<float>(which, g, out_elements);
+      break;
+    case DT_DOUBLE:
+      plan = ByProducts<double>(which, g, out_elements);
+      break;
+    case DT_INT32:
+      plan = ByProducts<int32_t>(which, g, out_elements);
+      break;
+    default:
+      break;
+  }
+  // The windows that hang over the edge count in full, as everybody counts.
+  if (plan.ok()) plan->flops = 2 * g.batch * OutputSize(g) * WindowSize(g);
+  return plan;
+}
+
+}  // namespace
+
+void RegisterConv2DCpu(KernelRegistry& kernels) {
+  kernels.Register("Conv2D", "CPU", Create<Which::kForward>);
+  kernels.Register("Conv2DBackpropInput", "CPU", Create<Which::kBackpropInput>);
+  kernels.Register("Conv2DBackpropFilter", "CPU", Create<Which::kBackpropFilter>);
+}
+
+}  // namespace mirrorflow

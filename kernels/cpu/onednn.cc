@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A primitive is oneDNN's word for an operation compiled for given shapes. Compiling takes 0.1 to
+// 0.5 ms, so there is one of each in the process, shared by equal layers and by all replicas.
+// Running it needs memory objects that name its operands; those are made at the first run on a
+// thread, belong to that thread, and only get new pointers afterwards.
+#include "kernels/cpu/onednn.h"
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "dnnl.hpp"
+#include "framework/core/buffer.h"
+#include "framework/core/status.h"
+
+// Of the OpenMP run-time that oneDNN brings along; its header comes with one compiler only.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int);
+}
+
+namespace mirrorflow {
+namespace {
+
+using dnnl::memory;
+
+// A primitive keeps the number of OpenMP threads that it was made with, and some ask again when
+// they run: both happen with one. A replica is one thread; a team of threads would fight with the
+// other replicas for their cores.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+
+ private:
+  const int before_;
+};
+
+const dnnl::engine& Engine() {
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+absl::Status ErrorOf(dnnl_status_t status, absl::string_view what) {
+  const std::string message = absl::StrCat("oneDNN: ", what, " (status ", status, ")");
+  if (status == dnnl_unimplemented) return absl::UnimplementedError(message);
+  if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError(message);
+  return absl::InternalError(message);
+}
+
+class Primitive {
+ public:
+  // An operand: oneDNN's number for its part, and how it lies in memory.
+  struct Arg {
+    int part;
+    memory::desc desc;
+  };
+
+  // Operands are given in the order of `args`; where there is a scratchpad, it is the last.
+  Primitive(int id, dnnl::primitive primitive, std::vector<Arg> args)
+      : id_(id), primitive_(std::move(primitive)), args_(std::move(args)) {}
+
+  const memory::desc& desc(int i) const { return args_[i].desc; }
+
+  absl::Status Run(std::initializer_list<const void*> operands) const;
+
+ private:
+  friend class ThreadOperands;
+
+  const int id_;  // small: 0, 1, 2 … in order of creation
+  const dnnl::primitive primitive_;
+  const std::vector<Arg> args_;
+};
+
+// What one thread needs to run primitives: a stream, and by primitive the memory objects that stand
+// for its operands. Two threads may run one primitive at the same time, so they cannot share these.
+class ThreadOperands {
+ public:
+  static ThreadOperands& Mine() {
+    thread_local ThreadOperands operands;
+    return operands;
+  }
+
+  // Of the last call of Of() that succeeded.
+  dnnl_stream_t stream() const { return stream_; }
+
+  // The operands of `primitive`, pointing nowhere yet or to where they pointed last.
+  absl::StatusOr<std::vector<dnnl_exec_arg_t>*> Of(const Primitive& primitive) {
+    if (stream_ == nullptr) {
+      const dnnl_status_t status =
+          dnnl_stream_create(&stream_, Engine().get(), dnnl_stream_default_flags);
+      if (status != dnnl_success) return ErrorOf(status, "no stream");
+    }
+    if (static_cast<size_t>(primitive.id_) >= by_id_.size()) by_id_.resize(primitive.id_ + 1);
+    std::vector<dnnl_exec_arg_t>& args = by_id_[primitive.id_];
+    for (size_t i = args.size(); i < primitive.args_.size(); ++i) {
+      dnnl_memory_t object = nullptr;
+      const dnnl_status_t status = dnnl_memory_create(&object, &primitive.args_[i].desc.data,
+                                                      Engine().get(), DNNL_MEMORY_NONE);
+      if (status != dnnl_success) return ErrorOf(status, "no memory object");
+      args.push_back({primitive.args_[i].part, object});
+    }
+    return &args;
+  }
+
+ private:
+  ThreadOperands() = default;
+  ~ThreadOperands() {
+    for (const std::vector<dnnl_exec_arg_t>& args : by_id_) {
+      for (const dnnl_exec_arg_t& arg : args) dnnl_memory_destroy(arg.memory);
+    }
+    if (stream_ != nullptr) dnnl_stream_destroy(stream_);
+  }
+
+  dnnl_stream_t stream_ = nullptr;
+  std::vector<std::vector<dnnl_exec_arg_t>> by_id_;
+};
+
+absl::Status Primitive::Run(std::initializer_list<const void*> operands) const {
+  const OneThread one_thread;
+  ThreadOperands& mine = ThreadOperands::Mine();
+  MF_ASSIGN_OR_RETURN(std::vector<dnnl_exec_arg_t> * args, mine.Of(*this));
+  size_t i = 0;
+  for (const void* operand : operands) {
+    if (i == args->size()) break;  // no scratchpad
+    dnnl_memory_set_data_handle((*args)[i++].memory, const_cast<void*>(operand));
+  }
+  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), mine.stream(),
+                                                      static_cast<int>(args->size()), args->data());
+  return status == dnnl_success ? absl::OkStatus() : ErrorOf(status, "a primitive failed");
+}
+
+// The primitive called `key`. At the first call `make(id)` makes it.
+absl::StatusOr<const Primitive*> Cached(const std::string& key,
+                                        absl::FunctionRef<std::unique_ptr<Primitive>(int)> make) {
+  static absl::Mutex mu(absl::kConstInit);
+  static auto* const primitives = new std::map<std::string, std::unique_ptr<Primitive>>();
+  absl::MutexLock lock(&mu);
+  const auto it = primitives->find(key);
+  if (it != primitives->end()) return it->second.get();
+  const OneThread one_thread;
+  try {
+    std::unique_ptr<Primitive> made = make(static_cast<int>(primitives->size()));
+    return primitives->emplace(key, std::move(made)).first->second.get();
+  } catch (const dnnl::error& error) {
+    return ErrorOf(error.status, error.message);
+  }
+}
+
+// The scratchpad is given by us, from the plan's scratch memory.
+dnnl::primitive_attr Attributes() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+template <typename Pd>
+Primitive::Arg Scratchpad(const Pd& pd) {
+  return {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()};
+}
+
+// Pieces of a kernel's scratch memory, each at a cache line.
+class Scratch {
+ public:
+  // Returns where the piece starts.
+  int64_t Add(const memory::desc& desc) {
+    const int64_t offset = bytes_;
+    bytes_ += static_cast<int64_t>(AlignUp(desc.get_size()));
+    return offset;
+  }
+  // Room to start at a cache line wherever the memory is.
+  int64_t bytes() const { return bytes_ == 0 ? 0 : bytes_ + kBufferAlignment; }
+
+  // Null where no piece has a size.
+  static std::byte* Start(const KernelArgs& args, int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    return reinterpret_cast<std::byte*>(
+        AlignUp(reinterpret_cast<uintptr_t>(args.scratch<std::byte>())));
+  }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+// No operand may be larger: oneDNN's code counts elements in 32 bits here and there.
+absl::Status CheckSizes(std::initializer_list<double> element_counts) {
+  for (const double count : element_counts) {
+    if (count > INT32_MAX) return absl::UnimplementedError("an operand is too large for oneDNN");
+  }
+  return absl::OkStatus();
+}
+
+memory::desc FloatMatrix(int64_t rows, int64_t columns, bool transposed) {
+  return memory::desc({rows, columns}, memory::data_type::f32,
+                      transposed ? memory::format_tag::ba : memory::format_tag::ab);
+}
+
+memory::desc FloatImages(int64_t batch, int64_t channels, int64_t h, int64_t w) {
+  return memory::desc({batch, channels, h, w}, memory::data_type::f32, memory::format_tag::nhwc);
+}
+
+// Dimensions in oneDNN's order; `hwio` is how filters lie in the graph, with `any` oneDNN chooses.
+memory::desc FloatFilter(const ConvolutionGeometry& g, memory::format_tag layout) {
+  return memory::desc({g.out_channels, g.in_channels, g.h.size, g.w.size}, memory::data_type::f32,
+                      layout);
+}
+
+// The descriptors of one convolution and of its gradients.
+struct Convolution {
+  explicit Convolution(const ConvolutionGeometry& g)
+      : images(FloatImages(g.batch, g.in_channels, g.h.in, g.w.in)),
+        filter(FloatFilter(g, memory::format_tag::any)),
+        output(FloatImages(g.batch, g.out_channels, g.h.out, g.w.out)),
+        strides({g.h.stride, g.w.stride}),
+        before({g.h.before, g.w.before}),
+        after({g.h.after(), g.w.after()}) {}
+
+  dnnl::convolution_forward::primitive_desc Forward() const {
+    return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, images, filter,
+             output, strides, before, after},
+            Attributes(),
+            Engine()};
+  }
+  dnnl::convolution_backward_data::primitive_desc BackpropInput() const {
+    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, before, after},
+            Attributes(),
+            Engine(),
+            Forward()};
+  }
+  dnnl::convolution_backward_weights::primitive_desc BackpropFilter() const {
+    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, before, after},
+            Attributes(),
+            Engine(),
+            Forward()};
+  }
+
+  const memory::desc images, filter, output;
+  const memory::dims strides, before, after;
+};
+
+std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
+  std::string key = absl::StrCat(what, " ", g.batch, " ", g.in_channels, " ", g.out_channels);
+  for (const Window* window : {&g.h, &g.w}) {
+    absl::StrAppend(&key, " ", window->in, " ", window->out, " ", window->size, " ", window->stride,
+                    " ", window->before);
+  }
+  return key;
+}
+
+absl::Status CheckSizes(const ConvolutionGeometry& g) {
+  const double batch = g.batch, in = g.in_channels, out = g.out_channels;
+  return CheckSizes({batch * g.h.in * g.w.in * in, batch * g.h.out * g.w.out * out,
+                     in * out * g.h.size * g.w.size});
+}
+
+// Copies a filter from one layout to the other; null if they are one.
+absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const memory::desc& from,
+                                               const memory::desc& to) {
+  if (from == to) return nullptr;
+  return Cached(key, [&](int id) {
+    const dnnl::reorder::primitive_desc pd(Engine(), from, Engine(), to, Attributes());
+    return std::make_unique<Primitive>(
+        id, dnnl::reorder(pd),
+        std::vector<Primitive::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, Scratchpad(pd)});
+  });
+}
+
+// The kernel that brings the filter (input 1) into oneDNN's layout, then runs `primitive` on input
+// `input`, the filter, and output 0.
+absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
+                                               const Primitive* primitive, int input) {
+  const memory::desc plain = FloatFilter(g, memory::format_tag::hwio);
+  MF_ASSIGN_OR_RETURN(const Primitive* reorder,
+                      FilterReorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
+  Scratch scratch;
+  const int64_t filter = scratch.Add(primitive->desc(1));
+  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t pad = scratch.Add(primitive->desc(3));
+  const int64_t bytes = scratch.bytes();
+  return KernelPlan{
+      .kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+        std::byte* const start = Scratch::Start(args, bytes);
+        const void* weights = args.input<float>(1);
+        if (reorder != nullptr) {
+          MF_RETURN_IF_ERROR(reorder->Run({weights, start + filter, start + reorder_pad}));
+          weights = start + filter;
+        }
+        return primitive->Run(
+            {args.input<float>(input), weights, args.output<float>(0), start + pad});
+      }),
+      .scratch_bytes = bytes};
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
+  const double m = g.m, n = g.n, k = g.k;
+  MF_RETURN_IF_ERROR(CheckSizes({m * k, k * n, m * n}));
+  const std::string key =
+      absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ", g.transpose_b);
+  MF_ASSIGN_OR_RETURN(
+      const Primitive* product, Cached(key, [&](int id) {
+        const memory::desc a = FloatMatrix(g.m, g.k, g.transpose_a);
+        const memory::desc b = FloatMatrix(g.k, g.n, g.transpose_b);
+        const memory::desc out = FloatMatrix(g.m, g.n, false);
+        const dnnl::matmul::primitive_desc pd({a, b, out}, Attributes(), Engine());
+        return std::make_unique<Primitive>(
+            id, dnnl::matmul(pd),
+            std::vector<Primitive::Arg>{
+                {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}, Scratchpad(pd)});
+      }));
+  Scratch scratch;
+  scratch.Add(product->desc(3));
+  const int64_t bytes = scratch.bytes();
+  return KernelPlan{.kernel = MakeKernel([product, bytes](const KernelArgs& args, Lane&) {
+                      return product->Run({args.input<float>(0), args.input<float>(1),
+                                           args.output<float>(0), Scratch::Start(args, bytes)});
+                    }),
+                    .scratch_bytes = bytes};
+}
+
+absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
+  MF_RETURN_IF_ERROR(CheckSizes(g));
+  const std::string key = Key("convolution", g);
+  MF_ASSIGN_OR_RETURN(const Primitive* primitive, Cached(key, [&](int id) {
+                        const Convolution c(g);
+                        const auto pd = c.Forward();
+                        return std::make_unique<Primitive>(
+                            id, dnnl::convolution_forward(pd),
+                            std::vector<Primitive::Arg>{{DNNL_ARG_SRC, c.images},
+                                                        {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                        {DNNL_ARG_DST, c.output},
+                                                        Scratchpad(pd)});
+                      }));
+  return WithReorderedFilter(g, key, primitive, /*input=*/0);
+}
+
+absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry& g) {
+  MF_RETURN_IF_ERROR(CheckSizes(g));
+  const std::string key = Key("convolution backprop input", g);
+  MF_ASSIGN_OR_RETURN(const Primitive* primitive, Cached(key, [&](int id) {
+                        const Convolution c(g);
+                        const auto pd = c.BackpropInput();
+                        return std::make_unique<Primitive>(
+                            id, dnnl::convolution_backward_data(pd),
+                            std::vector<Primitive::Arg>{{DNNL_ARG_DIFF_DST, c.output},
+                                                        {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                        {DNNL_ARG_DIFF_SRC, c.images},
+                                                        Scratchpad(pd)});
+                      }));
+  return WithReorderedFilter(g, key, primitive, /*input=*/2);
+}
+
+absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry& g) {
+  MF_RETURN_IF_ERROR(CheckSizes(g));
+  const std::string key = Key("convolution backprop filter", g);
+  MF_ASSIGN_OR_RETURN(
+      const Primitive* primitive, Cached(key, [&](int id) {
+        const Convolution c(g);
+        const auto pd = c.BackpropFilter();
+        return std::make_unique<Primitive>(
+            id, dnnl::convolution_backward_weights(pd),
+            std::vector<Primitive::Arg>{{DNNL_ARG_SRC, c.images},
+                                        {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
+                                        {DNNL_ARG_DIFF_DST, c.output},
+                                        Scratchpad(pd)});
+      }));
+  const memory::desc plain = FloatFilter(g, memory::format_tag::hwio);
+  MF_ASSIGN_OR_RETURN(const Primitive* reorder,
+                      FilterReorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
+  Scratch scratch;
+  const int64_t filter = scratch.Add(primitive->desc(1));
+  const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
+  const int64_t pad = scratch.Add(primitive->desc(3));
+  const int64_t bytes = scratch.bytes();
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+                      std::byte* const start = Scratch::Start(args, bytes);
+                      void* const out = args.output<float>(0);
+                      void* const gradient = reorder != nullptr ? start + filter : out;
+                      MF_RETURN_IF_ERROR(primitive->Run(
+                          {args.input<float>(0), gradient, args.input<float>(2), start + pad}));
+                      if (reorder == nullptr) return absl::OkStatus();
+                      return reorder->Run({gradient, out, start + reorder_pad});
+                    }),
+                    .scratch_bytes = bytes};
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What Softmax and the cross entropies share: rows of exp(x - maximum of the row), made in blocks
+// of rows that stay in the first-level cache. The exponential runs over a whole block at once, so
+// it is vectorised for rows of few classes too.
+#ifndef MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
+#define MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "Eigen/Core"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+
+template <typename T>
+using RowMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
+template <typename T>
+using ConstRowMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
+
+// Rows of a block: some 16 KB, but no more than kMaxBlockRows.
+inline constexpr int64_t kMaxBlockRows = 256;
+inline int64_t BlockRows(int64_t columns) {
+  return std::clamp<int64_t>(4096 / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
+}
+
+// exp(x) of a number that is at most 0, to 2 units in the last place; 0 where the result would be
+// denormal, NaN of NaN. Branch-free, so that compilers vectorise loops over it.
+inline float ExpOfNonPositive(float x) {
+  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for fractions
+  constexpr float kSmallest = -87.33f;   // exp of it is just above the smallest normal float
+  const float shifted = std::max(x, kSmallest) * kLog2E + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
+  // Taylor's series: the first term left out is below 6e-9.
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  // 2^n: n is in the low bits of `shifted`.
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
+  const float result = p * std::bit_cast<float>((exponent + 127) << 23);
+  return x < kSmallest ? 0.0f : result;
+}
+inline double ExpOfNonPositive(double x) { return std::exp(x); }
+
+// out[r,c] = in[r,c] - max_c in[r,c]; `out` may be `in`.
+template <typename T>
+void SubtractRowMaximum(const T* in, T* out, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
+    const T largest = ConstRowMap<T>(in, columns).maxCoeff();
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t c = 0; c < columns; ++c) out[c] = in[c] - largest;
+  }
+}
+
+template <typename T>
+void ExpInPlace(T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = ExpOfNonPositive(x[i]);
+}
+
+// Divides a row by its sum, which it returns.
+template <typename T>
+T Normalize(T* row, int64_t columns) {
+  const T sum = RowMap<T>(row, columns).sum();
+  const T scale = T{1} / sum;
+  for (int64_t c = 0; c < columns; ++c) row[c] *= scale;
+  return sum;
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_

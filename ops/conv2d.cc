@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/conv2d.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/window_attrs.h"
+
+namespace mirrorflow {
+namespace {
+
+// The shape of the output of a convolution of `input` with `filter`, both of rank 4.
+absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, const Shape& filter) {
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
+  const int64_t channels = input.dim(3), expected = filter.dim(2);
+  if (channels != kUnknownDim && expected != kUnknownDim && channels != expected) {
+    const std::string what =
+        absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
+                     "; expected ", expected, ", got ", channels);
+    if (expected > 0 && channels % expected == 0) {
+      return absl::UnimplementedError(absl::StrCat("grouped convolution: ", what));
+    }
+    return absl::InvalidArgumentError(what);
+  }
+  Shape output({input.dim(0), kUnknownDim, kUnknownDim, filter.dim(3)});
+  for (int i = 0; i < 2; ++i) {
+    MF_ASSIGN_OR_RETURN(const int64_t size, WindowPositions(input.dim(1 + i), filter.dim(i),
+                                                            attrs.stride[i], attrs.same_padding));
+    output.set_dim(1 + i, size);
+  }
+  return output;
+}
+
+absl::Status Conv2DShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
+  MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+// Input i, a vector of sizes, as a shape of rank 4.
+absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i) {
+  MF_ASSIGN_OR_RETURN(const Shape sizes, c.input_as_shape(i));
+  if (sizes.unknown_rank()) return Shape::UnknownDims(4);
+  if (sizes.rank() == 4) return sizes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("input ", i, " must be 4 sizes, got ", sizes.ToString()));
+}
+
+// What is known of out_backprop must be the shape of that convolution's output.
+absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const Shape& filter) {
+  MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(2, 4));
+  MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
+  if (dy.IsCompatibleWith(output)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      filter.ToString(), "; expected ", output.ToString(), ", got ", dy.ToString()));
+}
+
+absl::Status BackpropInputShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, SizesInput(c, 0));
+  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
+  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
+  c.set_output(0, input);
+  return absl::OkStatus();
+}
+
+absl::Status BackpropFilterShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape filter, SizesInput(c, 1));
+  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
+  c.set_output(0, filter);
+  return absl::OkStatus();
+}
+
+// n images, c channels of images, o of outputs. Height and width stay whole: a window reaches over
+// the rows of its neighbours.
+absl::StatusOr<ShardingRule> Conv2DSharding(const ShardContext&) {
+  return ShardingRule{.dims = "n..c,..co->n..o", .linearity = Linearity::kMulti};
+}
+absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext&) {
+  return ShardingRule{
+      .dims = ".,..co,n..o->n..c", .linearity = Linearity::kMulti, .linear_inputs = {1, 2}};
+}
+absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext&) {
+  return ShardingRule{
+      .dims = "n..c,.,n..o->..co", .linearity = Linearity::kMulti, .linear_inputs = {0, 2}};
+}
+
+// One of the three ops with the attributes of `like`, which is another one of them.
+Output BuildLike(const GradContext& c, absl::string_view op, Output a, Output b, Output dy) {
+  NodeBuilder builder = ops::Build(c.scope, op).Input(a).Input(b);
+  if (dy.valid()) builder = std::move(builder).Input(dy);
+  for (const char* name : {"strides", "use_cudnn_on_gpu", "padding", "explicit_paddings",
+                           "data_format", "dilations"}) {
+    builder = std::move(builder).Attr(name, c.op.attrs().find(name)->second);
+  }
+  return std::move(builder).One();
+}
+
+Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
+  return BuildLike(c, "Conv2DBackpropInput", ops::ShapeOperand(c.scope, input), filter, dy);
+}
+Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
+  return BuildLike(c, "Conv2DBackpropFilter", input, ops::ShapeOperand(c.scope, filter), dy);
+}
+
+absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
+  const Output input = c.op.input(0), filter = c.op.input(1), dy = c.dy[0];
+  return std::vector<Output>{InputGradient(c, input, filter, dy),
+                             FilterGradient(c, input, filter, dy)};
+}
+
+// The gradients of the gradients: the convolution is linear in images and in filter, so they are
+// the same three ops again.
+absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
+  const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
+  return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
+                             BuildLike(c, "Conv2D", images, filter, Output())};
+}
+
+absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
+  const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
+  return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
+                             BuildLike(c, "Conv2D", input, filter, Output())};
+}
+
+OpBuilder& ConvolutionAttrs(OpBuilder& op) {
+  return op.Attr("strides: list(int)")
+      .Attr("use_cudnn_on_gpu: bool = true")
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+}
+
+}  // namespace
+
+void RegisterConv2D(OpRegistry& ops) {
+  ConvolutionAttrs(ops.Define("Conv2D")
+                       .Doc("cross-correlation of images with a filter, zeros around the images")
+                       .Input("input: T")
+                       .Input("filter: T")
+                       .Output("output: T")
+                       .Attr("T: {float, double, int32}"))
+      .Shape(Conv2DShape)
+      .Sharding(Conv2DSharding)
+      .Gradient(Conv2DGrad);
+  ConvolutionAttrs(ops.Define("Conv2DBackpropInput")
+                       .Doc("the gradient of the images of Conv2D")
+                       .StaticInput("input_sizes: int32")
+                       .Input("filter: T")
+                       .Input("out_backprop: T")
+                       .Output("output: T")
+                       .Attr("T: {float, double, int32}"))
+      .Shape(BackpropInputShape)
+      .Sharding(BackpropInputSharding)
+      .Gradient(BackpropInputGrad);
+  ConvolutionAttrs(ops.Define("Conv2DBackpropFilter")
+                       .Doc("the gradient of the filter of Conv2D")
+                       .Input("input: T")
+                       .StaticInput("filter_sizes: int32")
+                       .Input("out_backprop: T")
+                       .Output("output: T")
+                       .Attr("T: {float, double}"))
+      .Shape(BackpropFilterShape)
+      .Sharding(BackpropFilterSharding)
+      .Gradient(BackpropFilterGrad);
+}
+
+namespace ops {
+namespace {
+
+NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> strides,
+                      absl::string_view padding, const Conv2DOptions& options) {
+  return std::move(builder)
+      .Attr("strides", AttrValue::List(strides))
+      .Attr("use_cudnn_on_gpu", options.use_cudnn_on_gpu)
+      .Attr("padding", padding)
+      .Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings))
+      .Attr("data_format", options.data_format)
+      .Attr("dilations", AttrValue::List<int64_t>(options.dilations));
+}
+
+}  // namespace
+
+Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
+              absl::string_view padding, const Conv2DOptions& options) {
+  return WithAttrs(Build(scope, "Conv2D").Input(input).Input(filter), strides, padding, options)
+      .One();
+}
+
+Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter,
+                           Output out_backprop, absl::Span<const int64_t> strides,
+                           absl::string_view padding, const Conv2DOptions& options) {
+  return WithAttrs(Build(scope, "Conv2DBackpropInput")
+                       .Input(input_sizes)
+                       .Input(filter)
+                       .Input(out_backprop),
+                   strides, padding, options)
+      .One();
+}
+
+Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
+                            Output out_backprop, absl::Span<const int64_t> strides,
+                            absl::string_view padding, const Conv2DOptions& options) {
+  return WithAttrs(Build(scope, "Conv2DBackpropFilter")
+                       .Input(input)
+                       .Input(filter_sizes)
+                       .Input(out_backprop),
+                   strides, padding, options)
+      .One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

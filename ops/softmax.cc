@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/softmax.h"
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status SoftmaxShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape logits, c.WithRankAtLeast(0, 1));
+  c.set_output(0, logits);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> SoftmaxSharding(const ShardContext& c) {
+  std::string term = LettersFor(c.input(0));
+  term.back() = '.';  // a row is normalised as a whole
+  return ShardingRule{.dims = term + "->" + term};
+}
+
+absl::StatusOr<std::vector<Output>> SoftmaxGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output y = c.op.output(0), dy = c.dy[0];
+  const Output mean = ops::Sum(s, ops::Mul(s, dy, y), {-1}, {.keep_dims = true});
+  return std::vector<Output>{ops::Mul(s, ops::Sub(s, dy, mean), y)};
+}
+
+}  // namespace
+
+void RegisterSoftmax(OpRegistry& ops) {
+  ops.Define("Softmax")
+      .Doc("softmax[…,c] = exp(logits[…,c]) / sum_c exp(logits[…,c])")
+      .Input("logits: T")
+      .Output("softmax: T")
+      .Attr("T: {float, double}")
+      .Shape(SoftmaxShape)
+      .Sharding(SoftmaxSharding)
+      .Gradient(SoftmaxGrad);
+}
+
+namespace ops {
+
+Output Softmax(const Scope& scope, Output logits) {
+  return Build(scope, "Softmax").Input(logits).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
