@@ -10,29 +10,31 @@ import house_rules
 
 LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
+README = "Things.\n\nRead first: `README.md`, `../tools/setup`, `../ops/relu.cc`.\n"
+
 GOOD = {
-    "ops/README.md": "Ops.\n",
+    "ops/README.md": README,
     "ops/relu.cc": LICENCE + '#include "framework/op.h"\nvoid F() { ops.Define("Relu"); }\n',
     "ops/BUILD": 'cc_library(name = "ops", deps = ["//framework"], visibility = ["//train:t"])\n',
-    "kernels/README.md": "Kernels.\n",
+    "kernels/README.md": README,
     "kernels/cpu/relu.cc": LICENCE + 'void G() { kernels.Register("Relu"); }  // not "Add"\n',
     "kernels/cuda/relu.cu": LICENCE + "#include <cuda_runtime.h>\n#if CUDA_VERSION\n#endif\n",
-    "framework/README.md": "Framework.\n",
+    "framework/README.md": README,
     "framework/BUILD": 'package(default_visibility = ["//:__subpackages__"])\n',
     "framework/op.h": LICENCE + "#ifndef MIRRORFLOW_FRAMEWORK_OP_H_\n"
                                 "#define MIRRORFLOW_FRAMEWORK_OP_H_\n#endif\n",
-    "distribute/README.md": "Strategies.\n",
+    "distribute/README.md": README,
     "distribute/all_reduce.h": LICENCE + "#ifndef MIRRORFLOW_DISTRIBUTE_ALL_REDUCE_H_\n"
                                          "#define MIRRORFLOW_DISTRIBUTE_ALL_REDUCE_H_\n"
                                          'constexpr char kAllReduce[] = "AllReduce";\n#endif\n',
     "distribute/all_reduce.cc": LICENCE + "void H() { ops.Define(kAllReduce); }\n",
-    "train/README.md": "Training.\n",
+    "train/README.md": README,
     "train/loop.cc": LICENCE + '#include "distribute/strategy.h"\n',
     "train/BUILD": 'cc_library(name = "loop", deps = ["//distribute"])\n',
-    "tests/README.md": "Tests.\n",
+    "tests/README.md": README,
     "tests/ops/relu_test.cc": LICENCE + '#include "ops/relu.h"\nconst char* op = "Relu";\n',
     "tests/references/cases/add.txt": "case Add {T=float}\n",
-    "tools/README.md": "Tools.\n",
+    "tools/README.md": README,
     "tools/setup": "packages=(\n  libabsl-dev zlib1g-dev\n)\n",
     "bazel/workspace.bzl": 'repo(apt = "libabsl-dev")\n',
 }
@@ -68,8 +70,10 @@ PLANTED = [
     ("an_op_is_named_by_its_stem_alone", "tools/a.cc", 'const char* op = "Add";\n'),
     ("files_are_short", "ops/a.cc", "\n" * 801),
     ("files_are_short", "tools/a.py", "\n" * 801),
-    ("folders_say_what_they_are", "ops/README.md", "x\n" * 26),
+    ("folders_say_what_they_are", "ops/README.md", "x\n" * 24 + README),
     ("folders_say_what_they_are", "ops/README.md", ""),
+    ("folders_say_what_they_are", "ops/README.md", "Things.\n\nRead first: `relu.cc`.\n"),
+    ("folders_say_what_they_are", "ops/README.md", README.replace("relu", "elu")),
     ("folders_say_what_they_are", "examples/a.cc", ""),
     ("no_path_of_one_machine", "tools/run", "cd /wo" "rk/main\n"),
     ("no_path_of_one_machine", "docs/a.md", "see `/ho" "me/me/notes`\n"),
