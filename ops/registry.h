@@ -4,6 +4,8 @@
 #ifndef MIRRORFLOW_OPS_REGISTRY_H_
 #define MIRRORFLOW_OPS_REGISTRY_H_
 
+#include <vector>
+
 #include "framework/graph/op_registry.h"
 #include "framework/graph/scope.h"
 
@@ -17,6 +19,13 @@ namespace ops {
 // Starts a node of the op called `op`.
 inline NodeBuilder Build(const Scope& scope, absl::string_view op) {
   return scope.Build(AllOps(), op);
+}
+
+// The `n` outputs of a node; invalid ones if it could not be built.
+inline std::vector<Output> OutputsOf(Node* node, size_t n) {
+  std::vector<Output> outputs(n);
+  for (size_t i = 0; i < n && node != nullptr; ++i) outputs[i] = node->output(static_cast<int>(i));
+  return outputs;
 }
 
 }  // namespace ops

@@ -26,6 +26,10 @@ namespace ops {
 Output Reshape(const Scope& scope, Output tensor, Output shape);
 // The same for a shape known here: Reshape(scope, x, {-1, 784}).
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape);
+// True if Reshape(…, shape) can be told at run time: at most one dimension is unknown.
+bool IsReshapeTarget(const mirrorflow::Shape& shape);
+// `value` under the shape of `like`: a constant shape where that is known well enough.
+Output ReshapeLike(const Scope& scope, Output value, Output like);
 
 // ExpandDims: a dimension of size 1 put in before dimension `axis`, which is in [-1-R, R].
 Output ExpandDims(const Scope& scope, Output input, Output axis);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ops that read shapes (Shape, ShapeN, Size, Rank) and ops that make a tensor of a given shape
-// (Fill, Tile, BroadcastTo, Range).
+// (Fill, Range).
 #ifndef MIRRORFLOW_OPS_SHAPE_OPS_H_
 #define MIRRORFLOW_OPS_SHAPE_OPS_H_
 
@@ -9,6 +9,7 @@
 
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
+#include "ops/tile.h"
 
 namespace mirrorflow {
 
@@ -35,13 +36,6 @@ Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT
 
 // Fill: `value`, a scalar, everywhere in a tensor of shape `dims`. Gradient: d value = sum dy.
 Output Fill(const Scope& scope, Output dims, Output value);
-
-// Tile: the input `multiples[d]` times along each dimension d.
-// Gradient: the sum over the copies.
-Output Tile(const Scope& scope, Output input, Output multiples);
-
-// BroadcastTo: the input under `shape`, by NumPy's rules. Gradient: the sum over what was repeated.
-Output BroadcastTo(const Scope& scope, Output input, Output shape);
 
 // Range: start, start + delta, … below `limit` (above it for a negative delta), all three scalar
 // constants of one dtype.

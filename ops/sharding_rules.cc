@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/sharding_rules.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -34,7 +35,7 @@ absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c) {
 
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, ElementwiseSharding(c));
-  rule.linearity = Linearity::kJoint;
+  if (c.node().output_dtype(0) != DT_BOOL) rule.linearity = Linearity::kJoint;
   return rule;
 }
 
@@ -48,6 +49,14 @@ absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, ElementwiseSharding(c));
   rule.linearity = Linearity::kMulti;
   rule.linear_inputs = {0};
+  return rule;
+}
+
+ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs) {
+  ShardingRule rule{.dims = std::move(dims)};
+  if (c.node().input(inputs[0]).dtype() == DT_BOOL) return rule;
+  rule.linearity = Linearity::kJoint;
+  rule.linear_inputs = std::move(inputs);
   return rule;
 }
 

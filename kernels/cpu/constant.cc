@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Const on the CPU: for whoever evaluates nodes one by one; a plan keeps constants in a region.
-#include <cstring>
-
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
 
 absl::StatusOr<KernelPlan> CreateConst(const KernelContext& c) {
-  return KernelPlan{
-      .kernel = MakeKernel([value = c.attr<Tensor>("value")](const KernelArgs& args, Lane&) {
-        if (value.bytes() > 0) std::memcpy(args.output<std::byte>(0), value.raw(), value.bytes());
-        return absl::OkStatus();
-      })};
+  return ConstantKernel(c.attr<Tensor>("value"));
 }
 
 }  // namespace

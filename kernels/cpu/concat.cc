@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ConcatV2, ConcatOffset, Pack and Unpack on the CPU.
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace mirrorflow {
+namespace {
+
+// How many elements come with one index of the dimensions before `axis`.
+int64_t RowSize(const Shape& shape, int axis) {
+  int64_t size = 1;
+  for (int d = axis; d < shape.rank(); ++d) size *= shape.dim(d);
+  return size;
+}
+
+int64_t NumRows(const Shape& shape, int axis) {
+  int64_t rows = 1;
+  for (int d = 0; d < axis; ++d) rows *= shape.dim(d);
+  return rows;
+}
+
+absl::StatusOr<KernelPlan> CreateConcatV2(const KernelContext& c) {
+  const int n = c.node().num_inputs() - 1;
+  const Shape& out = c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(n)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], out.rank()));
+  const int64_t rows = NumRows(out, axis), row = RowSize(out, axis);
+  std::vector<Move> moves;
+  int64_t begin = 0;
+  for (int i = 0; i < n; ++i) {
+    const int64_t piece = RowSize(c.input_shape(i), axis);
+    moves.push_back({i, 0,
+                     StridedCopy(c.output_dtype(0), {{rows, piece, row}, {piece, 1, 1}},
+                                 /*in_offset=*/0, /*out_offset=*/begin)});
+    begin += piece;
+  }
+  return CopyKernel(c.output_dtype(0), std::move(moves));
+}
+
+// The piece with index i along the packed dimension is row i of those before it.
+absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
+  const int n = c.node().num_inputs();
+  const Shape& out = c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), out.rank()));
+  const int64_t rows = NumRows(out, axis), piece = RowSize(out, axis + 1);
+  std::vector<Move> moves;
+  for (int i = 0; i < n; ++i) {
+    moves.push_back({i, 0,
+                     StridedCopy(c.output_dtype(0), {{rows, piece, n * piece}, {piece, 1, 1}},
+                                 /*in_offset=*/0, /*out_offset=*/i * piece)});
+  }
+  return CopyKernel(c.output_dtype(0), std::move(moves));
+}
+
+absl::StatusOr<KernelPlan> CreateUnpack(const KernelContext& c) {
+  const int n = c.node().num_outputs();
+  const Shape& in = c.input_shape(0);
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), in.rank()));
+  const int64_t rows = NumRows(in, axis), piece = RowSize(in, axis + 1);
+  std::vector<Move> moves;
+  for (int i = 0; i < n; ++i) {
+    moves.push_back({0, i,
+                     StridedCopy(c.input_dtype(0), {{rows, n * piece, piece}, {piece, 1, 1}},
+                                 /*in_offset=*/i * piece)});
+  }
+  return CopyKernel(c.input_dtype(0), std::move(moves));
+}
+
+template <typename T>
+KernelPlan OffsetKernel(int n, int rank, int axis) {
+  return {
+      .kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+        T begin = 0;
+        for (int i = 0; i < n; ++i) {
+          const T* shape = args.input<T>(1 + i);
+          for (int d = 0; d < rank; ++d) {
+            if (d != axis && shape[d] != args.input<T>(1)[d]) {
+              return absl::InvalidArgumentError(absl::StrCat(
+                  "shapes must be equal but for dimension ", axis, ", got sizes ",
+                  args.input<T>(1)[d], " and, in shape ", i, ", ", shape[d], " of dimension ", d));
+            }
+            args.output<T>(i)[d] = d == axis ? begin : 0;
+          }
+          begin += shape[axis];
+        }
+        return absl::OkStatus();
+      }),
+      .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
+  const int n = c.node().num_outputs(), rank = static_cast<int>(c.output_shape(0).dim(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(0)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], rank, "concat_dim"));
+  return c.output_dtype(0) == DT_INT64 ? OffsetKernel<int64_t>(n, rank, axis)
+                                       : OffsetKernel<int32_t>(n, rank, axis);
+}
+
+}  // namespace
+
+void RegisterConcatCpu(KernelRegistry& kernels) {
+  kernels.Register("ConcatV2", "CPU", CreateConcatV2);
+  kernels.Register("ConcatOffset", "CPU", CreateConcatOffset);
+  kernels.Register("Pack", "CPU", CreatePack);
+  kernels.Register("Unpack", "CPU", CreateUnpack);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GatherV2, UnsortedSegmentSum and DynamicStitch on the CPU: rows moved or added by number.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace mirrorflow {
+namespace {
+
+int64_t Product(absl::Span<const int64_t> dims) {
+  int64_t product = 1;
+  for (int64_t d : dims) product *= d;
+  return product;
+}
+
+// `indices[1,0] must be in [0, 3), got 7`, for the first one in `values` that is not.
+template <typename Index>
+absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index* values,
+                        int64_t limit, bool negative_ok) {
+  int64_t i = 0;
+  while (values[i] < limit && (values[i] >= 0 || negative_ok)) ++i;
+  const std::vector<int64_t> strides = StridesOf(shape);
+  std::string position;
+  for (int d = 0; d < shape.rank(); ++d) {
+    absl::StrAppend(&position, d == 0 ? "[" : ",", i / strides[d] % shape.dim(d));
+  }
+  if (!position.empty()) position += "]";
+  return absl::InvalidArgumentError(absl::StrCat(name, position, " must be ",
+                                                 negative_ok ? "below " : "in [0, ", limit,
+                                                 negative_ok ? "" : ")", ", got ", values[i]));
+}
+
+// --- GatherV2 --------------------------------------------------------------------------------
+
+template <typename Index>
+struct GatherKernel {
+  int64_t outer;  // slices of params before the axis
+  int64_t limit;  // elements along the axis
+  int64_t count;  // indices
+  size_t bytes;   // of what comes with one index
+  Shape indices_shape;
+
+  absl::Status operator()(const KernelArgs& args, Lane&) const {
+    const Index* indices = args.input<Index>(1);
+    Index low = 0, high = -1;
+    for (int64_t i = 0; i < count; ++i) {
+      low = std::min(low, indices[i]);
+      high = std::max(high, indices[i]);
+    }
+    if (low < 0 || high >= limit) {
+      return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false);
+    }
+    // A row of one number is worth a loop that the compiler can see through.
+    const std::byte* from = args.input<std::byte>(0);
+    std::byte* to = args.output<std::byte>(0);
+    if (bytes == 4) return Rows<4>(indices, from, to);
+    if (bytes == 8) return Rows<8>(indices, from, to);
+    return Rows<0>(indices, from, to);
+  }
+
+  // kBytes: the size of a row, if it is known here.
+  template <size_t kBytes>
+  absl::Status Rows(const Index* indices, const std::byte* from, std::byte* to) const {
+    const size_t n = kBytes == 0 ? bytes : kBytes;
+    if (n == 0) return absl::OkStatus();
+    for (int64_t o = 0; o < outer; ++o, from += limit * n) {
+      for (int64_t i = 0; i < count; ++i, to += n) std::memcpy(to, from + indices[i] * n, n);
+    }
+    return absl::OkStatus();
+  }
+};
+
+template <typename Index>
+KernelPlan GatherPlan(const KernelContext& c, int axis) {
+  const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
+  return {.kernel = MakeKernel(GatherKernel<Index>{
+              .outer = Product(params.dims().first(axis)),
+              .limit = params.dim(axis),
+              .count = indices.num_elements(),
+              .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(c.input_dtype(0)),
+              .indices_shape = indices}),
+          .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
+  if (DataTypeSize(c.input_dtype(0)) == 0) return UnsupportedDataType(c.input_dtype(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis) : GatherPlan<int32_t>(c, axis);
+}
+
+// --- UnsortedSegmentSum ----------------------------------------------------------------------
+
+// Integers wrap around.
+template <typename T>
+T Plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <typename T, typename Id>
+KernelPlan SegmentSumPlan(const KernelContext& c) {
+  const Shape ids_shape = c.input_shape(1);
+  const int64_t num_rows = ids_shape.num_elements(), num_segments = c.output_shape(0).dim(0);
+  const int64_t row = Product(c.output_shape(0).dims().subspan(1));
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+            const Id* ids = args.input<Id>(1);
+            const T* data = args.input<T>(0);
+            T* out = args.output<T>(0);
+            std::fill_n(out, num_segments * row, T{0});
+            for (int64_t r = 0; r < num_rows; ++r) {
+              if (ids[r] < 0) continue;
+              if (ids[r] >= num_segments) {
+                return OutOfRange("segment_ids", ids_shape, ids, num_segments,
+                                  /*negative_ok=*/true);
+              }
+              const T* __restrict from = data + r * row;
+              T* __restrict to = out + ids[r] * row;
+              for (int64_t i = 0; i < row; ++i) to[i] = Plus(to[i], from[i]);
+            }
+            return absl::OkStatus();
+          }),
+          .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
+  return DispatchDataType(
+      c.input_dtype(0),
+      [&](auto tag) -> absl::StatusOr<KernelPlan> {
+        using T = typename decltype(tag)::type;
+        if constexpr (std::is_same_v<T, bool>) {
+          return UnsupportedDataType(DT_BOOL);
+        } else {
+          return c.input_dtype(1) == DT_INT64 ? SegmentSumPlan<T, int64_t>(c)
+                                              : SegmentSumPlan<T, int32_t>(c);
+        }
+      },
+      absl::StatusOr<KernelPlan>(UnsupportedDataType(c.input_dtype(0))));
+}
+
+// --- DynamicStitch ---------------------------------------------------------------------------
+
+// Each row is a move of its own; rows that several indices name are written by the last one.
+absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
+  const int n = c.node().num_inputs() / 2;
+  const DataType dtype = c.output_dtype(0);
+  const int64_t num_rows = c.output_shape(0).dim(0);
+  const int64_t row = Product(c.output_shape(0).dims().subspan(1));
+  struct Source {
+    int input;
+    int64_t row;
+  };
+  std::map<int64_t, Source> sources;  // by row of the output
+  for (int k = 0; k < n; ++k) {
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, IntegersOf(c.constant(k)));
+    for (size_t i = 0; i < indices.size(); ++i) {
+      sources[indices[i]] = {n + k, static_cast<int64_t>(i)};
+    }
+  }
+  std::vector<Move> moves;
+  for (const auto& [r, source] : sources) {
+    moves.push_back(
+        {source.input, 0, StridedCopy(dtype, {{row, 1, 1}}, source.row * row, r * row)});
+  }
+  const bool all_written = static_cast<int64_t>(moves.size()) == num_rows;
+  return CopyKernel(dtype, std::move(moves), all_written ? 0 : BytesOf(dtype, c.output_shape(0)));
+}
+
+}  // namespace
+
+void RegisterGatherCpu(KernelRegistry& kernels) {
+  kernels.Register("GatherV2", "CPU", CreateGatherV2);
+  kernels.Register("UnsortedSegmentSum", "CPU", CreateSegmentSum);
+  kernels.Register("DynamicStitch", "CPU", CreateDynamicStitch);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slice and Pad on the CPU: a box of one of the two layouts. Sizes come from the shapes, which are
+// one replica's; a dimension that is cut begins at 0 on both sides.
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace mirrorflow {
+namespace {
+
+// All elements of `box`, between layouts that are at least as large.
+std::vector<StridedCopy::Dim> BoxOf(const Shape& box, const Shape& in, const Shape& out) {
+  const std::vector<int64_t> in_strides = StridesOf(in), out_strides = StridesOf(out);
+  std::vector<StridedCopy::Dim> dims;
+  for (int d = 0; d < box.rank(); ++d) dims.push_back({box.dim(d), in_strides[d], out_strides[d]});
+  return dims;
+}
+
+absl::StatusOr<KernelPlan> CreateSlice(const KernelContext& c) {
+  const Shape &in = c.input_shape(0), &out = c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, IntegersOf(c.constant(1)));
+  const std::vector<int64_t> in_strides = StridesOf(in);
+  int64_t first = 0;
+  for (int d = 0; d < in.rank(); ++d) first += begin[d] * in_strides[d];
+  const DataType dtype = c.output_dtype(0);
+  return CopyKernel(dtype, {{0, 0, StridedCopy(dtype, BoxOf(out, in, out), first)}});
+}
+
+absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
+  const Shape &in = c.input_shape(0), &out = c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  const std::vector<int64_t> out_strides = StridesOf(out);
+  int64_t first = 0;
+  for (int d = 0; d < out.rank(); ++d) first += paddings[2 * d] * out_strides[d];
+  const DataType dtype = c.output_dtype(0);
+  return CopyKernel(dtype, {{0, 0, StridedCopy(dtype, BoxOf(in, in, out), 0, first)}},
+                    /*zero_bytes=*/in == out ? 0 : BytesOf(dtype, out));
+}
+
+}  // namespace
+
+void RegisterSliceCpu(KernelRegistry& kernels) {
+  kernels.Register("Slice", "CPU", CreateSlice);
+  kernels.Register("Pad", "CPU", CreatePad);
+}
+
+}  // namespace mirrorflow

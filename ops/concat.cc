@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/concat.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+#include "ops/slice.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+std::vector<int> FirstInputs(int n) {
+  std::vector<int> inputs(n);
+  for (int i = 0; i < n; ++i) inputs[i] = i;
+  return inputs;
+}
+
+// --- ConcatV2 and ConcatOffset ---------------------------------------------------------------
+
+absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
+  Shape output = shapes[0];
+  for (size_t i = 1; i < shapes.size(); ++i) {
+    const int64_t a = output.dim(axis), b = shapes[i].dim(axis);
+    const bool known = a != kUnknownDim && b != kUnknownDim;
+    Shape other = shapes[i];
+    other.set_dim(axis, a);
+    absl::StatusOr<Shape> merged = output.MergeWith(other);
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("inputs must have equal dimensions but for dimension ", axis, ", got ",
+                       shapes[0].ToString(), " and, as input ", i, ", ", shapes[i].ToString()));
+    }
+    int64_t size = kUnknownDim;
+    if (known && __builtin_add_overflow(a, b, &size)) {
+      return absl::InvalidArgumentError(absl::StrCat("dimension ", axis, " overflows"));
+    }
+    output = *std::move(merged);
+    output.set_dim(axis, size);
+  }
+  return output;
+}
+
+absl::Status ConcatV2Shape(ShapeContext& c) {
+  const int n = static_cast<int>(c.attr<int64_t>("N"));
+  // Ranks are equal: one that is known tells the others.
+  int rank = -1;
+  for (int i = 0; i < n; ++i) {
+    if (!c.input(i).unknown_rank()) rank = c.input(i).rank();
+  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, n));
+  if (rank < 0) return absl::OkStatus();
+  std::vector<Shape> shapes;
+  for (int i = 0; i < n; ++i) {
+    MF_ASSIGN_OR_RETURN(Shape shape, c.WithRank(i, rank));
+    shapes.push_back(std::move(shape));
+  }
+  c.set_output(0, Shape::UnknownDims(rank));
+  if (rank == 0) {
+    return absl::InvalidArgumentError("inputs must have at least one dimension, got scalars");
+  }
+  if (!given_axis.has_value()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, rank));
+  MF_ASSIGN_OR_RETURN(const Shape output, ConcatShapes(shapes, axis));
+  c.set_output(0, output);
+  if (rank != 1) return absl::OkStatus();
+  KnownElements elements;
+  for (int i = 0; i < n; ++i) {
+    const std::optional<KnownElements> part = ElementsOf(c, i);
+    if (!part.has_value()) return absl::OkStatus();
+    elements.insert(elements.end(), part->begin(), part->end());
+  }
+  SetVector(c, 0, elements);
+  return absl::OkStatus();
+}
+
+// Cut along the axis, local concatenation would interleave the pieces.
+absl::StatusOr<ShardingRule> ConcatV2Sharding(const ShardContext& c) {
+  const int n = c.num_inputs() - 1;
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(n));
+  std::string term = LettersFor(c.output(0));
+  MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis[0], c.output(0).rank()));
+  term[d] = '.';
+  std::vector<std::string> terms(n, term);
+  terms.push_back(DotsFor(c.input(n)));
+  return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->", term), FirstInputs(n));
+}
+
+// Slices of dy between known bounds; empty if the pieces' sizes along the axis are not known yet.
+absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, int n) {
+  const Scope& s = c.scope;
+  const Tensor axis_value = s.graph().values().at(c.op.input(n)).constant;
+  const int rank = s.shape(c.dy[0]).unknown_rank() ? 0 : s.shape(c.dy[0]).rank();
+  std::vector<Output> grads;
+  if (!axis_value.has_value() || rank == 0) return grads;
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(axis_value));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], rank));
+  for (int i = 0; i < n; ++i) {
+    const Shape& piece = s.shape(c.op.input(i));
+    if (piece.unknown_rank() || piece.dim(axis) == kUnknownDim) return grads;
+  }
+  std::vector<int64_t> begin(rank, 0), size(rank, -1);
+  for (int i = 0; i < n; ++i) {
+    size[axis] = s.shape(c.op.input(i)).dim(axis);
+    grads.push_back(ops::Slice(s, c.dy[0], ops::VectorConst(s, begin), ops::VectorConst(s, size)));
+    begin[axis] += size[axis];
+  }
+  grads.push_back(Output());
+  return grads;
+}
+
+absl::StatusOr<std::vector<Output>> ConcatV2Grad(const GradContext& c) {
+  const int n = static_cast<int>(c.op.attr<int64_t>("N"));
+  const Output axis = c.op.input(n);
+  MF_ASSIGN_OR_RETURN(std::vector<Output> grads, StaticConcatGrad(c, n));
+  if (!grads.empty()) return grads;
+  const std::vector<Output> shapes = ops::ShapeN(c.scope, c.op.inputs().subspan(0, n));
+  const std::vector<Output> offsets = ops::ConcatOffset(c.scope, axis, shapes);
+  for (int i = 0; i < n; ++i) {
+    grads.push_back(ops::Slice(c.scope, c.dy[0], offsets[i], shapes[i]));
+  }
+  grads.push_back(Output());
+  return grads;
+}
+
+absl::Status ConcatOffsetShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, 0));
+  std::vector<Shape> shapes;
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
+    c.set_output(i - 1, vector);
+    MF_ASSIGN_OR_RETURN(Shape shape, c.input_as_shape(i));
+    shapes.push_back(std::move(shape));
+  }
+  if (!given_axis.has_value() || shapes[0].unknown_rank()) return absl::OkStatus();
+  const int rank = shapes[0].rank();
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, rank, "concat_dim"));
+  KnownElements offset(rank, 0);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].unknown_rank()) return absl::OkStatus();
+    MF_RETURN_IF_ERROR(ConcatShapes({shapes[0], shapes[i]}, axis).status());
+    SetVector(c, static_cast<int>(i), offset);
+    const int64_t size = shapes[i].dim(axis);
+    if (size == kUnknownDim) offset[axis].reset();
+    if (offset[axis].has_value()) *offset[axis] += size;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> ConcatOffsetSharding(const ShardContext& c) {
+  const std::vector<std::string> terms(c.num_outputs(), ".");
+  const std::string vectors = absl::StrJoin(terms, ",");
+  return ShardingRule{.dims = absl::StrCat(",", vectors, "->", vectors)};
+}
+
+// --- Pack and Unpack -------------------------------------------------------------------------
+
+absl::Status PackShape(ShapeContext& c) {
+  Shape piece = Shape::UnknownRank();
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    absl::StatusOr<Shape> merged = piece.MergeWith(c.input(i));
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("inputs must have equal shapes, got ",
+                                                     c.input(0).ToString(), " and, as input ", i,
+                                                     ", ", c.input(i).ToString()));
+    }
+    piece = *std::move(merged);
+  }
+  if (piece.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), piece.rank() + 1));
+  Shape output;
+  for (int d = 0; d <= piece.rank(); ++d) {
+    if (d == axis) output.AddDim(c.num_inputs());
+    if (d < piece.rank()) output.AddDim(piece.dim(d));
+  }
+  c.set_output(0, output);
+  if (piece.rank() != 0) return absl::OkStatus();
+  KnownElements elements;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    const std::optional<KnownElements> element = ElementsOf(c, i);
+    if (!element.has_value()) return absl::OkStatus();
+    elements.push_back((*element)[0]);
+  }
+  SetVector(c, 0, elements);
+  return absl::OkStatus();
+}
+
+// The term of the packed side, and of a piece: a letter each dimension but the new one.
+struct PackTerms {
+  std::string packed;
+  std::string piece;
+};
+absl::StatusOr<PackTerms> TermsOfPack(const ShardContext& c, const Shape& packed) {
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.node().attr<int64_t>("axis"), packed.rank()));
+  PackTerms terms{LettersFor(packed), LettersFor(packed)};
+  terms.packed[axis] = '.';
+  terms.piece.erase(axis, 1);
+  return terms;
+}
+
+absl::StatusOr<ShardingRule> PackSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const PackTerms terms, TermsOfPack(c, c.output(0)));
+  const std::vector<std::string> pieces(c.num_inputs(), terms.piece);
+  return MoveSharding(c, absl::StrCat(absl::StrJoin(pieces, ","), "->", terms.packed),
+                      FirstInputs(c.num_inputs()));
+}
+
+absl::StatusOr<std::vector<Output>> PackGrad(const GradContext& c) {
+  return ops::Unpack(c.scope, c.dy[0], c.op.num_inputs(), {.axis = c.op.attr<int64_t>("axis")});
+}
+
+absl::Status UnpackShape(ShapeContext& c) {
+  const int64_t num = c.attr<int64_t>("num");
+  const Shape& value = c.input(0);
+  if (value.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(c.attr<int64_t>("axis"), value.rank()));
+  if (value.dim(axis) != kUnknownDim && value.dim(axis) != num) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension ", axis, " must have size ", num, ", got ", value.ToString()));
+  }
+  Shape piece;
+  for (int d = 0; d < value.rank(); ++d) {
+    if (d != axis) piece.AddDim(value.dim(d));
+  }
+  const std::optional<KnownElements> elements = ElementsOf(c, 0);
+  for (int i = 0; i < num; ++i) {
+    c.set_output(i, piece);
+    if (elements.has_value()) SetScalar(c, i, (*elements)[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> UnpackSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const PackTerms terms, TermsOfPack(c, c.input(0)));
+  const std::vector<std::string> pieces(c.num_outputs(), terms.piece);
+  return MoveSharding(c, absl::StrCat(terms.packed, "->", absl::StrJoin(pieces, ",")), {0});
+}
+
+absl::StatusOr<std::vector<Output>> UnpackGrad(const GradContext& c) {
+  std::vector<Output> pieces(c.dy.begin(), c.dy.end());
+  for (int i = 0; i < c.op.num_outputs(); ++i) {
+    if (!pieces[i].valid()) pieces[i] = ops::ZerosLike(c.scope, c.op.output(i));
+  }
+  return std::vector<Output>{ops::Pack(c.scope, pieces, {.axis = c.op.attr<int64_t>("axis")})};
+}
+
+}  // namespace
+
+void RegisterConcat(OpRegistry& ops) {
+  ops.Define("ConcatV2")
+      .Doc("the values one after the other along dimension `axis`")
+      .Input("values: N * T")
+      .StaticInput("axis: Tidx")
+      .Output("output: T")
+      .Attr("N: int >= 2")
+      .Attr("T: type")
+      .Attr("Tidx: {int32, int64} = int32")
+      .Shape(ConcatV2Shape)
+      .Sharding(ConcatV2Sharding)
+      .Gradient(ConcatV2Grad);
+  ops.Define("ConcatOffset")
+      .Doc("where tensors of these shapes begin in their concatenation")
+      .StaticInput("concat_dim: int32")
+      .Input("shape: N * shape_type")
+      .Output("offset: N * shape_type")
+      .Attr("N: int >= 2")
+      .Attr("shape_type: {int32, int64} = int32")
+      .Shape(ConcatOffsetShape)
+      .Sharding(ConcatOffsetSharding)
+      .NoGradient("shapes are no continuous values");
+  ops.Define("Pack")
+      .Doc("the values side by side along a new dimension `axis`")
+      .Input("values: N * T")
+      .Output("output: T")
+      .Attr("N: int >= 1")
+      .Attr("T: type")
+      .Attr("axis: int = 0")
+      .Shape(PackShape)
+      .Sharding(PackSharding)
+      .Gradient(PackGrad);
+  ops.Define("Unpack")
+      .Doc("the `num` slices along dimension `axis`, without it")
+      .Input("value: T")
+      .Output("output: num * T")
+      .Attr("num: int >= 0")
+      .Attr("T: type")
+      .Attr("axis: int = 0")
+      .Shape(UnpackShape)
+      .Sharding(UnpackSharding)
+      .Gradient(UnpackGrad);
+}
+
+namespace ops {
+
+Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis) {
+  return Build(scope, "ConcatV2").InputList(values).Input(axis).One();
+}
+
+Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis) {
+  return ConcatV2(scope, values, ScalarConst(scope, DT_INT32, static_cast<double>(axis)));
+}
+
+std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
+                                 absl::Span<const Output> shapes) {
+  Node* node = Build(scope, "ConcatOffset").Input(concat_dim).InputList(shapes).Finish();
+  return OutputsOf(node, shapes.size());
+}
+
+Output Pack(const Scope& scope, absl::Span<const Output> values, const PackOptions& options) {
+  return Build(scope, "Pack").InputList(values).Attr("axis", options.axis).One();
+}
+
+std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,
+                           const UnpackOptions& options) {
+  Node* node =
+      Build(scope, "Unpack").Input(value).Attr("num", num).Attr("axis", options.axis).Finish();
+  return OutputsOf(node, num);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/gather.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/select.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+#include "ops/strided_slice.h"
+#include "ops/transpose.h"
+
+namespace mirrorflow {
+namespace {
+
+// --- GatherV2 --------------------------------------------------------------------------------
+
+absl::Status GatherShape(ShapeContext& c) {
+  if (c.attr<int64_t>("batch_dims") != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("batch_dims must be 0, got ", c.attr<int64_t>("batch_dims")));
+  }
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, 2));
+  MF_ASSIGN_OR_RETURN(const Shape params, c.WithRankAtLeast(0, 1));
+  const Shape& indices = c.input(1);
+  if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  if (!given_axis.has_value()) {
+    c.set_output(0, Shape::UnknownDims(params.rank() - 1 + indices.rank()));
+    return absl::OkStatus();
+  }
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, params.rank()));
+  Shape output;
+  for (int d = 0; d < axis; ++d) output.AddDim(params.dim(d));
+  for (int64_t d : indices.dims()) output.AddDim(d);
+  for (int d = axis + 1; d < params.rank(); ++d) output.AddDim(params.dim(d));
+  c.set_output(0, output);
+
+  // A shape with its dimensions chosen or put in another order.
+  const auto values = ElementsOf(c, 0), chosen = ElementsOf(c, 1);
+  if (!values.has_value() || !chosen.has_value()) return absl::OkStatus();
+  KnownElements taken;
+  for (const std::optional<int64_t>& i : *chosen) {
+    const bool inside = i.has_value() && *i >= 0 && *i < static_cast<int64_t>(values->size());
+    taken.push_back(inside ? (*values)[*i] : std::nullopt);
+  }
+  if (output.rank() == 1) SetVector(c, 0, taken);
+  if (output.rank() == 0) SetScalar(c, 0, taken[0]);
+  return absl::OkStatus();
+}
+
+// Indices may be cut, and what is beside the gathered dimension.
+absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
+  const Shape &params = c.input(0), &indices = c.input(1);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, c.integers(2));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params.rank()));
+  std::string from = LettersFor(params);
+  from[axis] = '.';
+  std::string rows;
+  for (int d = 0; d < indices.rank(); ++d) rows += static_cast<char>('a' + params.rank() + d);
+  const std::string out = from.substr(0, axis) + rows + from.substr(axis + 1);
+  return MoveSharding(c, absl::StrCat(from, ",", rows, ",", DotsFor(c.input(2)), "->", out), {0});
+}
+
+// The numbers first, …, last - 1, last not included.
+void AppendRange(int first, int last, std::vector<int64_t>* numbers) {
+  for (int i = first; i < last; ++i) numbers->push_back(i);
+}
+
+// Rows of dy are added up where they came from. UnsortedSegmentSum wants their dimensions first.
+absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output params = c.op.input(0), indices = c.op.input(1);
+  const Shape params_shape = s.shape(params), indices_shape = s.shape(indices);
+  const Tensor known_axis = s.graph().values().at(c.op.input(2)).constant;
+  if (params_shape.unknown_rank() || indices_shape.unknown_rank() || !known_axis.has_value()) {
+    return absl::InvalidArgumentError(
+        "the gradient needs to know the ranks of params and indices, and axis");
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, IntegersOf(known_axis));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params_shape.rank()));
+  const int rank = params_shape.rank(), num_index_dims = indices_shape.rank();
+  const int dy_rank = rank - 1 + num_index_dims;
+  const Output num_segments =
+      params_shape.dim(axis) != kUnknownDim
+          ? ops::Const(s, Tensor::Scalar<int64_t>(params_shape.dim(axis)))
+          : ops::ElementOf(s, ops::Shape(s, params, {.out_type = DT_INT64}), axis);
+  Output dy = c.dy[0];
+  if (axis != 0) {
+    std::vector<int64_t> rows_first;
+    AppendRange(axis, axis + num_index_dims, &rows_first);
+    AppendRange(0, axis, &rows_first);
+    AppendRange(axis + num_index_dims, dy_rank, &rows_first);
+    dy = ops::Transpose(s, dy, rows_first);
+  }
+  Output dparams = ops::UnsortedSegmentSum(s, dy, indices, num_segments);
+  if (axis != 0) {
+    std::vector<int64_t> in_place;
+    AppendRange(1, axis + 1, &in_place);
+    in_place.push_back(0);
+    AppendRange(axis + 1, rank, &in_place);
+    dparams = ops::Transpose(s, dparams, in_place);
+  }
+  return std::vector<Output>{dparams, Output(), Output()};
+}
+
+// --- UnsortedSegmentSum ----------------------------------------------------------------------
+
+absl::Status SegmentSumShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> num_segments, IntegerInput(c, 2));
+  if (num_segments.value_or(0) < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_segments must be >= 0, got ", *num_segments));
+  }
+  const Shape &data = c.input(0), &ids = c.input(1);
+  if (data.unknown_rank() || ids.unknown_rank()) return absl::OkStatus();
+  Shape rows = data;
+  if (ids.rank() <= data.rank()) rows = Shape(data.dims().subspan(0, ids.rank()));
+  if (!rows.IsCompatibleWith(ids)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("segment_ids must have the leading dimensions of data ", data.ToString(),
+                     ", got ", ids.ToString()));
+  }
+  Shape output({num_segments.value_or(kUnknownDim)});
+  for (int d = ids.rank(); d < data.rank(); ++d) output.AddDim(data.dim(d));
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+// Rows are contracted: each replica sums its own, into all segments.
+absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
+  const std::string data = LettersFor(c.input(0));
+  const int num_row_dims = c.input(1).rank();
+  return MoveSharding(c,
+                      absl::StrCat(data, ",", data.substr(0, num_row_dims), ",",
+                                   DotsFor(c.input(2)), "->.", data.substr(num_row_dims)),
+                      {0});
+}
+
+absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output ids = c.op.input(1);
+  const Shape data_shape = s.shape(c.op.input(0)), ids_shape = s.shape(ids);
+  if (data_shape.unknown_rank() || ids_shape.unknown_rank()) {
+    return absl::InvalidArgumentError("the gradient needs to know the ranks of data, segment_ids");
+  }
+  const Output zero = ops::ScalarConst(s, ids.dtype(), 0);
+  const Output rows =
+      ops::GatherV2(s, c.dy[0], ops::Maximum(s, ids, zero), ops::ScalarConst(s, DT_INT32, 0));
+  Output counted = ops::GreaterEqual(s, ids, zero);
+  for (int d = ids_shape.rank(); d < data_shape.rank(); ++d) {
+    counted = ops::ExpandDims(s, counted, int64_t{-1});
+  }
+  const Output nothing = ops::ScalarConst(s, c.dy[0].dtype(), 0);
+  return std::vector<Output>{ops::SelectV2(s, counted, rows, nothing), Output(), Output()};
+}
+
+// --- DynamicStitch ---------------------------------------------------------------------------
+
+absl::Status StitchShape(ShapeContext& c) {
+  const int n = static_cast<int>(c.attr<int64_t>("N"));
+  int64_t num_rows = 0;  // kUnknownDim as soon as an index is not known
+  Shape row = Shape::UnknownRank();
+  for (int k = 0; k < n; ++k) {
+    MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> indices, c.integers(k));
+    for (int64_t i : indices.value_or(std::vector<int64_t>())) {
+      if (i < 0 || i >= std::numeric_limits<int32_t>::max()) {
+        return absl::InvalidArgumentError(absl::StrCat("indices must be >= 0, got ", i));
+      }
+      if (num_rows != kUnknownDim) num_rows = std::max(num_rows, i + 1);
+    }
+    if (!indices.has_value()) num_rows = kUnknownDim;
+    const Shape &at = c.input(k), &data = c.input(n + k);
+    if (at.unknown_rank() || data.unknown_rank()) continue;
+    const bool long_enough = data.rank() >= at.rank();
+    if (!long_enough || !Shape(data.dims().subspan(0, at.rank())).IsCompatibleWith(at)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data ", k, " must have the leading dimensions ", "of its indices ",
+                       at.ToString(), ", got ", data.ToString()));
+    }
+    absl::StatusOr<Shape> merged = row.MergeWith(Shape(data.dims().subspan(at.rank())));
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("all data must have equal rows, got ", row.ToString(), " and, in data ", k,
+                       ", ", Shape(data.dims().subspan(at.rank())).ToString()));
+    }
+    row = *std::move(merged);
+  }
+  if (row.unknown_rank()) return absl::OkStatus();
+  Shape output({num_rows});
+  for (int64_t d : row.dims()) output.AddDim(d);
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> StitchSharding(const ShardContext& c) {
+  const int n = c.num_inputs() / 2;
+  const std::string row = LettersFor(c.output(0)).substr(1);
+  std::vector<std::string> terms;
+  std::vector<int> data;
+  for (int k = 0; k < n; ++k) terms.push_back(DotsFor(c.input(k)));
+  for (int k = 0; k < n; ++k) {
+    terms.push_back(DotsFor(c.input(k)) + row);
+    data.push_back(n + k);
+  }
+  return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->.", row), data);
+}
+
+absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
+  const int n = c.op.num_inputs() / 2;
+  std::vector<Output> grads(n);
+  for (int k = 0; k < n; ++k) {
+    grads.push_back(
+        ops::GatherV2(c.scope, c.dy[0], c.op.input(k), ops::ScalarConst(c.scope, DT_INT32, 0)));
+  }
+  return grads;
+}
+
+}  // namespace
+
+void RegisterGather(OpRegistry& ops) {
+  ops.Define("GatherV2")
+      .Doc("slices of params along dimension `axis`, chosen by indices")
+      .Input("params: Tparams")
+      .Input("indices: Tindices")
+      .StaticInput("axis: Taxis")
+      .Output("output: Tparams")
+      .Attr("batch_dims: int = 0")
+      .Attr("Tparams: type")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("Taxis: {int32, int64}")
+      .Shape(GatherShape)
+      .Sharding(GatherSharding)
+      .Gradient(GatherGrad);
+  ops.Define("UnsortedSegmentSum")
+      .Doc("output[s] = the sum of the rows of data whose segment id is s")
+      .Input("data: T")
+      .Input("segment_ids: Tindices")
+      .StaticInput("num_segments: Tnumsegments")
+      .Output("output: T")
+      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("Tnumsegments: {int32, int64} = int32")
+      .Shape(SegmentSumShape)
+      .Sharding(SegmentSumSharding)
+      .Gradient(SegmentSumGrad);
+  ops.Define("DynamicStitch")
+      .Doc("merged[indices[k][i]] = data[k][i]; the last one wins")
+      .StaticInput("indices: N * int32")
+      .Input("data: N * T")
+      .Output("merged: T")
+      .Attr("N: int >= 1")
+      .Attr("T: type")
+      .Shape(StitchShape)
+      .Sharding(StitchSharding)
+      .Gradient(StitchGrad);
+}
+
+namespace ops {
+
+Output GatherV2(const Scope& scope, Output params, Output indices, Output axis) {
+  return Build(scope, "GatherV2").Input(params).Input(indices).Input(axis).One();
+}
+
+Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids,
+                          Output num_segments) {
+  return Build(scope, "UnsortedSegmentSum")
+      .Input(data)
+      .Input(segment_ids)
+      .Input(num_segments)
+      .One();
+}
+
+Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
+                     absl::Span<const Output> data) {
+  return Build(scope, "DynamicStitch").InputList(indices).InputList(data).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/reshape.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+// What is known of the value follows the elements, which keep their order.
+void SetView(ShapeContext& c, const Shape& output) {
+  c.set_output(0, output);
+  if (!output.IsFullyDefined()) return;
+  if (const Tensor* value = c.constant(0)) {
+    c.set_constant(0, value->Reshaped(output));
+  } else if (const auto elements = ElementsOf(c, 0)) {
+    if (output.rank() == 1) SetVector(c, 0, *elements);
+  }
+}
+
+// The product of the known dimensions and how many are unknown.
+struct KnownSize {
+  int64_t product = 1;
+  int num_unknown = 0;
+};
+
+KnownSize SizeOf(const Shape& shape) {
+  KnownSize size;
+  for (int64_t d : shape.dims()) {
+    if (d == kUnknownDim) {
+      ++size.num_unknown;
+    } else {
+      size.product *= d;  // fits: the shape has been validated
+    }
+  }
+  return size;
+}
+
+absl::Status SizeMismatch(const Shape& input, const Shape& target) {
+  return absl::InvalidArgumentError(absl::StrCat("shape must have as many elements as the input, ",
+                                                 "which has shape ", input.ToString(), ", got ",
+                                                 target.ToString()));
+}
+
+// `target` with its one unknown dimension filled in where the input tells it. `inferred`: that
+// dimension is a -1 of the user's, not a number that is not known yet.
+absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred) {
+  if (input.unknown_rank() || target.unknown_rank()) return target;
+  const KnownSize from = SizeOf(input), to = SizeOf(target);
+  if (inferred && to.num_unknown > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape must have at most one -1, got ", target.ToString()));
+  }
+  if (inferred && to.num_unknown == 1 && to.product == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the -1 in shape ", target.ToString(), " cannot be told next to a 0"));
+  }
+  if (from.num_unknown > 0 && to.num_unknown > 0) return target;
+  // One side is known in full, and what is known of the other must divide it.
+  const int64_t whole = from.num_unknown == 0 ? from.product : to.product;
+  const int64_t part = from.num_unknown == 0 ? to.product : from.product;
+  const bool both = from.num_unknown == 0 && to.num_unknown == 0;
+  const bool fits = both || part == 0 ? whole == part : whole % part == 0;
+  if (!fits) return SizeMismatch(input, target);
+  if (to.num_unknown == 1 && part != 0) {
+    for (int d = 0; d < target.rank(); ++d) {
+      if (target.dim(d) == kUnknownDim) target.set_dim(d, whole / part);
+    }
+  }
+  return target;
+}
+
+absl::Status ReshapeShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape target, c.input_as_shape(1));
+  MF_RETURN_IF_ERROR(target.Validate(c.node().output_dtype(0)));
+  MF_ASSIGN_OR_RETURN(target, FillTarget(c.input(0), std::move(target), c.constant(1) != nullptr));
+  SetView(c, target);
+  return absl::OkStatus();
+}
+
+// Dimensions of both sides in groups of equal product, as small as can be. In a group rows of the
+// outermost dimension are runs of elements on both sides, so it carries a letter; the others would
+// have to be whole. A size of 1 makes no group: it goes with a 1 of the other side, in order, since
+// a sharded dimension of size 1 is all on one replica, whatever its place.
+std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& out) {
+  std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
+  char letter = 'a';
+  auto pair_up = [&](int i, int j) { terms.first[i] = terms.second[j] = letter++; };
+  const bool empty = in.num_elements() == 0;
+  int i = 0, j = 0;
+  auto skip_ones = [&] {
+    while (i < in.rank() && in.dim(i) == 1) ++i;
+    while (j < out.rank() && out.dim(j) == 1) ++j;
+  };
+  for (skip_ones(); i < in.rank() && j < out.rank(); skip_ones()) {
+    int64_t a = in.dim(i), b = out.dim(j);
+    if (empty && a != b) break;  // products are all 0 and tell nothing
+    pair_up(i++, j++);
+    while (a != b) (a < b ? a : b) *= a < b ? in.dim(i++) : out.dim(j++);
+  }
+  for (i = 0, j = 0; i < in.rank(); ++i) {
+    if (in.dim(i) != 1) continue;
+    while (j < out.rank() && out.dim(j) != 1) ++j;
+    if (j < out.rank()) pair_up(i, j++);
+  }
+  return terms;
+}
+
+absl::StatusOr<ShardingRule> ReshapeSharding(const ShardContext& c) {
+  const auto [in, out] = ReshapeTerms(c.input(0), c.output(0));
+  std::string dims = in;
+  for (int i = 1; i < c.num_inputs(); ++i) absl::StrAppend(&dims, ",", DotsFor(c.input(i)));
+  absl::StrAppend(&dims, "->", out);
+  return MoveSharding(c, dims, {0});
+}
+
+absl::StatusOr<std::vector<Output>> ReshapeGrad(const GradContext& c) {
+  std::vector<Output> grads(c.op.num_inputs());
+  grads[0] = ops::ReshapeLike(c.scope, c.dy[0], c.op.input(0));
+  return grads;
+}
+
+absl::Status ExpandDimsShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> dim, IntegerInput(c, 1));
+  const Shape& input = c.input(0);
+  if (input.unknown_rank()) return absl::OkStatus();
+  if (!dim.has_value()) {
+    c.set_output(0, Shape::UnknownDims(input.rank() + 1));
+    return absl::OkStatus();
+  }
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*dim, input.rank() + 1, "dim"));
+  Shape output;
+  for (int d = 0; d <= input.rank(); ++d) {
+    if (d == axis) output.AddDim(1);
+    if (d < input.rank()) output.AddDim(input.dim(d));
+  }
+  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
+  SetView(c, output);
+  return absl::OkStatus();
+}
+
+// The input without the dimensions that go; of unknown rank if that cannot be told yet.
+absl::Status SqueezeShape(ShapeContext& c) {
+  const Shape& input = c.input(0);
+  if (input.unknown_rank()) return absl::OkStatus();
+  std::vector<bool> goes(input.rank(), false);
+  const std::vector<int64_t> axes = c.node().int_list("squeeze_dims");
+  for (int64_t axis : axes) {
+    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, input.rank(), "squeeze_dims"));
+    if (input.dim(d) != 1 && input.dim(d) != kUnknownDim) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dimension ", d, " must have size 1, got ", input.ToString()));
+    }
+    goes[d] = true;
+  }
+  Shape output;
+  for (int d = 0; d < input.rank(); ++d) {
+    if (axes.empty() && input.dim(d) == kUnknownDim) return absl::OkStatus();
+    if (axes.empty() ? input.dim(d) != 1 : !goes[d]) output.AddDim(input.dim(d));
+  }
+  SetView(c, output);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterReshape(OpRegistry& ops) {
+  ops.Define("Reshape")
+      .Doc("the same elements under another shape")
+      .Input("tensor: T")
+      .StaticInput("shape: Tshape")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tshape: {int32, int64} = int32")
+      .Traits(kView)
+      .Shape(ReshapeShape)
+      .Sharding(ReshapeSharding)
+      .Gradient(ReshapeGrad);
+  ops.Define("ExpandDims")
+      .Doc("a dimension of size 1 put in before dimension `dim`")
+      .Input("input: T")
+      .StaticInput("dim: Tdim")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tdim: {int32, int64} = int32")
+      .Traits(kView)
+      .Shape(ExpandDimsShape)
+      .Sharding(ReshapeSharding)
+      .Gradient(ReshapeGrad);
+  ops.Define("Squeeze")
+      .Doc("without the dimensions of size 1 in `squeeze_dims`, or without all of them")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("squeeze_dims: list(int) >= 0 = []")
+      .Traits(kView)
+      .Shape(SqueezeShape)
+      .Sharding(ReshapeSharding)
+      .Gradient(ReshapeGrad);
+}
+
+namespace ops {
+
+Output Reshape(const Scope& scope, Output tensor, Output shape) {
+  return Build(scope, "Reshape").Input(tensor).Input(shape).One();
+}
+
+Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape) {
+  return Reshape(scope, tensor, VectorConst(scope, shape.dims()));
+}
+
+bool IsReshapeTarget(const mirrorflow::Shape& shape) {
+  if (shape.unknown_rank()) return false;
+  const auto num_unknown = absl::c_count(shape.dims(), kUnknownDim);
+  return num_unknown == 0 || (num_unknown == 1 && !absl::c_linear_search(shape.dims(), 0));
+}
+
+Output ReshapeLike(const Scope& scope, Output value, Output like) {
+  const mirrorflow::Shape shape = scope.shape(like);
+  if (shape.IsFullyDefined() && shape == scope.shape(value)) return value;
+  if (IsReshapeTarget(shape)) return Reshape(scope, value, shape);
+  return Reshape(scope, value, ops::Shape(scope, like));
+}
+
+Output ExpandDims(const Scope& scope, Output input, Output axis) {
+  return Build(scope, "ExpandDims").Input(input).Input(axis).One();
+}
+
+Output ExpandDims(const Scope& scope, Output input, int64_t axis) {
+  return ExpandDims(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(axis)));
+}
+
+Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options) {
+  return Build(scope, "Squeeze")
+      .Input(input)
+      .Attr("squeeze_dims", AttrValue::List<int64_t>(options.axis))
+      .One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

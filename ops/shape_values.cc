@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shape_values.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Longer vectors are data, not shapes or axes.
+constexpr int64_t kMaxElements = 64;
+
+bool IsIndexType(DataType dtype) { return dtype == DT_INT32 || dtype == DT_INT64; }
+
+bool Fits(DataType dtype, int64_t value) {
+  return dtype == DT_INT64 || value == static_cast<int32_t>(value);
+}
+
+// The constant these elements make, or no value if one of them is unknown or does not fit.
+Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& elements) {
+  std::vector<int64_t> values;
+  for (const std::optional<int64_t>& element : elements) {
+    if (!element.has_value()) return Tensor();
+    if (!Fits(dtype, *element)) return Tensor();
+    values.push_back(*element);
+  }
+  if (dtype == DT_INT64) return Tensor::Of<int64_t>(shape, values);
+  const std::vector<int32_t> narrow(values.begin(), values.end());
+  return Tensor::Of<int32_t>(shape, narrow);
+}
+
+}  // namespace
+
+std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i) {
+  const ValueInfo& info = c.input_info(i);
+  if (!IsIndexType(c.node().input(i).dtype())) return std::nullopt;
+  if (info.shape.unknown_rank() || info.shape.rank() > 1) return std::nullopt;
+  if (!info.shape.IsFullyDefined() || info.shape.num_elements() > kMaxElements) return std::nullopt;
+  KnownElements elements(info.shape.num_elements());
+  if (info.constant.has_value()) {
+    const absl::StatusOr<std::vector<int64_t>> values = IntegersOf(info.constant);
+    if (!values.ok()) return std::nullopt;
+    elements.assign(values->begin(), values->end());
+  } else if (info.as_shape.has_value() && !info.as_shape->unknown_rank()) {
+    for (int d = 0; d < info.as_shape->rank(); ++d) {
+      if (info.as_shape->dim(d) != kUnknownDim) elements[d] = info.as_shape->dim(d);
+    }
+  }
+  return elements;
+}
+
+void SetVector(ShapeContext& c, int i, const KnownElements& elements) {
+  const Shape shape({static_cast<int64_t>(elements.size())});
+  c.set_output(i, shape);
+  const DataType dtype = c.node().output_dtype(i);
+  if (!IsIndexType(dtype) || shape.dim(0) > kMaxElements) return;
+  Tensor constant = ConstantOf(dtype, shape, elements);
+  if (constant.has_value()) {
+    c.set_constant(i, std::move(constant));
+  } else if (elements.size() <= kMaxRank) {
+    Shape::Dims dims;
+    for (const std::optional<int64_t>& element : elements) {
+      // What is no size, or cannot be held, is left unsaid.
+      const bool known = element.has_value() && *element >= 0 && Fits(dtype, *element);
+      dims.push_back(known ? *element : kUnknownDim);
+    }
+    c.set_output_as_shape(i, Shape(absl::MakeConstSpan(dims)));
+  }
+}
+
+void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element) {
+  c.set_output(i, Shape());
+  const DataType dtype = c.node().output_dtype(i);
+  if (!IsIndexType(dtype)) return;
+  Tensor constant = ConstantOf(dtype, Shape(), {element});
+  if (constant.has_value()) c.set_constant(i, std::move(constant));
+}
+
+absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i) {
+  const Shape& shape = c.input(i);
+  if (shape.IsFullyDefined() && shape.num_elements() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", i, " must have one element, got shape ", shape.ToString()));
+  }
+  const Tensor* value = c.constant(i);
+  if (value == nullptr) return std::optional<int64_t>();
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> values, IntegersOf(*value));
+  return std::optional<int64_t>(values[0]);
+}
+
+absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name) {
+  MF_ASSIGN_OR_RETURN(Shape target, c.input_as_shape(i));
+  if (c.constant(i) != nullptr && !target.IsFullyDefined()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must hold numbers >= 0, got ", target.ToString()));
+  }
+  return target;
+}
+
+}  // namespace mirrorflow

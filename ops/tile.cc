@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tile.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/broadcast_gradient.h"
+#include "ops/concat.h"
+#include "ops/constant.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status TileShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape multiples, c.WithRank(1, 1));
+  Shape input = c.input(0);
+  if (multiples.dim(0) != kUnknownDim) {
+    if (!input.unknown_rank() && input.rank() != multiples.dim(0)) {
+      return absl::InvalidArgumentError(absl::StrCat("multiples must have as many elements as the ",
+                                                     "input ", input.ToString(),
+                                                     " dimensions, got ", multiples.dim(0)));
+    }
+    if (multiples.dim(0) > kMaxRank) {
+      return absl::InvalidArgumentError(absl::StrCat("multiples must have at most ", kMaxRank,
+                                                     " elements, got ", multiples.dim(0)));
+    }
+    input = input.unknown_rank() ? Shape::UnknownDims(multiples.dim(0)) : input;
+  }
+  c.set_output(0, input.unknown_rank() ? input : Shape::UnknownDims(input.rank()));
+  const std::optional<KnownElements> known = ElementsOf(c, 1);
+  if (!known.has_value()) return absl::OkStatus();
+  Shape output = input;
+  for (int d = 0; d < input.rank(); ++d) {
+    const int64_t multiple = (*known)[d].value_or(kUnknownDim);
+    if ((*known)[d].has_value() && multiple < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("multiples must be >= 0, got ", multiple));
+    }
+    if (multiple == kUnknownDim || input.dim(d) == kUnknownDim) {
+      output.set_dim(d, multiple == 1 ? input.dim(d) : kUnknownDim);
+      continue;
+    }
+    MF_ASSIGN_OR_RETURN(const int64_t size, CheckedMultiply(input.dim(d), multiple));
+    output.set_dim(d, size);
+  }
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::Status BroadcastToShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape target, SizesInput(c, 1, "shape"));
+  const Shape& input = c.input(0);
+  if (!target.unknown_rank() && !input.unknown_rank()) {
+    const int offset = target.rank() - input.rank();
+    for (int d = 0; d < input.rank(); ++d) {
+      if (offset < 0 ||
+          (input.dim(d) != 1 && input.dim(d) != kUnknownDim &&
+           target.dim(offset + d) != kUnknownDim && target.dim(offset + d) != input.dim(d))) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "input ", input.ToString(), " does not broadcast to shape ", target.ToString()));
+      }
+      if (input.dim(d) != 1 && input.dim(d) != kUnknownDim)
+        target.set_dim(offset + d, input.dim(d));
+    }
+  }
+  c.set_output(0, target);
+  return absl::OkStatus();
+}
+
+// Of Tile and BroadcastTo: a dimension that stays keeps its letter; one that is made by repeating a
+// single element is rows from nothing; any other comes out permuted if it is cut.
+absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
+  const Shape &in = c.input(0), &out = c.output(0);
+  const std::string letters = LettersFor(out);
+  const int offset = out.rank() - in.rank();
+  std::string from = DotsFor(in), to = letters;
+  for (int d = 0; d < in.rank(); ++d) {
+    if (in.dim(d) == out.dim(offset + d)) {
+      from[d] = letters[offset + d];
+    } else if (in.dim(d) != 1) {
+      to[offset + d] = '.';
+    }
+  }
+  return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
+}
+
+// dy cut up as [multiple, size] for each dimension, and summed over the copies.
+absl::StatusOr<std::vector<Output>> TileGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output x = c.op.input(0), multiples = c.op.input(1);
+  const Shape in = s.shape(x);
+  const Tensor known = s.graph().values().at(multiples).constant;
+  Shape split;
+  std::vector<int64_t> axes;
+  if (known.has_value() && !in.unknown_rank()) {
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> copies, IntegersOf(known));
+    for (int d = 0; d < in.rank(); ++d) {
+      if (copies[d] != 1) {
+        axes.push_back(split.rank());
+        split.AddDim(copies[d]);
+      }
+      if (copies[d] == 1 || in.dim(d) != 1) split.AddDim(in.dim(d));
+    }
+    if (ops::IsReshapeTarget(split)) {
+      const Output sum = ops::Sum(s, ops::Reshape(s, c.dy[0], split), axes);
+      return std::vector<Output>{ops::ReshapeLike(s, sum, x), Output()};
+    }
+  }
+  const Output pairs =
+      ops::Pack(s, {multiples, ops::Shape(s, x, {.out_type = multiples.dtype()})}, {.axis = 1});
+  const Output dims = ops::Reshape(s, pairs, {-1});
+  const Output every_other = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Size(s, dims),
+                                        ops::ScalarConst(s, DT_INT32, 2));
+  const Output sum = ops::Sum(s, ops::Reshape(s, c.dy[0], dims), every_other);
+  return std::vector<Output>{ops::ReshapeLike(s, sum, x), Output()};
+}
+
+absl::StatusOr<std::vector<Output>> BroadcastToGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output x = c.op.input(0);
+  const Shape in = s.shape(x), out = s.shape(c.op.output(0));
+  Output axes;
+  if (in.unknown_rank() || out.unknown_rank() || absl::c_linear_search(in.dims(), kUnknownDim)) {
+    const Output shape = ops::Shape(s, x, {.out_type = c.op.input(1).dtype()});
+    axes = ops::BroadcastGradientArgs(s, shape, c.op.input(1)).r0;
+  } else {
+    std::vector<int64_t> repeated;
+    const int offset = out.rank() - in.rank();
+    for (int d = 0; d < out.rank(); ++d) {
+      if (d < offset || (in.dim(d - offset) == 1 && out.dim(d) != 1)) repeated.push_back(d);
+    }
+    if (repeated.empty()) return std::vector<Output>{c.dy[0], Output()};
+    axes = ops::VectorConst(s, repeated);
+  }
+  return std::vector<Output>{ops::ReshapeLike(s, ops::Sum(s, c.dy[0], axes), x), Output()};
+}
+
+}  // namespace
+
+void RegisterTile(OpRegistry& ops) {
+  ops.Define("Tile")
+      .Doc("the input `multiples[d]` times along each dimension d")
+      .Input("input: T")
+      .StaticInput("multiples: Tmultiples")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tmultiples: {int32, int64} = int32")
+      .Shape(TileShape)
+      .Sharding(RepeatSharding)
+      .Gradient(TileGrad);
+  ops.Define("BroadcastTo")
+      .Doc("the input repeated to `shape`, by NumPy's rules")
+      .Input("input: T")
+      .StaticInput("shape: Tidx")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tidx: {int32, int64} = int32")
+      .Shape(BroadcastToShape)
+      .Sharding(RepeatSharding)
+      .Gradient(BroadcastToGrad);
+}
+
+namespace ops {
+
+Output Tile(const Scope& scope, Output input, Output multiples) {
+  return Build(scope, "Tile").Input(input).Input(multiples).One();
+}
+
+Output BroadcastTo(const Scope& scope, Output input, Output shape) {
+  return Build(scope, "BroadcastTo").Input(input).Input(shape).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

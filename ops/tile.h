@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that repeat their input: Tile and BroadcastTo.
+#ifndef MIRRORFLOW_OPS_TILE_H_
+#define MIRRORFLOW_OPS_TILE_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterTile(OpRegistry& ops);
+
+namespace ops {
+
+// Tile: the input `multiples[d]` times along each dimension d.
+// Gradient: the sum over the copies.
+Output Tile(const Scope& scope, Output input, Output multiples);
+
+// BroadcastTo: the input under `shape`, by NumPy's rules. Gradient: the sum over what was repeated.
+Output BroadcastTo(const Scope& scope, Output input, Output shape);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_TILE_H_

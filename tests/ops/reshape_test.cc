@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the cases of tests/references cannot show of the views: which dimensions the rule lets be
+// cut, what is known of a shape in part, errors.
+#include "ops/reshape.h"
+
+#include "framework/graph/shape_inference.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/concat.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/shape_ops.h"
+#include "ops/strided_slice.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ViewTest : public ::testing::Test {
+ protected:
+  Output Feed(const Shape& shape) { return ops::Placeholder(root_, DT_FLOAT, shape); }
+  const Shape& ShapeOf(Output value) { return root_.shape(value); }
+  std::string Error() { return std::string(root_.status().message()); }
+  std::string RuleOf(Output value) {
+    const absl::StatusOr<ShardingRule> rule =
+        value.node->op().sharding(ShardContext(*value.node, graph_.values()));
+    return rule.ok() ? rule->dims : rule.status().ToString();
+  }
+
+  Graph graph_;
+  Scope root_{&graph_};
+};
+
+// --- the rule of Reshape ---------------------------------------------------------------------
+
+struct RuleRow {
+  Shape from;
+  Shape to;
+  const char* dims;
+};
+
+class ReshapeRule : public ViewTest, public ::testing::WithParamInterface<RuleRow> {};
+
+TEST_P(ReshapeRule, LetsTheOutermostOfEachGroupBeCut) {
+  const RuleRow& row = GetParam();
+  EXPECT_EQ(RuleOf(ops::Reshape(root_, Feed(row.from), row.to)), row.dims)
+      << row.from.ToString() << " to " << row.to.ToString();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, ReshapeRule,
+    ::testing::Values(RuleRow{{6, 4}, {24}, "a.,.->a"},          // merge: outermost
+                      RuleRow{{24}, {6, 4}, "a,.->a."},          // split: outermost
+                      RuleRow{{6, 4}, {3, 8}, "a.,.->a."},       // both, sizes scaled
+                      RuleRow{{2, 3, 4}, {2, 12}, "ab.,.->ab"},  // groups side by side
+                      RuleRow{{2, 3, 4}, {6, 4}, "a.b,.->ab"},   //
+                      RuleRow{{2, 3, 4}, {2, 3, 2, 2}, "abc,.->abc."},
+                      RuleRow{{4, 6}, {6, 4}, "a.,.->a."},          // one group, nothing in common
+                      RuleRow{{5}, {5}, "a,.->a"},                  //
+                      RuleRow{{}, {}, ",.->"},                      //
+                      RuleRow{{1}, {}, ".,.->"},                    // a 1 with no partner
+                      RuleRow{{1, 5}, {5}, ".a,.->a"},              // a 1 in front does not count
+                      RuleRow{{5}, {5, 1, 1}, "a,.->a.."},          //
+                      RuleRow{{2, 1, 3}, {6}, "a..,.->a"},          // a 1 inside a group
+                      RuleRow{{1, 28, 28}, {1, 784}, "ba.,.->ba"},  // a batch of one
+                      RuleRow{{1, 4}, {4, 1}, "ba,.->ab"},          //
+                      RuleRow{{1, 1}, {1}, "a.,.->a"},              //
+                      RuleRow{{0, 28, 28}, {0, 784}, "a..,.->a."},  // nothing: equal in front
+                      RuleRow{{0, 4}, {4, 0}, "..,.->.."},          //
+                      RuleRow{{3, 0}, {3, 5, 0}, "a.,.->a.."},      //
+                      RuleRow{{1, 0, 3}, {0, 3}, ".ab,.->ab"}));
+
+TEST_F(ViewTest, ExpandDimsAndSqueezeLetEveryOldDimensionBeCut) {
+  EXPECT_EQ(RuleOf(ops::ExpandDims(root_, Feed({2, 3}), int64_t{1})), "ab,->a.b");
+  EXPECT_EQ(RuleOf(ops::Squeeze(root_, Feed({2, 1, 3, 1}))), "a.b.->ab");
+}
+
+// --- shapes known in part --------------------------------------------------------------------
+
+TEST_F(ViewTest, ReshapeInfersOneDimensionFromTheOthers) {
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 3, 4}), {-1, 6})), Shape({4, 6}));
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({0, 3}), {-1, 3})), Shape({0, 3}));
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({-1, 28, 28}), {-1, 784})), Shape({-1, 784}));
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed(Shape::UnknownRank()), {-1, 784})), Shape({-1, 784}));
+}
+
+TEST_F(ViewTest, ReshapeTakesAShapeMadeOfAnotherOnesDimensions) {
+  const Output x = Feed({-1, 28, 28});
+  const Output batch = ops::ElementOf(root_, ops::Shape(root_, x), 0);
+  const Output target = ops::Pack(root_, {batch, ops::ScalarConst(root_, DT_INT32, 784)});
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, x, target)), Shape({-1, 784}));
+}
+
+TEST_F(ViewTest, ReshapeToANumberNotYetKnownIsTheRest) {
+  // The first dimension is no -1 of the user's, but there is only one number it can be.
+  const Output n = ops::ElementOf(root_, ops::Shape(root_, Feed({-1})), 0);
+  const Output target = ops::Pack(root_, {n, ops::ScalarConst(root_, DT_INT32, 4)});
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)), Shape({3, 4}));
+  const Output two = ops::Pack(root_, {n, n});
+  EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 6}), two)), Shape({-1, -1}));
+  EXPECT_TRUE(root_.ok()) << root_.status();
+}
+
+TEST_F(ViewTest, ReshapeToAVectorOfUnknownLengthHasAnyRank) {
+  const Output target = ops::Placeholder(root_, DT_INT32, Shape({-1}));
+  EXPECT_TRUE(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)).unknown_rank());
+}
+
+TEST_F(ViewTest, ViewsOfConstantsAreConstants) {
+  const Output x = ops::VectorConst(root_, {7, 8});
+  const Output column = ops::ExpandDims(root_, x, int64_t{1});
+  const Output back = ops::Squeeze(root_, ops::Reshape(root_, column, {1, 2}));
+  const Tensor& value = graph_.values().at(back).constant;
+  ASSERT_TRUE(value.has_value());
+  EXPECT_TRUE(Tensor::Identical(value, Tensor::Of<int32_t>({2}, {7, 8})));
+}
+
+TEST_F(ViewTest, SqueezeOfUnknownDimensionsWaits) {
+  EXPECT_TRUE(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}))).unknown_rank());
+  EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}), {.axis = {1}})), Shape({-1, 3}));
+  EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({2, -1}), {.axis = {-1}})), Shape({2}));
+}
+
+TEST_F(ViewTest, ExpandDimsAtAnUnknownPlaceHasOneDimensionMore) {
+  const Output axis = ops::Placeholder(root_, DT_INT32, Shape());
+  EXPECT_EQ(ShapeOf(ops::ExpandDims(root_, Feed({2, 3}), axis)), Shape({-1, -1, -1}));
+}
+
+TEST_F(ViewTest, ReshapeLikeIsNoNodeForAnEqualShape) {
+  const Output x = Feed({2, 3});
+  EXPECT_EQ(ops::ReshapeLike(root_, x, Feed({2, 3})), x);
+  const Output unknown = Feed({-1, 3});
+  EXPECT_NE(ops::ReshapeLike(root_, unknown, Feed({-1, 3})), unknown);
+  EXPECT_EQ(ShapeOf(ops::ReshapeLike(root_, x, Feed({-1, 2}))), Shape({3, 2}));
+  EXPECT_EQ(ShapeOf(ops::ReshapeLike(root_, x, Feed({-1, -1, 6}))), Shape({-1, -1, 6}));
+}
+
+// --- errors ----------------------------------------------------------------------------------
+
+TEST_F(ViewTest, ReshapeToAnotherNumberOfElementsIsAnError) {
+  ops::Reshape(root_, Feed({2, 3}), {4, 2});
+  EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): shape must have as many elements as the input, "
+                                 "which has shape [2,3], got [4,2]"));
+}
+
+TEST_F(ViewTest, ReshapeChecksWhatIsKnown) {
+  ops::Reshape(root_, Feed({-1, 5}), {3, 7});  // no multiple of 5
+  EXPECT_THAT(Error(), HasSubstr("which has shape [?,5], got [3,7]"));
+}
+
+TEST_F(ViewTest, ReshapeThatLeavesARemainderIsAnError) {
+  ops::Reshape(root_, Feed({2, 3}), {-1, 4});
+  EXPECT_THAT(Error(), HasSubstr("which has shape [2,3], got [?,4]"));
+}
+
+TEST_F(ViewTest, ReshapeWithTwoInferredDimensionsIsAnError) {
+  ops::Reshape(root_, Feed({2, 3}), {-1, -1});
+  EXPECT_THAT(Error(), HasSubstr("shape must have at most one -1, got [?,?]"));
+}
+
+TEST_F(ViewTest, ReshapeCannotInferNextToAZero) {
+  ops::Reshape(root_, Feed({0, 3}), {-1, 0});
+  EXPECT_THAT(Error(), HasSubstr("the -1 in shape [?,0] cannot be told next to a 0"));
+}
+
+TEST_F(ViewTest, ReshapeToANegativeSizeIsAnError) {
+  ops::Reshape(root_, Feed({2, 3}), ops::VectorConst(root_, {-2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): dimensions must be >= 0"));
+}
+
+TEST_F(ViewTest, ExpandDimsBeyondTheRankIsAnError) {
+  ops::ExpandDims(root_, Feed({2, 3}), int64_t{3});
+  EXPECT_THAT(Error(), HasSubstr("dim must be in [-3, 3), got 3"));
+}
+
+TEST_F(ViewTest, ExpandDimsOfTooManyDimensionsIsAnError) {
+  ops::ExpandDims(root_, Feed({1, 1, 1, 1, 1, 1, 1, 1}), int64_t{0});
+  EXPECT_THAT(Error(), HasSubstr("rank of a shape must be at most 8, got 9"));
+}
+
+TEST_F(ViewTest, SqueezeOfALongDimensionIsAnError) {
+  ops::Squeeze(root_, Feed({2, 3}), {.axis = {1}});
+  EXPECT_THAT(Error(), HasSubstr("Squeeze(Squeeze): dimension 1 must have size 1, got [2,3]"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
