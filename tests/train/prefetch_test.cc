@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/prefetch.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -15,8 +16,10 @@ namespace {
 struct Control {
   std::mutex mu;
   std::condition_variable changed;
-  int made = 0;        // calls of Next() that are done
-  int allowed = 1000;  // calls of Next() that may begin
+  int made = 0;          // calls of Next() that are done
+  int read = 0;          // batches that the test has asked for
+  int most_ahead = 0;    // calls begun beyond those, at most
+  int allowed = 10'000;  // calls of Next() that may begin
   bool destroyed = false;
 
   void WaitUntilMade(int n) {
@@ -39,6 +42,7 @@ class CountingSource final : public BatchSource {
     std::unique_lock<std::mutex> lock(control_.mu);
     control_.changed.wait(lock, [&] { return control_.made < control_.allowed; });
     const int i = control_.made++;
+    control_.most_ahead = std::max(control_.most_ahead, control_.made - control_.read);
     control_.changed.notify_all();
     if (i < batches_) {
       *batch = {Tensor::Vector<int32_t>({i})};
@@ -87,15 +91,26 @@ TEST(PrefetchTest, ErrorComesAfterTheBatchesBeforeItAndStays) {
   }
 }
 
-TEST(PrefetchTest, RunsAheadByItsDepthWithoutBeingAsked) {
-  Control control;
-  const auto source = Prefetched(control, 1000, /*depth=*/3);
-  control.WaitUntilMade(3);
-  std::vector<Tensor> batch;
-  ASSERT_TRUE(source->Next(&batch).ok());
-  control.WaitUntilMade(4);
-  std::lock_guard<std::mutex> lock(control.mu);
-  EXPECT_LE(control.made, 4);
+// The reader lets the ring fill before each batch, so that a thread that went on regardless would
+// have its chance a thousand times, to be seen in `most_ahead` or in a batch that was overwritten.
+TEST(PrefetchTest, RunsAheadByItsDepthAndNoFurther) {
+  constexpr int kBatches = 1'000;
+  for (int depth : {1, 3}) {
+    Control control;
+    const auto source = Prefetched(control, kBatches, depth);
+    std::vector<Tensor> batch;
+    for (int i = 0; i < kBatches; ++i) {
+      control.WaitUntilMade(std::min(i + depth, kBatches));
+      {
+        std::lock_guard<std::mutex> lock(control.mu);
+        ++control.read;
+      }
+      ASSERT_EQ(*source->Next(&batch), true);
+      ASSERT_EQ(batch[0].scalar<int32_t>(), i);
+    }
+    std::lock_guard<std::mutex> lock(control.mu);
+    EXPECT_EQ(control.most_ahead, depth);
+  }
 }
 
 TEST(PrefetchTest, DestructorStopsAThreadThatWaitsForRoom) {
