@@ -163,7 +163,7 @@ absl::Status Run(ExitCode* code) {
   };
   absl::StatusOr<TrainResult> result = TrainLoop(*strategy, train_step, train, progress, loop);
   const std::string loss_log = absl::GetFlag(FLAGS_loss_log);
-  if (!loss_log.empty()) MF_RETURN_IF_ERROR(WriteFileAtomically(loss_log, losses));
+  if (!loss_log.empty()) MF_RETURN_IF_ERROR(WriteFileAtomically(loss_log, {losses}));
   if (!result.ok()) {
     const bool numeric = result.status().code() == absl::StatusCode::kOutOfRange;
     *code = numeric ? kExitNumeric : ExitCodeOf(result.status());

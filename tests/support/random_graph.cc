@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/random_graph.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "train/optimizer.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+// A value of the program, and its shape for the program's batch.
+struct Value {
+  Output output;
+  Shape shape;
+};
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const RandomGraphOptions& options, RandomProgram* program)
+      : random_(seed), options_(options), program_(*program), scope_(&program->graph) {}
+
+  absl::Status Run() {
+    program_.batch = 1 + random_.Below(options_.max_batch);
+    AddSources();
+    for (int i = 0; i < options_.num_ops; ++i) MF_RETURN_IF_ERROR(AddOp());
+    AddTraining();
+    for (int i = 0; i < 3; ++i) program_.fetches.push_back(Pick().output);
+    return program_.graph.status();
+  }
+
+ private:
+  int64_t Size() { return 1 + random_.Below(4); }
+  bool Chance(int percent) { return random_.Below(100) < percent; }
+  const Value& Pick() { return pool_[random_.Below(static_cast<int64_t>(pool_.size()))]; }
+
+  void AddFeed(const Shape& declared, Tensor value) {
+    const Output feed = ops::Placeholder(scope_.WithName("feed"), value.dtype(), declared);
+    program_.feeds.push_back(feed);
+    program_.values.push_back(value);
+    if (value.dtype() == DT_DOUBLE) {
+      pool_.push_back({feed, value.shape()});
+    } else {
+      indices_ = {feed, value.shape()};
+    }
+  }
+
+  Value AddVariable(const Shape& shape) {
+    const Tensor initial = RandomTensor(DT_DOUBLE, shape, &random_);
+    const Variable variable = CreateVariable(
+        scope_, "variable", shape,
+        [&](const Scope& scope, const Shape&, DataType) { return ops::Const(scope, initial); },
+        DT_DOUBLE);
+    return {variable.value, shape};
+  }
+
+  void AddSources() {
+    const int64_t batch = program_.batch, depth = Size();
+    AddFeed({kUnknownDim, depth}, RandomTensor(DT_DOUBLE, {batch, depth}, &random_));
+    if (Chance(60)) {
+      const int64_t rows = Size(), columns = Size();
+      AddFeed({kUnknownDim, rows, columns},
+              RandomTensor(DT_DOUBLE, {batch, rows, columns}, &random_));
+    }
+    if (Chance(40)) {
+      // A replicated feed.
+      AddFeed({depth}, RandomTensor(DT_DOUBLE, {depth}, &random_));
+    }
+    table_ = AddVariable({5, Size()});
+    std::vector<int32_t> indices;
+    for (int64_t i = 0; i < batch; ++i) indices.push_back(static_cast<int32_t>(random_.Below(5)));
+    AddFeed({kUnknownDim}, Tensor::Vector<int32_t>(indices));
+    pool_.push_back(AddVariable({depth}));
+    pool_.push_back(AddVariable({}));
+    const Tensor constant = RandomTensor(DT_DOUBLE, {batch, 1}, &random_);
+    pool_.push_back({ops::Const(scope_, constant), constant.shape()});
+  }
+
+  // Whether b broadcasts to a shape with a that is not larger than a.
+  static bool BroadcastsInto(const Shape& b, const Shape& a) {
+    const absl::StatusOr<Shape> shape = BroadcastShapes(a, b);
+    return shape.ok() && *shape == a;
+  }
+
+  Output Vector(const std::vector<int64_t>& values) { return ops::VectorConst(scope_, values); }
+
+  // Keeps the value if it stays small; random numbers times random numbers would soon be infinite.
+  void Keep(Output output, const Shape& shape) {
+    if (!output.valid() || shape.num_elements() > 400) return;
+    pool_.push_back({ops::Tanh(scope_, output), shape});
+  }
+
+  absl::Status AddOp() {
+    using Maker = void (Generator::*)(const Value&);
+    constexpr Maker kMakers[] = {&Generator::Unary,     &Generator::Binary,  &Generator::Binary,
+                                 &Generator::Product,   &Generator::Product, &Generator::Reduce,
+                                 &Generator::Reduce,    &Generator::Regroup, &Generator::Transpose,
+                                 &Generator::Concat,    &Generator::Cut,     &Generator::Lookup,
+                                 &Generator::Softmax,   &Generator::Repeat,  &Generator::Choose,
+                                 &Generator::SumOfMany, &Generator::Noise,   &Generator::Stack,
+                                 &Generator::Fill,      &Generator::Round,   &Generator::Same};
+    const Maker maker = kMakers[random_.Below(static_cast<int64_t>(std::size(kMakers)))];
+    (this->*maker)(Value(Pick()));
+    return program_.graph.status();
+  }
+
+  void Unary(const Value& x) {
+    using Builder = Output (*)(const Scope&, Output);
+    constexpr Builder kBuilders[] = {ops::Tanh,   ops::Sigmoid, ops::Relu, ops::Neg,
+                                     ops::Square, ops::Sin,     ops::Exp};
+    Keep(kBuilders[random_.Below(static_cast<int64_t>(std::size(kBuilders)))](scope_, x.output),
+         x.shape);
+  }
+
+  void Binary(const Value& x) {
+    using Builder = Output (*)(const Scope&, Output, Output);
+    constexpr Builder kBuilders[] = {ops::AddV2, ops::Sub, ops::Mul, ops::Maximum,
+                                     ops::SquaredDifference};
+    const Builder builder = kBuilders[random_.Below(static_cast<int64_t>(std::size(kBuilders)))];
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      const Value y = Pick();
+      if (BroadcastsInto(y.shape, x.shape))
+        return Keep(builder(scope_, x.output, y.output), x.shape);
+      if (BroadcastsInto(x.shape, y.shape))
+        return Keep(builder(scope_, x.output, y.output), y.shape);
+    }
+  }
+
+  void Product(const Value& x) {
+    if (x.shape.rank() != 2) return;
+    const int64_t n = x.shape.dim(0), k = x.shape.dim(1), m = Size();
+    if (Chance(25)) {  // contracts the rows
+      return Keep(ops::MatMul(scope_, x.output, x.output, {.transpose_a = true}), {k, k});
+    }
+    if (Chance(50)) {
+      return Keep(ops::MatMul(scope_, x.output, AddVariable({k, m}).output), {n, m});
+    }
+    Keep(ops::MatMul(scope_, x.output, AddVariable({m, k}).output, {.transpose_b = true}), {n, m});
+  }
+
+  void Reduce(const Value& x) {
+    std::vector<int64_t> axes;
+    Shape shape, kept = x.shape;
+    for (int d = 0; d < x.shape.rank(); ++d) {
+      if (Chance(50)) {
+        axes.push_back(d);
+        kept.set_dim(d, 1);
+      } else {
+        shape.AddDim(x.shape.dim(d));
+      }
+    }
+    const bool keep_dims = Chance(40);
+    Output y;
+    switch (random_.Below(3)) {
+      case 0:
+        y = ops::Sum(scope_, x.output, axes, {.keep_dims = keep_dims});
+        break;
+      case 1:
+        y = ops::Mean(scope_, x.output, axes, {.keep_dims = keep_dims});
+        break;
+      default:
+        y = ops::Max(scope_, x.output, axes, {.keep_dims = keep_dims});
+        break;
+    }
+    Keep(y, keep_dims ? kept : shape);
+  }
+
+  // Merges two neighbours or splits one dimension.
+  void Regroup(const Value& x) {
+    if (x.shape.rank() == 0) return;
+    const int d = static_cast<int>(random_.Below(x.shape.rank()));
+    std::vector<int64_t> dims(x.shape.dims().begin(), x.shape.dims().end());
+    if (d + 1 < x.shape.rank() && Chance(50)) {
+      dims[d] *= dims[d + 1];
+      dims.erase(dims.begin() + d + 1);
+    } else {
+      int64_t divisor = 1 + random_.Below(3);
+      if (dims[d] % divisor != 0) divisor = 1;
+      dims.insert(dims.begin() + d, dims[d] / divisor);
+      dims[d + 1] = divisor;
+    }
+    if (dims.size() > 5) return;
+    const Shape shape{absl::Span<const int64_t>(dims)};
+    Keep(ops::Reshape(scope_, x.output, shape), shape);
+  }
+
+  void Transpose(const Value& x) {
+    std::vector<int64_t> perm;
+    for (int d = 0; d < x.shape.rank(); ++d) perm.push_back(d);
+    for (int d = x.shape.rank() - 1; d > 0; --d) std::swap(perm[d], perm[random_.Below(d + 1)]);
+    Shape shape;
+    for (int64_t d : perm) shape.AddDim(x.shape.dim(static_cast<int>(d)));
+    if (!perm.empty()) Keep(ops::Transpose(scope_, x.output, Vector(perm)), shape);
+  }
+
+  void Concat(const Value& x) {
+    if (x.shape.rank() == 0) return;
+    const int axis = static_cast<int>(random_.Below(x.shape.rank()));
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      const Value y = Pick();
+      Shape a = x.shape, b = y.shape;
+      if (b.rank() != a.rank()) continue;
+      a.set_dim(axis, x.shape.dim(axis) + y.shape.dim(axis));
+      b.set_dim(axis, a.dim(axis));
+      if (a != b) continue;
+      return Keep(ops::ConcatV2(scope_, {x.output, y.output}, axis), a);
+    }
+  }
+
+  void Cut(const Value& x) {
+    std::vector<int64_t> begin, size;
+    Shape shape = x.shape;
+    for (int d = 0; d < x.shape.rank(); ++d) {
+      const int64_t first = Chance(60) ? 0 : random_.Below(x.shape.dim(d));
+      const int64_t rest = x.shape.dim(d) - first;
+      size.push_back(Chance(60) ? rest : 1 + random_.Below(rest));
+      begin.push_back(first);
+      shape.set_dim(d, size.back());
+    }
+    if (!begin.empty()) {
+      Keep(ops::Slice(scope_, x.output, Vector(begin), Vector(size)), shape);
+    }
+  }
+
+  void Lookup(const Value&) {
+    Keep(ops::GatherV2(scope_, table_.output, indices_.output,
+                       ops::ScalarConst(scope_, DT_INT32, 0)),
+         {indices_.shape.dim(0), table_.shape.dim(1)});
+  }
+
+  void Softmax(const Value& x) {
+    if (x.shape.rank() == 2) Keep(ops::Softmax(scope_, x.output), x.shape);
+  }
+
+  // A size-1 dimension becomes as wide as the batch, or a few.
+  void Repeat(const Value& x) {
+    for (int d = 0; d < x.shape.rank(); ++d) {
+      if (x.shape.dim(d) != 1) continue;
+      Shape shape = x.shape;
+      shape.set_dim(d, Chance(50) ? program_.batch : Size());
+      if (Chance(50)) {
+        std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+        return Keep(ops::BroadcastTo(scope_, x.output, Vector(dims)), shape);
+      }
+      std::vector<int64_t> multiples(x.shape.rank(), 1);
+      multiples[d] = shape.dim(d);
+      return Keep(ops::Tile(scope_, x.output, Vector(multiples)), shape);
+    }
+  }
+
+  // The predicate is made of a feed, which is the same number in every order of summation.
+  void Choose(const Value&) {
+    const Value& feed = pool_[0];
+    const Output zero = ops::ScalarConst(scope_, DT_DOUBLE, 0);
+    const Output positive = ops::Greater(scope_, feed.output, zero);
+    const Value x = Pick();
+    if (!BroadcastsInto(x.shape, feed.shape)) return;
+    Keep(ops::SelectV2(scope_, positive, x.output, feed.output), feed.shape);
+  }
+
+  void SumOfMany(const Value& x) {
+    std::vector<Output> terms = {x.output};
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      const Value& y = Pick();
+      if (y.shape == x.shape) terms.push_back(y.output);
+    }
+    Keep(ops::AddN(scope_, terms), x.shape);
+  }
+
+  void Noise(const Value& x) {
+    const Output shape = Chance(50) ? ops::Shape(scope_, x.output)
+                                    : Vector({x.shape.dims().begin(), x.shape.dims().end()});
+    Keep(ops::AddV2(scope_, x.output, ops::RandomUniform(scope_, shape, DT_DOUBLE)), x.shape);
+  }
+
+  void Stack(const Value& x) {
+    if (x.shape.rank() > 3) return;
+    const Value y = Pick();
+    if (y.shape != x.shape) return;
+    const int64_t axis = random_.Below(x.shape.rank() + 1);
+    std::vector<int64_t> dims(x.shape.dims().begin(), x.shape.dims().end());
+    dims.insert(dims.begin() + axis, 2);
+    Keep(ops::Pack(scope_, {x.output, y.output}, {.axis = axis}),
+         Shape{absl::Span<const int64_t>(dims)});
+  }
+
+  void Fill(const Value& x) {
+    const Output fill = ops::Fill(scope_, ops::Shape(scope_, x.output),
+                                  ops::ScalarConst(scope_, DT_DOUBLE, random_.Uniform(-1, 1)));
+    Keep(ops::Mul(scope_, x.output, fill), x.shape);
+  }
+
+  void Round(const Value& x) {
+    if (x.shape.rank() == 0) return;
+    const int64_t axis = random_.Below(x.shape.rank() + 1);
+    std::vector<int64_t> dims(x.shape.dims().begin(), x.shape.dims().end());
+    dims.insert(dims.begin() + axis, 1);
+    if (dims.size() > 5) return;
+    Keep(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
+  }
+
+  void Same(const Value& x) {
+    Keep(Chance(50) ? ops::Identity(scope_, x.output) : ops::StopGradient(scope_, x.output),
+         x.shape);
+  }
+
+  // A loss of several values, its gradients, and updates of one kind or another.
+  void AddTraining() {
+    if (Chance(20)) return;  // inference only
+    std::vector<Output> terms;
+    for (int i = 0; i < 2; ++i) {
+      const Value& x = i == 0 ? pool_.back() : Pick();
+      std::vector<int64_t> axes;
+      for (int d = 0; d < x.shape.rank(); ++d) axes.push_back(d);
+      const Output square = ops::Square(scope_, x.output);
+      terms.push_back(Chance(50) ? ops::Mean(scope_, square, axes)
+                                 : ops::Sum(scope_, square, axes));
+    }
+    // Every program has something to learn.
+    const Value weight = AddVariable({pool_[0].shape.dim(1), 1});
+    const Output product = ops::MatMul(scope_, pool_[0].output, weight.output);
+    terms.push_back(ops::Mean(scope_, ops::Square(scope_, product), {0, 1}));
+    const Output loss = ops::AddN(scope_, terms);
+    program_.fetches.push_back(loss);
+    const std::vector<Output> variables = TrainableVariables(program_.graph);
+    if (Chance(25)) return AddForeignUpdates(loss, variables);
+    const double clip_norm = Chance(30) ? 0.5 : 0;
+    Operation train;
+    switch (random_.Below(3)) {
+      case 0:
+        train = GradientDescent({.learning_rate = 0.1})
+                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+        break;
+      case 1:
+        train = Momentum({.learning_rate = 0.1, .momentum = 0.9, .use_nesterov = Chance(50)})
+                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+        break;
+      default:
+        train = Adam({.learning_rate = 0.01, .epsilon = 1e-3})
+                    .Minimize(scope_, loss, {.clip_norm = clip_norm});
+    }
+    program_.targets.push_back(train);
+  }
+
+  // Assignments in place of an optimizer's ops, with weight decay: gradient + lambda * weight.
+  void AddForeignUpdates(Output loss, const std::vector<Output>& variables) {
+    for (const GradientAndVariable& gv : Optimizer::ComputeGradients(scope_, loss, variables)) {
+      const Output read = ops::ReadVariableOp(scope_, gv.variable);
+      const Output decay = ops::Mul(scope_, read, ops::ScalarConst(scope_, DT_DOUBLE, 0.1));
+      const Output sum = ops::AddV2(scope_, gv.gradient, decay);
+      const Output rate = ops::ScalarConst(scope_, DT_DOUBLE, 0.1);
+      program_.targets.push_back(
+          ops::AssignSubVariableOp(scope_, gv.variable, ops::Mul(scope_, sum, rate)));
+    }
+  }
+
+  Random random_;
+  const RandomGraphOptions options_;
+  RandomProgram& program_;
+  Scope scope_;
+  std::vector<Value> pool_;
+  Value indices_, table_;
+};
+
+}  // namespace
+
+absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraphOptions& options) {
+  RandomProgram program;
+  Generator generator(seed, options, &program);
+  MF_RETURN_IF_ERROR(generator.Run());
+  return program;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random programs of one device and a global batch, training steps included: what the pipeline is
+// compared with the reference interpreter on. Everything is computed in double, so that two orders
+// of summation agree to 1e-9 and a wrong program does not.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
+#define MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+
+namespace mirrorflow {
+
+struct RandomProgram {
+  Graph graph;
+  int64_t batch = 0;  // rows of the feeds that are split
+  std::vector<Output> feeds;
+  std::vector<Tensor> values;  // of the feeds
+  std::vector<Output> fetches;
+  std::vector<Operation> targets;
+};
+
+struct RandomGraphOptions {
+  int num_ops = 12;
+  int64_t max_batch = 9;
+};
+
+// The same seed gives the same program.
+absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraphOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions on any devices, for tests: what a strategy makes, with every check on.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
+#define MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/runtime/session.h"
+#include "tests/support/queued_device.h"
+
+namespace mirrorflow {
+
+struct TestSessionOptions {
+  int replicas = 1;
+  bool queued = false;  // on queued devices
+  QueuedDeviceOptions queued_device = {};
+  absl::Duration collective_timeout = absl::Seconds(60);
+  SessionOptions session = {};
+};
+
+// The verifier runs after every pass and CheckPlan on every plan.
+absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
+                                                           const TestSessionOptions& options);
+
+// The kernels of a session: those of the CPU, and of the nodes that passes insert.
+const KernelRegistry& TestKernels();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_

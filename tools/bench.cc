@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "examples/models.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "mirrorflow.h"
+#include "tools/allocation_counter.h"
+#include "tools/statistics.h"
+
+ABSL_FLAG(std::string, model, "mlp", "bench: mlp or cnn");
+ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
+ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
+ABSL_DECLARE_FLAG(int, replicas);
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kChainLength = 10000;
+constexpr int kCountedSteps = 20;
+
+// A training step on images of noise, ready to run.
+struct TrainingStep {
+  std::unique_ptr<MirroredStrategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;
+  std::vector<Tensor> feeds;
+};
+
+struct TrainingGraph {
+  Graph graph;
+  Classifier model;
+  Operation train;
+};
+
+absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view name) {
+  TrainingGraph t;
+  const Scope root(&t.graph);
+  auto mirrored = strategy.scope();
+  MF_ASSIGN_OR_RETURN(t.model, BuildClassifier(root, name));
+  t.train = GradientDescent({.learning_rate = 0.01}).Minimize(root, t.model.loss);
+  MF_RETURN_IF_ERROR(t.graph.status());
+  return t;
+}
+
+// Numbers without a pattern, equal in every run.
+absl::StatusOr<std::vector<Tensor>> NoiseBatch(absl::string_view model, int64_t rows) {
+  const Shape shape = model == "cnn" ? Shape({rows, 28, 28, 1}) : Shape({rows, 784});
+  MF_ASSIGN_OR_RETURN(Tensor images, Tensor::Allocate(DT_FLOAT, shape));
+  MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
+  uint32_t state = 1;
+  auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 8; };
+  for (float& x : images.flat<float>()) x = static_cast<float>(next()) / (1 << 24);
+  for (int32_t& y : labels.flat<int32_t>()) y = static_cast<int32_t>(next() % 10);
+  return std::vector<Tensor>{images, labels};
+}
+
+absl::StatusOr<TrainingStep> PrepareTraining(absl::string_view model, int64_t batch_size,
+                                             int replicas) {
+  TrainingStep t;
+  MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
+  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, model));
+  MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
+  MF_ASSIGN_OR_RETURN(
+      t.step, t.session->Prepare({g.model.images, g.model.labels}, {g.model.loss}, {g.train}));
+  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(model, batch_size * t.strategy->num_replicas_in_sync()));
+  return t;
+}
+
+// One line for a person, and one object for --json.
+class Report {
+ public:
+  void Add(absl::string_view name, int replicas, int64_t batch_size, const Timing& timing) {
+    std::printf(
+        "%-28s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f iqr_ms=%.4f rounds=%d "
+        "discarded=%d\n",
+        std::string(name).c_str(), replicas, static_cast<int>(batch_size), timing.median_ms,
+        timing.min_ms, timing.iqr_ms, timing.rounds, timing.discarded);
+    absl::StrAppendFormat(&json_,
+                          "{\"case\": \"%s\", \"implementation\": \"mirrorflow\", \"version\": "
+                          "\"0.1\", \"replicas\": %d, \"batch_size_per_replica\": %d, "
+                          "\"median_ms\": %.6f, \"min_ms\": %.6f, \"iqr_ms\": %.6f, \"rounds\": "
+                          "%d}\n",
+                          name, replicas, batch_size, timing.median_ms, timing.min_ms,
+                          timing.iqr_ms, timing.rounds);
+  }
+  // A figure that is no time, with the bound it should keep.
+  void AddFigure(absl::string_view name, double value, double bound) {
+    std::printf("%-28s %.4g (at most %.4g) %s\n", std::string(name).c_str(), value, bound,
+                value <= bound ? "met" : "missed");
+    absl::StrAppendFormat(&json_, "{\"case\": \"%s\", \"value\": %.6g, \"at_most\": %.6g}\n", name,
+                          value, bound);
+  }
+  absl::Status Write() const {
+    const std::string path = absl::GetFlag(FLAGS_json);
+    if (path.empty()) return absl::OkStatus();
+    return WriteFileAtomically(path, {json_});
+  }
+
+ private:
+  std::string json_;
+};
+
+absl::Status BenchStep(Report* report) {
+  const std::string model = absl::GetFlag(FLAGS_model);
+  const int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
+  MF_ASSIGN_OR_RETURN(TrainingStep t,
+                      PrepareTraining(model, batch_size, absl::GetFlag(FLAGS_replicas)));
+  const int replicas = t.strategy->num_replicas_in_sync();
+  MF_ASSIGN_OR_RETURN(const Timing timing, Measure([&] { return t.step.Run(t.feeds).status(); },
+                                                   {.canary_threads = replicas}));
+  report->Add(absl::StrCat("step/", model), replicas, batch_size, timing);
+  return absl::OkStatus();
+}
+
+absl::Status BenchFixedCost(Report* report) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {});
+  const Output y = ops::Neg(root, x);
+  MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
+  const std::vector<Tensor> feeds = {Tensor::Scalar<float>(1)};
+  MF_ASSIGN_OR_RETURN(const Timing timing, Measure([&] { return step.Run(feeds).status(); }));
+  report->Add("overhead/step", 1, 0, timing);
+  report->AddFigure("C2 step_run_us", timing.median_ms * 1e3, 1);
+  return absl::OkStatus();
+}
+
+absl::Status BenchDispatch(Report* report) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {});
+  Output y = x;
+  for (int i = 0; i < kChainLength; ++i) y = ops::Neg(root, y);
+  MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
+  const std::vector<Tensor> feeds = {Tensor::Scalar<float>(1)};
+  MF_ASSIGN_OR_RETURN(const Timing timing, Measure([&] { return step.Run(feeds).status(); }));
+  report->Add("overhead/chain", 1, 0, timing);
+  report->AddFigure("C1 dispatch_ns_a_node", timing.median_ms * 1e6 / kChainLength, 10);
+  return absl::OkStatus();
+}
+
+// Allocations and page faults of steps after the first, and how well the arena is packed.
+absl::Status BenchSteadyState(Report* report) {
+  for (const char* model : {"mlp", "cnn"}) {
+    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(model, 64, absl::GetFlag(FLAGS_replicas)));
+    for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
+    const MemoryCounts before = CountMemory();
+    for (int i = 0; i < kCountedSteps; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
+    const MemoryCounts spent = CountMemory() - before;
+    report->AddFigure(absl::StrCat("C17 ", model, " allocations_a_step"),
+                      static_cast<double>(spent.allocations) / kCountedSteps, 0);
+    report->AddFigure(absl::StrCat("C17 ", model, " page_faults_a_step"),
+                      static_cast<double>(spent.page_faults) / kCountedSteps, 0);
+    MF_ASSIGN_OR_RETURN(const StepPlans plans,
+                        t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
+    const Plan& plan = *plans.plans[0];
+    report->AddFigure(absl::StrCat("C16 ", model, " arena/live"),
+                      static_cast<double>(plan.arena_bytes) /
+                          static_cast<double>(std::max<int64_t>(plan.live_bytes, 1)),
+                      1.05);
+    report->AddFigure(absl::StrCat(model, " bytes_copied_to_buckets"),
+                      static_cast<double>(plan.copied_to_buckets), 0);
+  }
+  return absl::OkStatus();
+}
+
+// From a graph to the plans of all replicas, in a session that has compiled nothing yet.
+absl::StatusOr<Timing> MeasureCompile(absl::string_view model, int replicas) {
+  MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
+  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*strategy, model));
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(g.graph));
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, NoiseBatch(model, 64 * replicas));
+  const std::vector<Shape> shapes = {batch[0].shape(), batch[1].shape()};
+  return Measure([&]() -> absl::Status {
+    MF_ASSIGN_OR_RETURN(
+        Step step, session->Prepare({g.model.images, g.model.labels}, {g.model.loss}, {g.train}));
+    return step.Compile(shapes).status();
+  });
+}
+
+absl::Status BenchCompile(Report* report) {
+  const std::string model = absl::GetFlag(FLAGS_model);
+  double one = 0;
+  for (int replicas : {1, 8}) {
+    MF_ASSIGN_OR_RETURN(const Timing timing, MeasureCompile(model, replicas));
+    report->Add(absl::StrCat("compile/", model), replicas, 64, timing);
+    if (replicas == 1) {
+      one = timing.median_ms;
+    } else {
+      report->AddFigure("C20 compile_8_replicas/1", timing.median_ms / one, 1.3);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Bench(const std::vector<std::string>& args) {
+  if (absl::GetFlag(FLAGS_batch_size) < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--batch_size must be at least 1, got ", absl::GetFlag(FLAGS_batch_size)));
+  }
+  const std::string what = args.size() == 1 ? args[0] : "";
+  Report report;
+  if (what == "step") {
+    MF_RETURN_IF_ERROR(BenchStep(&report));
+  } else if (what == "overhead") {
+    MF_RETURN_IF_ERROR(BenchFixedCost(&report));
+    MF_RETURN_IF_ERROR(BenchDispatch(&report));
+    MF_RETURN_IF_ERROR(BenchSteadyState(&report));
+  } else if (what == "compile") {
+    MF_RETURN_IF_ERROR(BenchCompile(&report));
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bench: expected one of step, overhead, compile, got '", what, "'"));
+  }
+  return report.Write();
+}
+
+}  // namespace mirrorflow

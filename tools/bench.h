@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TOOLS_BENCH_H_
+#define MIRRORFLOW_TOOLS_BENCH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+// `mirrorflow bench step|overhead|compile`; `args` are the words after `bench`.
+//   step      one training step of --model with --batch_size examples a replica on --replicas
+//   overhead  what a step and a node cost when they compute nothing, and what a step allocates
+//   compile   from a graph to plans, for 1 and 8 replicas
+// With --json=FILE one object a line goes there.
+absl::Status Bench(const std::vector<std::string>& args);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TOOLS_INSPECT_H_
+#define MIRRORFLOW_TOOLS_INSPECT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+// `mirrorflow inspect GRAPH`; `args` are the words after `inspect`. Prints the graph in text form
+// and a summary: nodes by op, parameters, and, as compiled for --replicas and --global_batch_size,
+// memory, shardings, collectives and buckets.
+absl::Status Inspect(const std::vector<std::string>& args);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_INSPECT_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The `mirrorflow` command.
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "tools/bench.h"
+#include "tools/command_line.h"
+#include "tools/inspect.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kUsage[] =
+    "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     print a graph and what it compiles to\n"
+    "mirrorflow bench step|overhead|compile        measure this machine\n"
+    "\nflags:\n";
+
+int Main(int argc, char** argv) {
+  absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
+  if (line->help) {
+    std::printf("%s%s", kUsage, FlagHelp("tools/").c_str());
+    return kExitOk;
+  }
+  std::vector<std::string> args = line->positional;
+  const std::string command = args.empty() ? "" : args[0];
+  if (!args.empty()) args.erase(args.begin());
+  absl::Status status;
+  if (command == "inspect") {
+    status = Inspect(args);
+  } else if (command == "bench") {
+    status = Bench(args);
+  } else {
+    return ExitWithError(
+        absl::InvalidArgumentError(
+            absl::StrCat("unknown command '", command, "'; expected inspect or bench (--help)")),
+        kExitUsage);
+  }
+  return status.ok() ? kExitOk : ExitWithError(status, ExitCodeOf(status));
+}
+
+}  // namespace
+}  // namespace mirrorflow
+
+int main(int argc, char** argv) { return mirrorflow::Main(argc, argv); }
