@@ -108,15 +108,16 @@ class InProcessCommunicator final : public Communicator {
                        " finishes it; expected the first that it has started and not finished")));
     }
     const uint64_t number = finished_ + 1;
+    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
+      return SlotOf(rank, finished_).number;
+    };
+    const auto done = [&](int rank) -> const std::atomic<uint64_t>& {
+      return group_->members[rank].done;
+    };
     Waiter::Deadline deadline;
-    MF_RETURN_IF_ERROR(WaitForAll(
-        number, "started",
-        &deadline, [&](int rank) -> const auto& { return SlotOf(rank, finished_).number; }));
+    MF_RETURN_IF_ERROR(WaitForAll(started, number, "started", &deadline));
     MF_RETURN_IF_ERROR(WorkInside());
-    group_->waiter.Publish(&self_.done, number);
-    MF_RETURN_IF_ERROR(WaitForAll(
-        number, "finished",
-        &deadline, [&](int rank) -> const auto& { return group_->members[rank].done; }));
+    MF_RETURN_IF_ERROR(WaitForAll(done, number, "finished", &deadline));
     finished_ = number;
     return absl::OkStatus();
   }
@@ -160,13 +161,18 @@ class InProcessCommunicator final : public Communicator {
   }
   Slot& OwnSlot(uint64_t index) { return self_.slots[index % kMaxInFlight]; }
 
-  // What the group was aborted with, once no other rank is inside. Nothing waits in there, so this
-  // needs no deadline.
-  absl::Status Failure() const {
+  // Returns when no other rank is inside. None waits in there, so this needs no deadline.
+  // REQUIRES: aborted, so that none enters any more.
+  void LetOthersOut() const {
     for (const Member& member : group_->members) {
       if (&member == &self_) continue;
       while (member.inside.load(std::memory_order_seq_cst)) sched_yield();
     }
+  }
+
+  // What the group was aborted with, when nobody touches this rank's memory any more.
+  absl::Status Failure() const {
+    LetOthersOut();
     return group_->waiter.failure();
   }
 
@@ -184,31 +190,46 @@ class InProcessCommunicator final : public Communicator {
 
   // Waits until the counter of every rank is `number`. `what` is what a rank has done then.
   template <typename CounterOf>
-  absl::Status WaitForAll(uint64_t number, const char* what, Waiter::Deadline* deadline,
-                          CounterOf counter_of) {
+  absl::Status WaitForAll(CounterOf counter_of, uint64_t number, const char* what,
+                          Waiter::Deadline* deadline) {
     for (int rank = 0; rank < world_size(); ++rank) {
       const Waiter::Outcome outcome = group_->waiter.Wait(counter_of(rank), number, deadline);
       if (outcome == Waiter::Outcome::kReached) [[likely]]
         continue;
-      if (outcome == Waiter::Outcome::kAborted) return Failure();
-      std::vector<int> missing;
-      for (int other = 0; other < world_size(); ++other) {
-        if (counter_of(other).load(std::memory_order_acquire) < number) missing.push_back(other);
+      if (outcome == Waiter::Outcome::kTimedOut) {
+        const std::vector<int> missing = RanksBelow(counter_of, number);
+        if (missing.empty()) break;  // they came at the last moment
+        Abort(TimedOut(what, missing));
       }
-      if (missing.empty()) break;  // they came at the last moment
-      return Fail(absl::DeadlineExceededError(
-          absl::StrCat(CollectiveToString(SlotOf(rank_, finished_).collective), ", collective ",
-                       number, ": rank ", rank_, " timed out after ",
-                       absl::FormatDuration(group_->waiter.timeout()), "; expected ", world_size(),
-                       " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+      // Who was inside has meanwhile done its share. If it was the last one, others may have
+      // returned OK, and so must this rank: a collective succeeds on all ranks or on none.
+      LetOthersOut();
+      return RanksBelow(counter_of, number).empty() ? absl::OkStatus() : Failure();
     }
     return absl::OkStatus();
   }
 
+  template <typename CounterOf>
+  std::vector<int> RanksBelow(CounterOf counter_of, uint64_t number) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < world_size(); ++rank) {
+      if (counter_of(rank).load(std::memory_order_acquire) < number) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  absl::Status TimedOut(const char* what, const std::vector<int>& missing) const {
+    return absl::DeadlineExceededError(
+        absl::StrCat(CollectiveToString(SlotOf(rank_, finished_).collective), ", collective ",
+                     finished_ + 1, ": rank ", rank_, " timed out after ",
+                     absl::FormatDuration(group_->waiter.timeout()), "; expected ", world_size(),
+                     " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", ")));
+  }
+
   // This rank's share of the collective that all ranks have started.
   absl::Status WorkInside() {
-    // As in Failure, sequentially consistent: either this rank sees the failure, or who returns it
-    // sees that this rank is inside and waits.
+    // Sequentially consistent, as in LetOthersOut: either this rank sees the failure, or who
+    // returns it sees that this rank is inside and waits.
     self_.inside.store(true, std::memory_order_seq_cst);
     bool failed = group_->waiter.aborted();
     if (!failed) {
@@ -218,6 +239,7 @@ class InProcessCommunicator final : public Communicator {
         group_->waiter.Abort(Disagreement(odd_one));
       } else {
         Compute();
+        group_->waiter.Publish(&self_.done, finished_ + 1);
       }
     }
     self_.inside.store(false, std::memory_order_release);

@@ -39,7 +39,7 @@ Waiter::Outcome Waiter::WaitLonger(const std::atomic<uint64_t>& counter, uint64_
   for (Clock::time_point now = start; now < start + yield_; now = Clock::now()) {
     if (now >= start + spin_) sched_yield();
     if (reached_soon()) return Outcome::kReached;
-    if (aborted()) return reached() ? Outcome::kReached : Outcome::kAborted;
+    if (aborted()) return Outcome::kAborted;
   }
   return Sleep(counter, target, *deadline);
 }

@@ -41,8 +41,7 @@ class Waiter {
       Wake();
   }
 
-  // Waits until `counter` is `target` or more. What was reached before an abort counts as reached:
-  // other threads may have gone on with it.
+  // Waits until `counter` is `target` or more.
   Outcome Wait(const std::atomic<uint64_t>& counter, uint64_t target, Deadline* deadline) {
     if (counter.load(std::memory_order_acquire) >= target) [[likely]]
       return Outcome::kReached;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/in_process.h"
 
-#include <string>
+#include <array>
+#include <atomic>
 #include <thread>
-#include <utility>
+#include <vector>
 
-#include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 
@@ -68,6 +68,31 @@ TEST(InProcess, TimeoutIsToldInFull) {
   EXPECT_EQ(three[1]->Finish(barrier, nullptr),
             absl::DeadlineExceededError("barrier 'b', collective 1: rank 1 timed out after 1ms; "
                                         "expected 3 ranks, not started by rank 0, 2"));
+}
+
+// Who knows that its collective went well may act on it, so the others must not hear otherwise.
+TEST(InProcess, CollectiveSucceedsOnAllRanksOrOnNoneWhenAborted) {
+  constexpr int kRanks = 3;
+  for (int round = 0; round < 300; ++round) {
+    auto ranks = CreateInProcessCommunicators(kRanks).value();
+    std::array<std::atomic<int>, kRanks> successes{};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::vector<float> memory(100 + round);
+        Collective collective{.kind = CollectiveKind::kAllReduce, .dtype = DT_FLOAT, .name = "a"};
+        collective.in = collective.out = memory.data();
+        collective.count = static_cast<int64_t>(memory.size());
+        while (ranks[rank]->Run(collective).ok()) successes[rank].fetch_add(1);
+      });
+    }
+    while (successes[0].load() < round % 10) std::this_thread::yield();
+    ranks[0]->Abort(absl::CancelledError("no more"));
+    for (std::thread& thread : threads) thread.join();
+    for (int rank = 1; rank < kRanks; ++rank) {
+      ASSERT_EQ(successes[rank].load(), successes[0].load()) << "rank " << rank;
+    }
+  }
 }
 
 TEST(InProcess, RankThatLeavesEndsTheOthers) {
