@@ -89,7 +89,8 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   std::vector<std::string> controls(first_control, record->inputs.end());
   for (const AttrValue& name : names) {
     const std::string* text = name.get_if<std::string>();
-    const absl::StatusOr<InputRef> ref = ParseInputRef(text != nullptr ? *text : "");
+    const absl::StatusOr<InputRef> ref =
+        text != nullptr ? ParseInputRef(*text) : absl::InvalidArgumentError("no string");
     if (!ref.ok() || ref->index == Use::kControl) {
       return absl::InvalidArgumentError(absl::StrCat("attribute '", it->first,
                                                      "' must name an output, as \"node:0\", got ",

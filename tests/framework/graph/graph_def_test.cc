@@ -540,7 +540,7 @@ TEST(GraphDefTest, NoMutationCrashesOrSlipsThrough) {
     return std::uniform_int_distribution<size_t>(0, n - 1)(random);
   };
   int valid = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 10000; ++round) {
     std::string mutated = bytes;
     for (size_t edits = 1 + below(3); edits > 0; --edits) {
       const size_t at = below(mutated.size());
