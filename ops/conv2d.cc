@@ -92,11 +92,12 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext&) {
 
 // One of the three ops with the attributes of `like`, which is another one of them.
 Output BuildLike(const GradContext& c, absl::string_view op, Output a, Output b, Output dy) {
-  NodeBuilder builder = ops::Build(c.scope, op).Input(a).Input(b);
-  if (dy.valid()) builder = std::move(builder).Input(dy);
+  NodeBuilder builder = ops::Build(c.scope, op);
+  std::move(builder).Input(a).Input(b);
+  if (dy.valid()) std::move(builder).Input(dy);
   for (const char* name : {"strides", "use_cudnn_on_gpu", "padding", "explicit_paddings",
                            "data_format", "dilations"}) {
-    builder = std::move(builder).Attr(name, c.op.attrs().find(name)->second);
+    std::move(builder).Attr(name, c.op.attrs().find(name)->second);
   }
   return std::move(builder).One();
 }

@@ -18,10 +18,9 @@ absl::Status SoftmaxXentShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape labels, c.WithRank(1, 1));
   absl::StatusOr<Shape> rows = Shape({features.dim(0)}).MergeWith(labels);
   if (!rows.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("labels must be one a row of features ",
-                                                   features.ToString(), "; expected ",
-                                                   Shape({features.dim(0)}).ToString(), ", got ",
-                                                   labels.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels must be one a row of features ", features.ToString(), "; expected ",
+                     Shape({features.dim(0)}).ToString(), ", got ", labels.ToString()));
   }
   if (features.dim(1) == 0) {
     return absl::InvalidArgumentError(

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxPool and its gradient on the CPU. The inner loops go over channels, which lie next to each
-// other.
+// MaxPool and its gradient on the CPU: a vector of channels at a time, which lie next to each
+// other, goes through all pixels of a window in registers.
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
@@ -18,61 +20,122 @@ struct Geometry {
   Window w;
 
   int64_t image_size() const { return h.in * w.in * channels; }
+  int64_t output_size() const { return h.out * w.out * channels; }
 };
 
+// A vector of channels, or a single one: both compare, select and add alike.
 template <typename T>
-void TakeLarger(const T* __restrict in, T* __restrict out, int64_t n) {
-  for (int64_t c = 0; c < n; ++c) out[c] = in[c] > out[c] ? in[c] : out[c];
+struct Vector {
+  typedef T Type __attribute__((vector_size(32)));
+  static constexpr int64_t kSize = 32 / sizeof(T);
+};
+
+template <typename V, typename T>
+V Load(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+template <typename V, typename T>
+void Store(T* to, V v) {
+  std::memcpy(to, &v, sizeof(v));
+}
+
+// The pixels of one window: `rows` times `columns` of them from a corner on, as far as they are
+// inside the image.
+struct Pixels {
+  int64_t rows;
+  int64_t columns;
+  int64_t row_stride;  // in elements, likewise the other
+  int64_t column_stride;
+};
+
+// Calls fn(corner, pixels, o) for each window of an image: the element that it starts at, and the
+// element of the output that it makes.
+template <typename Fn>
+void ForEachWindow(const Geometry& g, Fn fn) {
+  int64_t o = 0;
+  for (int64_t y = 0; y < g.h.out; ++y) {
+    for (int64_t x = 0; x < g.w.out; ++x, o += g.channels) {
+      const Pixels pixels = {g.h.last(y) - g.h.first(y), g.w.last(x) - g.w.first(x),
+                             g.w.in * g.channels, g.channels};
+      fn((g.h.first(y) * g.w.in + g.w.first(x)) * g.channels, pixels, o);
+    }
+  }
+}
+
+// Calls fn(c, V()) for the channels, a vector at a time and the rest one by one.
+template <typename T, typename Fn>
+void ForEachChannel(int64_t channels, Fn fn) {
+  using V = typename Vector<T>::Type;
+  int64_t c = 0;
+  for (; c + Vector<T>::kSize <= channels; c += Vector<T>::kSize) fn(c, V());
+  for (; c < channels; ++c) fn(c, T());
+}
+
+template <typename V, typename T>
+V Largest(const T* corner, const Pixels& pixels) {
+  V largest = Load<V>(corner);
+  for (int64_t i = 0; i < pixels.rows; ++i) {
+    for (int64_t j = 0; j < pixels.columns; ++j) {
+      const V v = Load<V>(corner + i * pixels.row_stride + j * pixels.column_stride);
+      largest = v > largest ? v : largest;
+    }
+  }
+  return largest;
 }
 
 template <typename T>
 void Pool(const Geometry& g, const T* images, T* out) {
-  for (int64_t n = 0; n < g.batch; ++n, images += g.image_size()) {
-    for (int64_t y = 0; y < g.h.out; ++y) {
-      for (int64_t x = 0; x < g.w.out; ++x, out += g.channels) {
-        const T* const corner = images + (g.h.first(y) * g.w.in + g.w.first(x)) * g.channels;
-        const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
-        std::copy_n(corner, g.channels, out);
-        for (int64_t i = 0; i < rows; ++i) {
-          for (int64_t j = 0; j < columns; ++j) {
-            TakeLarger(corner + (i * g.w.in + j) * g.channels, out, g.channels);
-          }
-        }
-      }
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ForEachWindow(g, [&](int64_t corner, const Pixels& pixels, int64_t o) {
+      ForEachChannel<T>(g.channels, [&](int64_t c, auto v) {
+        Store(out + o + c, Largest<decltype(v)>(images + corner + c, pixels));
+      });
+    });
+    images += g.image_size();
+    out += g.output_size();
+  }
+}
+
+// Gives dy to the first of the pixels that is the largest, zero to the others. A pixel of several
+// windows gets the sum.
+template <bool kSeveralWindows, typename V, typename T>
+void GiveToLargest(const T* in, V largest, V dy, const Pixels& pixels, T* dx) {
+  const V zero = V();
+  V left = dy;
+  for (int64_t i = 0; i < pixels.rows; ++i) {
+    for (int64_t j = 0; j < pixels.columns; ++j) {
+      const int64_t at = i * pixels.row_stride + j * pixels.column_stride;
+      const auto hit = Load<V>(in + at) == largest;
+      V sum = hit ? left : zero;
+      left = hit ? zero : left;
+      if constexpr (kSeveralWindows) sum += Load<V>(dx + at);
+      Store(dx + at, sum);
     }
   }
 }
 
-// Gives to each channel what is left of its gradient if this pixel is the largest.
-template <typename T>
-void GiveToLargest(const T* __restrict in, const T* __restrict largest, T* __restrict left,
-                   T* __restrict dx, int64_t n) {
-  for (int64_t c = 0; c < n; ++c) {
-    const bool hit = in[c] == largest[c];
-    dx[c] += hit ? left[c] : T{0};
-    left[c] = hit ? T{0} : left[c];
+template <bool kSeveralWindows, typename T>
+void PoolGrad(const Geometry& g, const T* images, const T* out, const T* dy, T* dx) {
+  for (int64_t n = 0; n < g.batch; ++n) {
+    if (kSeveralWindows) std::fill_n(dx, g.image_size(), T{0});
+    ForEachWindow(g, [&](int64_t corner, const Pixels& pixels, int64_t o) {
+      ForEachChannel<T>(g.channels, [&](int64_t c, auto v) {
+        using V = decltype(v);
+        GiveToLargest<kSeveralWindows>(images + corner + c, Load<V>(out + o + c),
+                                       Load<V>(dy + o + c), pixels, dx + corner + c);
+      });
+    });
+    images += g.image_size();
+    dx += g.image_size();
+    out += g.output_size();
+    dy += g.output_size();
   }
 }
 
-template <typename T>
-void PoolGrad(const Geometry& g, const T* images, const T* out, const T* dy, T* dx, T* left) {
-  for (int64_t n = 0; n < g.batch; ++n, images += g.image_size(), dx += g.image_size()) {
-    std::fill_n(dx, g.image_size(), T{0});
-    for (int64_t y = 0; y < g.h.out; ++y) {
-      for (int64_t x = 0; x < g.w.out; ++x, out += g.channels, dy += g.channels) {
-        const int64_t corner = (g.h.first(y) * g.w.in + g.w.first(x)) * g.channels;
-        const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
-        std::copy_n(dy, g.channels, left);
-        for (int64_t i = 0; i < rows; ++i) {
-          for (int64_t j = 0; j < columns; ++j) {
-            const int64_t pixel = corner + (i * g.w.in + j) * g.channels;
-            GiveToLargest(images + pixel, out, left, dx + pixel, g.channels);
-          }
-        }
-      }
-    }
-  }
-}
+// Whether each input is in exactly one window.
+bool Tiles(const Window& w) { return w.stride == w.size && w.out * w.size - w.before >= w.in; }
 
 Geometry GeometryOf(const KernelContext& c, const Shape& images, const Shape& output) {
   const std::vector<int64_t> ksize = c.node().int_list("ksize");
@@ -84,11 +147,19 @@ Geometry GeometryOf(const KernelContext& c, const Shape& images, const Shape& ou
           .w = Window(images.dim(2), output.dim(2), ksize[2], strides[2], same)};
 }
 
-// The kernel that `make(tag)` returns for the dtype of the node.
+// The kernel that `make(tag)` returns for a dtype of numbers.
 template <typename Make>
 absl::StatusOr<KernelPlan> ForNumbers(DataType dtype, Make make) {
-  if (dtype == DT_BOOL) return UnsupportedDataType(dtype);
-  return DispatchDataType(dtype, make, absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
+  return DispatchDataType(
+      dtype,
+      [&](auto tag) -> absl::StatusOr<KernelPlan> {
+        if constexpr (std::is_same_v<typename decltype(tag)::type, bool>) {
+          return UnsupportedDataType(dtype);
+        } else {
+          return make(tag);
+        }
+      },
+      absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
 }
 
 absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
@@ -104,14 +175,15 @@ absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
   const Geometry g = GeometryOf(c, c.output_shape(0), c.input_shape(1));
-  return ForNumbers(c.output_dtype(0), [g](auto tag) -> absl::StatusOr<KernelPlan> {
+  const bool tiles = Tiles(g.h) && Tiles(g.w);
+  return ForNumbers(c.output_dtype(0), [g, tiles](auto tag) -> absl::StatusOr<KernelPlan> {
     using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-                        PoolGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
-                                 args.output<T>(0), args.scratch<T>());
+    const auto grad = tiles ? PoolGrad<false, T> : PoolGrad<true, T>;
+    return KernelPlan{.kernel = MakeKernel([g, grad](const KernelArgs& args, Lane&) {
+                        grad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
+                             args.output<T>(0));
                         return absl::OkStatus();
-                      }),
-                      .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
+                      })};
   });
 }
 

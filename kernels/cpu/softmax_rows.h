@@ -27,15 +27,16 @@ inline int64_t BlockRows(int64_t columns) {
   return std::clamp<int64_t>(4096 / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
 }
 
-// exp(x) of a number that is at most 0, to 2 units in the last place; 0 where the result would be
-// denormal, NaN of NaN. Branch-free, so that compilers vectorise loops over it.
+// exp(x) of a number that is at most 0, to one unit in the last place; 0 below 2^-126.5, NaN of
+// NaN. Without branches, so that loops over it are vectorised.
 inline float ExpOfNonPositive(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for fractions
-  constexpr float kSmallest = -87.33f;   // exp of it is just above the smallest normal float
-  const float shifted = std::max(x, kSmallest) * kLog2E + kRound;
+  constexpr float kSmallest = -88.03f;   // -127 * ln(2): there 2^n below becomes 0
+  const float y = std::max(x, kSmallest);
+  const float shifted = y * kLog2E + kRound;
   const float n = shifted - kRound;
-  const float r = (x - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
+  const float r = (y - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
   // Taylor's series: the first term left out is below 6e-9.
   float p = 1.0f / 5040;
   p = p * r + 1.0f / 720;
@@ -47,8 +48,7 @@ inline float ExpOfNonPositive(float x) {
   p = p * r + 1.0f;
   // 2^n: n is in the low bits of `shifted`.
   const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
-  const float result = p * std::bit_cast<float>((exponent + 127) << 23);
-  return x < kSmallest ? 0.0f : result;
+  return p * std::bit_cast<float>((exponent + 127) << 23);
 }
 inline double ExpOfNonPositive(double x) { return std::exp(x); }
 
@@ -64,7 +64,9 @@ void SubtractRowMaximum(const T* in, T* out, int64_t rows, int64_t columns) {
 
 template <typename T>
 void ExpInPlace(T* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) x[i] = ExpOfNonPositive(x[i]);
+  WithWidestVectors([=]() MF_INLINE {
+    for (int64_t i = 0; i < n; ++i) x[i] = ExpOfNonPositive(x[i]);
+  });
 }
 
 // Divides a row by its sum, which it returns.

@@ -55,16 +55,18 @@ struct Adam {
   void operator()(T* var, T* m, T* v, const T* grad, int64_t n) const {
     const T alpha = lr * std::sqrt(T{1} - beta2_power) / (T{1} - beta1_power);
     const T b1 = beta1, rest1 = T{1} - beta1, rest2 = T{1} - beta2, e = epsilon;
-    MF_INDEPENDENT_ITERATIONS
-    for (int64_t i = 0; i < n; ++i) {
-      const T g = grad[i];
-      const T mean = m[i] + (g - m[i]) * rest1;
-      const T square = v[i] + (g * g - v[i]) * rest2;
-      m[i] = mean;
-      v[i] = square;
-      const T direction = kNesterov ? g * rest1 + b1 * mean : mean;
-      var[i] -= direction * alpha / (std::sqrt(square) + e);
-    }
+    WithWidestVectors([=]() MF_INLINE {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = grad[i];
+        const T mean = m[i] + (g - m[i]) * rest1;
+        const T square = v[i] + (g * g - v[i]) * rest2;
+        m[i] = mean;
+        v[i] = square;
+        const T direction = kNesterov ? g * rest1 + b1 * mean : mean;
+        var[i] -= direction * alpha / (std::sqrt(square) + e);
+      }
+    });
   }
 };
 
