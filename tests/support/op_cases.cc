@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -15,9 +16,27 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/text_parser.h"
 #include "tests/support/strict_kernel.h"
+#include "tests/support/tensors.h"
 
 namespace mirrorflow {
 namespace {
+
+// `float<64,48>` or `int32<100> 10`.
+absl::StatusOr<Tensor> ParseRandomOperand(absl::string_view text, uint64_t seed) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits(' ', 1));
+  const size_t name_length = std::min(parts.first.find('<'), parts.first.size());
+  MF_ASSIGN_OR_RETURN(const DataType dtype, ParseDataType(parts.first.substr(0, name_length)));
+  MF_ASSIGN_OR_RETURN(const AttrValue shape, ParseAttrValue(parts.first.substr(name_length)));
+  int64_t limit = 0;
+  const bool has_limit = absl::SimpleAtoi(parts.second, &limit) && limit > 0;
+  if (shape.get_if<Shape>() == nullptr || has_limit == IsFloating(dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a dtype, a shape, and a limit for integers, got '", text, "'"));
+  }
+  Random random(seed);
+  return RandomTensor(dtype, shape.get<Shape>(), &random, limit);
+}
 
 // Adds one line to the case it belongs to.
 absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
@@ -28,9 +47,14 @@ absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
     op_case->fails = true;
     return absl::OkStatus();
   }
+  if (word == "random") {
+    MF_ASSIGN_OR_RETURN(Tensor value, ParseRandomOperand(rest, op_case->operands.size()));
+    op_case->operands.push_back({std::move(value)});
+    return absl::OkStatus();
+  }
   if (word != "in" && word != "var" && word != "out" && word != "after") {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected case, in, var, out, after or error, got '", word, "'"));
+        absl::StrCat("expected case, in, var, random, out, after or error, got '", word, "'"));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, ParseTensorLiteral(rest));
   if (word == "out") {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cases of ops in the format of tests/references/README.md: an op, its operands, and what must come
-// out; and how to run one.
+// out; and how to run one. Two things more are legal here: a case without results, and an operand
+// `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0, 10)).
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 
@@ -31,7 +32,7 @@ struct OpCase {
   std::vector<Tensor> after;  // what each variable holds in the end
   bool fails = false;         // preparing or running must
 
-  // False for a case that only gives operands to checks that need no known results.
+  // False for a case that only gives operands: its results are not known.
   bool has_results() const { return fails || !outputs.empty() || !after.empty(); }
   std::string ToString() const;  // `matmul.txt:12: MatMul {T=float}`
 };

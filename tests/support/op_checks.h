@@ -30,9 +30,9 @@ struct CheckReport {
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs);
 
-// The results of the case, and what it leaves in variables. Also: what the shape function knows,
-// however little it is told of the operands, is true of the results; and values that it calls
-// constant are what the kernel computes.
+// The results of the case, and what it leaves in variables; where results in float are not known,
+// those computed in double. Also: what the shape function knows, however little it is told of the
+// operands, is true of the results; and values that it calls constant are what the kernel computes.
 CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
                         const KernelRegistry& kernels);
 

@@ -188,11 +188,14 @@ double Random::Uniform(double low, double high) {
   return low + (high - low) * static_cast<double>(Next() >> 11) / 9007199254740992.0;  // 2^53
 }
 
-Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random) {
+Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit) {
   Tensor tensor = AllocateOrDie(dtype, shape);
   Dispatch(tensor, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for (T& value : tensor.flat<T>()) value = static_cast<T>(random->Uniform(-1, 1));
+    for (T& value : tensor.flat<T>()) {
+      value = static_cast<T>(std::is_floating_point_v<T> ? random->Uniform(-1, 1)
+                                                         : random->Below(limit));
+    }
   });
   return tensor;
 }

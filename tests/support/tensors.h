@@ -49,8 +49,8 @@ class Random {
   uint64_t state_;
 };
 
-// Uniform in [-1, 1). `dtype` is float or double.
-Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random);
+// Uniform: in [-1, 1) if floating, else in [0, limit).
+Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit = 2);
 
 // `count` tensors that add up to `tensor`, up to rounding. What is not finite is in the first one
 // alone; parts of an integer never leave the range between 0 and it.
