@@ -97,6 +97,14 @@ class PlanBuilder {
   }
 
  private:
+  struct InFlight {
+    int index = 0;
+    int name = 0;
+    std::vector<int> uses;
+    int in = 0;
+    int out = 0;
+  };
+
   absl::Status CreateKernels(const KernelRegistry& kernels) {
     kernel_plans_.resize(c_.graph.id_limit());
     for (Node* node : c_.graph.Nodes()) {
@@ -244,15 +252,12 @@ class PlanBuilder {
     collective_storage_.emplace_back(flight.in, flight.out);
 
     Order(LaneKind::kCompute, LaneKind::kCommunicate);
-    std::vector<std::pair<int, bool>> reads;
-    for (int storage : flight.uses) {
-      if (storage != flight.out || node.has_attr("reduction")) reads.emplace_back(storage, false);
-    }
+    // From here on until it is finished the collective may read and write all of its memory.
     Append({.kind = InstructionKind::kStart,
             .lane = LaneKind::kCommunicate,
             .index = flight.index,
             .node = flight.name},
-           std::move(reads));
+           CollectiveUses(flight));
     in_flight_.push_back(std::move(flight));
   }
 
@@ -270,22 +275,26 @@ class PlanBuilder {
     Append(copy, {{from, false}, {to, true}});
   }
 
+  std::vector<std::pair<int, bool>> CollectiveUses(const InFlight& flight) const {
+    std::vector<std::pair<int, bool>> uses;
+    const bool reduces = plan_->collectives[flight.index].kind == CollectiveKind::kAllReduce;
+    for (int storage : flight.uses) {
+      if (storage != flight.out || reduces) uses.emplace_back(storage, false);
+      if (storage == flight.out || reduces) uses.emplace_back(storage, true);
+    }
+    return uses;
+  }
+
   // Finishes collectives in the order of their starts until `sequence` is done.
   void FinishUpTo(int sequence) {
     while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
       const InFlight flight = std::move(in_flight_.front());
       in_flight_.erase(in_flight_.begin());
-      std::vector<std::pair<int, bool>> uses;
-      const bool reduces = plan_->collectives[flight.index].kind == CollectiveKind::kAllReduce;
-      for (int storage : flight.uses) {
-        if (storage != flight.out || reduces) uses.emplace_back(storage, false);
-        if (storage == flight.out || reduces) uses.emplace_back(storage, true);
-      }
       Append({.kind = InstructionKind::kFinish,
               .lane = LaneKind::kCommunicate,
               .index = flight.index,
               .node = flight.name},
-             std::move(uses));
+             CollectiveUses(flight));
       Order(LaneKind::kCommunicate, LaneKind::kCompute);
       // Memory may be used again when the compute lane knows that the collective is done.
       for (int storage : flight.uses) Touch(storage, NextIndex() - 1);
@@ -369,14 +378,6 @@ class PlanBuilder {
           {resolve(scratch), lifetimes_[scratch].bytes, true, scratch});
     }
   }
-
-  struct InFlight {
-    int index = 0;
-    int name = 0;
-    std::vector<int> uses;
-    int in = 0;
-    int out = 0;
-  };
 
   const Compilation& c_;
   const LocalShapes shapes_;

@@ -54,29 +54,37 @@ class Scheduler {
       if (node->op().role == OpRole::kWrite) writes.push_back(node);
     }
     if (writes.empty()) return;
-    // A rank that has seen the end of a collective knows that every rank has come to its start.
-    std::vector<char> before_failing(edges_.size(), 0);  // ancestors of a node that can fail
-    for (Node* collective : c_.collectives) {
-      const std::vector<char> reached = Reach(collective);
-      for (Node* node : failing) before_failing[collective->id()] |= reached[node->id()];
+    // Collectives start in their order on every rank, so what has to run before one of them runs
+    // before all later ones. Those up to `last_before` come before a node that can fail.
+    int last_before = -1;
+    std::vector<std::vector<char>> after(c_.collectives.size());
+    for (size_t s = 0; s < c_.collectives.size(); ++s) {
+      after[s] = Reach(c_.collectives[s]);
+      for (const Node* node : failing) {
+        if (after[s][node->id()]) last_before = static_cast<int>(s);
+      }
     }
-    Node* gate = nullptr;
-    for (Node* collective : c_.collectives) {
-      if (before_failing[collective->id()]) continue;
-      for (Node* node : failing) edges_[node->id()].push_back(collective);
-      gate = collective;
+    // A rank that has seen the end of a collective knows that every rank has come to its start: the
+    // first one after all nodes that can fail is the gate.
+    const size_t gate = static_cast<size_t>(last_before + 1);
+    const bool has_gate = gate < c_.collectives.size();
+    if (has_gate) {
+      for (Node* node : failing) edges_[node->id()].push_back(c_.collectives[gate]);
     }
     for (Node* write : writes) {
       const std::vector<char> reached = Reach(write);
-      for (Node* node : failing) {
-        if (!reached[node->id()]) edges_[node->id()].push_back(write);
+      // Leave alone a write that the graph itself wants before such a collective.
+      bool is_early = false;
+      for (size_t s = 0; s < c_.collectives.size() && s <= gate; ++s) {
+        is_early |= reached[c_.collectives[s]->id()] != 0;
       }
-      if (gate == nullptr) continue;
-      bool waits = false;
-      for (Node* collective : c_.collectives) {
-        waits |= !before_failing[collective->id()] && Reach(collective)[write->id()];
+      for (const Node* node : failing) is_early |= reached[node->id()] != 0;
+      if (is_early) continue;
+      if (has_gate) {
+        edges_[c_.collectives[gate]->id()].push_back(write);
+      } else {
+        for (Node* node : failing) edges_[node->id()].push_back(write);
       }
-      if (!waits && !reached[gate->id()]) edges_[gate->id()].push_back(write);
     }
   }
 

@@ -274,8 +274,11 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   const Plan& plan = variant->bound[0]->plan();
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
     const PlannedFetch& fetch = plan.fetches[i];
-    const bool whole_on_first = AsSharded(fetch.sharding) == nullptr;
-    variant->output_is_view.push_back(host_memory && whole_on_first);
+    // A value that is whole on replica 0 is handed out where it lies, unless it is fed: then it
+    // lies elsewhere in each step.
+    const bool fed = fetch.operand.region >= Plan::kFirstFeedRegion &&
+                     fetch.operand.region < plan.layout_region(0);
+    variant->output_is_view.push_back(host_memory && !fed && AsSharded(fetch.sharding) == nullptr);
     if (variant->output_is_view.back()) {
       variant->outputs.push_back(Tensor::View(fetch.dtype, fetch.global_shape,
                                               variant->bound[0]->fetch_address(static_cast<int>(i)),
