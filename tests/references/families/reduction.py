@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sum, Mean, Max, Min, Prod and ArgMax along all kinds of axes."""
+"""Sum, Mean, Max, Min, Prod, All, Any and ArgMax along all kinds of axes."""
 
 from case import case
 from literals import NUMPY_TYPES
@@ -56,6 +56,16 @@ def _reductions(op, dtype):
         yield case(op, _operand(op, dtype, shape), tensor("int32", axes), keep_dims=keep_dims)
 
 
+def _logical(op):
+    for index, (shape, axes, keep_dims) in enumerate((*_AXES, *_EMPTY)):
+        yield case(
+            op, sample("bool", shape), tensor(INDEX[index % 2], axes), keep_dims=keep_dims
+        )
+    rows = [[True, True, True], [True, False, True], [False, False, False]]
+    for axis in (0, 1):
+        yield case(op, tensor("bool", rows), tensor("int32", [axis]))
+
+
 def _special_values(op):
     rows = [[1, _NAN, 3], [1, _INF, 3], [1, -_INF, 3], [_INF, -_INF, 0], [-_INF, -_INF, -_INF]]
     for dtype in FLOATING:
@@ -81,6 +91,8 @@ def cases():
         for dtype in NUMERIC:
             yield from _reductions(op, dtype)
         yield from _special_values(op)
+    for op in ("All", "Any"):
+        yield from _logical(op)
     for dtype in ALL:
         yield from _arg_max(dtype)
     yield case("ArgMax", tensor("float", [[], []]), tensor("int32", 1), fails=True)

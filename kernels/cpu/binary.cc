@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Element-wise ops of two operands on the CPU: a table of formulas, applied to runs of elements.
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+// Formulas that can fail take a flag to raise: `bool& bad`.
+template <typename Fn, typename T>
+constexpr bool kCanFail = std::is_integral_v<T>&& std::is_invocable_v<Fn, T, T, bool&>;
+
+template <typename Fn, typename T>
+auto Apply(T x, T y, bool& bad) {
+  if constexpr (std::is_invocable_v<Fn, T, T, bool&>) {
+    return Fn{}(x, y, bad);
+  } else {
+    return Fn{}(x, y);
+  }
+}
+
+// One run: operands that move along with it, or stand still.
+template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
+bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
+  bool bad = false;
+  const T x0 = *x, y0 = *y;
+  MF_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) {
+    z[i] = static_cast<R>(Apply<Fn, T>(kXMoves ? x[i] : x0, kYMoves ? y[i] : y0, bad));
+  }
+  return bad;
+}
+
+template <typename Fn, typename T>
+KernelPlan BinaryPlan(const KernelContext& c) {
+  using Value = decltype(Apply<Fn, T>(T(), T(), std::declval<bool&>()));
+  using R = std::conditional_t<std::is_same_v<Value, bool>, bool, T>;
+  const Shape &out = c.output_shape(0), &left = c.input_shape(0), &right = c.input_shape(1);
+  const BroadcastLoop<2> loop(out, {&left, &right});
+  const auto run = !loop.moves(0)  ? ApplyRun<Fn, false, true, T, R>
+                   : loop.moves(1) ? ApplyRun<Fn, true, true, T, R>
+                                   : ApplyRun<Fn, true, false, T, R>;
+  KernelPlan plan;
+  plan.kernel = MakeKernel([loop, run](const KernelArgs& args, Lane&) {
+    const T *x = args.input<T>(0), *y = args.input<T>(1);
+    R* z = args.output<R>(0);
+    bool bad = false;
+    loop.ForEachRun([&](int64_t at, const auto& from) {
+      bad |= run(x + from[0], y + from[1], z + at, loop.run_length());
+    });
+    if constexpr (kCanFail<Fn, T>) {
+      if (bad) return absl::InvalidArgumentError(Fn::kError);
+    }
+    return absl::OkStatus();
+  });
+  plan.fails_on_data = kCanFail<Fn, T>;
+  if (sizeof(T) == sizeof(R)) {
+    if (left == out) plan.in_place.push_back({0, 0});
+    if (right == out) plan.in_place.push_back({1, 0});
+  }
+  return plan;
+}
+
+template <typename Types, typename Fn>
+KernelFactory Binary(Types, Fn) {
+  return [](const KernelContext& c) {
+    return ForType(Types(), c.input_dtype(0),
+                   [&](auto tag) { return BinaryPlan<Fn, typename decltype(tag)::type>(c); });
+  };
+}
+
+// Shapes that do not broadcast get here only with incompatible_shape_error = false: they differ as
+// a whole.
+template <bool kEqual>
+absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
+  if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
+    return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
+                        *args.output<bool>(0) = !kEqual;
+                        return absl::OkStatus();
+                      })};
+  }
+  return Binary(AllTypes(), [](auto x, auto y) { return (x == y) == kEqual; })(c);
+}
+
+struct IntegerDivision {
+  static constexpr char kError[] = "division of integers by zero; expected divisors other than 0";
+};
+
+// Towards zero. The smallest integer divided by -1 wraps around; the processor would trap.
+struct Div : IntegerDivision {
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) {
+      bad |= y == 0;
+      if (y == 0) return 0;
+      if (std::is_signed_v<T> && y == T(-1)) return static_cast<T>(-Wrapping(x));
+    }
+    return static_cast<T>(x / y);
+  }
+};
+
+struct FloorDiv : IntegerDivision {
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) {
+      const T q = Div()(x, y, bad);
+      // Rounded towards zero from below: one too much.
+      const bool inexact = y != 0 && static_cast<T>(Wrapping(q) * Wrapping(y)) != x;
+      return inexact && (x < 0) != (y < 0) ? q - 1 : q;
+    } else {
+      return std::floor(x / y);
+    }
+  }
+};
+
+struct FloorMod : IntegerDivision {
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) {
+      const T q = FloorDiv()(x, y, bad);
+      return static_cast<T>(Wrapping(x) - Wrapping(q) * Wrapping(y));
+    } else {
+      const T m = std::fmod(x, y);
+      return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+    }
+  }
+};
+
+struct Pow {
+  static constexpr char kError[] = "integer to a negative power; expected exponents of at least 0";
+
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) {
+      bad |= y < 0;
+      auto result = Wrapping(T(1)), factor = Wrapping(x);
+      // invariant: the power is result * factor^y
+      for (; y > 0; y >>= 1, factor *= factor) {
+        if (y & 1) result *= factor;
+      }
+      return static_cast<T>(result);
+    } else {
+      return std::pow(x, y);
+    }
+  }
+};
+
+}  // namespace
+
+void RegisterBinaryCpu(KernelRegistry& kernels) {
+  const auto add = [&](const char* op, KernelFactory factory) {
+    kernels.Register(op, "CPU", factory);
+  };
+  constexpr FloatingTypes kFloating;
+  constexpr SignedTypes kSigned;
+  constexpr NumericTypes kNumeric;
+
+  const auto sum = [](auto x, auto y) { return Wrapping(x) + Wrapping(y); };
+  add("Add", Binary(kNumeric, sum));
+  add("AddV2", Binary(kNumeric, sum));
+  add("Div", Binary(kNumeric, Div()));
+  add("DivNoNan",
+      Binary(kFloating, [](auto x, auto y) { return y == 0 ? decltype(x)(0) : x / y; }));
+  add("Equal", CreateEqual<true>);
+  add("FloorDiv", Binary(kNumeric, FloorDiv()));
+  add("FloorMod", Binary(kNumeric, FloorMod()));
+  add("Greater", Binary(kNumeric, [](auto x, auto y) { return x > y; }));
+  add("GreaterEqual", Binary(kNumeric, [](auto x, auto y) { return x >= y; }));
+  add("Less", Binary(kNumeric, [](auto x, auto y) { return x < y; }));
+  add("LessEqual", Binary(kNumeric, [](auto x, auto y) { return x <= y; }));
+  add("LogicalAnd", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x & y; }));
+  add("LogicalOr", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x | y; }));
+  // Both comparisons are false if y is a NaN, and x is if it is one itself.
+  add("Maximum", Binary(kNumeric, [](auto x, auto y) { return x > y || x != x ? x : y; }));
+  add("Minimum", Binary(kNumeric, [](auto x, auto y) { return x < y || x != x ? x : y; }));
+  add("Mul", Binary(kNumeric, [](auto x, auto y) { return Wrapping(x) * Wrapping(y); }));
+  add("NotEqual", CreateEqual<false>);
+  add("Pow", Binary(kSigned, Pow()));
+  add("RealDiv", Binary(kFloating, [](auto x, auto y) { return x / y; }));
+  add("SquaredDifference", Binary(kSigned, [](auto x, auto y) {
+        const auto d = Wrapping(x) - Wrapping(y);
+        return d * d;
+      }));
+  add("Sub", Binary(kNumeric, [](auto x, auto y) { return Wrapping(x) - Wrapping(y); }));
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BroadcastGradientArgs on the CPU. Its operands are static, and shape inference knows its results
+// when they are: for whoever evaluates nodes one by one.
+#include <array>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename T>
+absl::StatusOr<KernelPlan> Plan(const KernelContext& c) {
+  std::array<std::vector<int64_t>, 2> shape;
+  for (int k = 0; k < 2; ++k) {
+    MF_ASSIGN_OR_RETURN(shape[k], IntegersOf(c.constant(k)));
+  }
+  const size_t rank = std::max(shape[0].size(), shape[1].size());
+  std::array<std::vector<T>, 2> axes;
+  for (int k = 0; k < 2 && shape[0] != shape[1]; ++k) {
+    const size_t missing = rank - shape[k].size();
+    for (size_t i = 0; i < rank; ++i) {
+      if (i < missing || shape[k][i - missing] == 1) axes[k].push_back(static_cast<T>(i));
+    }
+  }
+  for (int k = 0; k < 2; ++k) {
+    const int64_t n = static_cast<int64_t>(axes[k].size());
+    if (c.output_shape(k) == Shape({n})) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "output ", k, " has ", n, " elements; expected shape ", c.output_shape(k).ToString()));
+  }
+  return KernelPlan{.kernel = MakeKernel([axes](const KernelArgs& args, Lane&) {
+                      for (int k = 0; k < 2; ++k) {
+                        std::copy(axes[k].begin(), axes[k].end(), args.output<T>(k));
+                      }
+                      return absl::OkStatus();
+                    })};
+}
+
+absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
+  if (c.output_dtype(0) == DT_INT32) return Plan<int32_t>(c);
+  if (c.output_dtype(0) == DT_INT64) return Plan<int64_t>(c);
+  return UnsupportedDataType(c.output_dtype(0));
+}
+
+}  // namespace
+
+void RegisterBroadcastGradientCpu(KernelRegistry& kernels) {
+  kernels.Register("BroadcastGradientArgs", "CPU", CreateBroadcastGradientArgs);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random ops on the CPU. Element i of the global tensor is made of block i/4 of the op's Philox
+// stream (of two blocks for four doubles), whoever computes it: a replica that has some rows of the
+// tensor starts at their first element. All is computed in chunks that begin at multiples of
+// kChunk, so that vectors hold the same elements, rounded the same way, wherever the rows were cut.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "Eigen/Core"
+#include "absl/base/casts.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/philox.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kChunk = 64;  // elements, a multiple of 4
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood; OOPSLA 2014): every bit depends on every bit.
+uint64_t Mix(uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+// FNV-1a: the same on every machine and in every build.
+uint64_t StableHash(absl::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return hash;
+}
+
+// 24 bits: every multiple of 2^-24 in [0, 1) is a float.
+float ToUniform(uint32_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
+}
+
+// 52 bits: the mantissa of a number in [1, 2).
+double ToUniform(uint64_t word) {
+  return absl::bit_cast<double>(uint64_t{0x3FF} << 52 | word >> 12) - 1;
+}
+
+// Each distribution fills a chunk: elements [first, first + kChunk) of the global tensor, `first` a
+// multiple of kChunk. Other values of `draw` are other streams.
+
+// Uniform in [0, 1).
+template <typename T>
+struct Uniform {
+  static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
+    using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr int kPerBlock = 16 / sizeof(T);
+    constexpr int kBlocks = kChunk / kPerBlock;
+    const uint64_t first_block = first / kPerBlock;
+    PhiloxBlocks<kBlocks> blocks;
+    for (int b = 0; b < kBlocks; ++b) {
+      blocks.word[0][b] = static_cast<uint32_t>(first_block + b);
+      blocks.word[1][b] = static_cast<uint32_t>((first_block + b) >> 32);
+      blocks.word[2][b] = draw;
+      blocks.word[3][b] = 0;
+    }
+    Philox4x32(key, blocks);
+    for (int b = 0; b < kBlocks; ++b) {
+      for (int i = 0; i < kPerBlock; ++i) {
+        if constexpr (kPerBlock == 4) {
+          out[4 * b + i] = ToUniform(Word{blocks.word[i][b]});
+        } else {
+          out[2 * b + i] = ToUniform(Word{blocks.word[2 * i + 1][b]} << 32 | blocks.word[2 * i][b]);
+        }
+      }
+    }
+  }
+};
+
+// Normal, by Box and Muller: two uniform numbers are a radius and an angle.
+template <typename T>
+struct Normal {
+  static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
+    using Half = Eigen::Array<T, kChunk / 2, 1>;
+    T uniform[kChunk];
+    Uniform<T>::Fill(key, first, draw, uniform);
+    Half u, v;
+    for (int i = 0; i < kChunk / 2; ++i) {
+      u[i] = 1 - uniform[2 * i];  // in (0, 1], where the logarithm is finite
+      v[i] = uniform[2 * i + 1];
+    }
+    const Half radius = (T(-2) * u.log()).sqrt(), angle = T(2) * std::numbers::pi_v<T> * v;
+    u = radius * angle.cos();
+    v = radius * angle.sin();
+    for (int i = 0; i < kChunk / 2; ++i) {
+      out[2 * i] = u[i];
+      out[2 * i + 1] = v[i];
+    }
+  }
+};
+
+// Normal; an element beyond 2 (one in 22) is drawn anew.
+template <typename T>
+struct Truncated {
+  static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
+    const auto beyond = [](T v) { return std::abs(v) > 2; };
+    Normal<T>::Fill(key, first, draw, out);
+    while (std::any_of(out, out + kChunk, beyond)) {
+      T again[kChunk];
+      Normal<T>::Fill(key, first, ++draw, again);
+      for (int i = 0; i < kChunk; ++i) out[i] = beyond(out[i]) ? again[i] : out[i];
+    }
+  }
+};
+
+// Elements [first, first + n) of the global tensor.
+template <typename Distribution, typename T>
+void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
+  while (n > 0) {
+    const uint64_t skip = first % kChunk;
+    const int64_t count = std::min(static_cast<int64_t>(kChunk - skip), n);
+    T chunk[kChunk];
+    Distribution::Fill(key, first - skip, /*draw=*/0, chunk);
+    std::copy_n(chunk + skip, count, out);
+    first += count;
+    out += count;
+    n -= count;
+  }
+}
+
+// What this replica has of the global tensor: `runs` contiguous pieces, one every `stride`
+// elements.
+struct Share {
+  int64_t runs = 1;
+  int64_t run_length = 1;
+  int64_t stride = 0;
+  // The first element is that of row `factor` * first_row[axis], each of `row_size` elements.
+  AxisId axis = -1;
+  int64_t factor = 0;
+  int64_t row_size = 0;
+};
+
+Share ShareOf(const KernelContext& c) {
+  const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
+  const Sharded* sharded = AsSharded(c.output_sharding(0));
+  if (sharded == nullptr) return {.run_length = local.num_elements()};
+  Share share{.axis = sharded->axis, .factor = sharded->factor, .row_size = 1};
+  for (int i = 0; i < sharded->dim; ++i) share.runs *= local.dim(i);
+  for (int i = sharded->dim + 1; i < local.rank(); ++i) share.row_size *= local.dim(i);
+  share.run_length = local.dim(sharded->dim) * share.row_size;
+  share.stride = global.dim(sharded->dim) * share.row_size;
+  return share;
+}
+
+template <template <typename> typename Distribution>
+absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
+  const uint64_t op = StableHash(c.node().name());
+  const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
+  const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
+  const bool own_seed = seed != 0 || seed2 != 0;
+  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([=, share = ShareOf(c)](const KernelArgs& args, Lane&) {
+                        const StepParams& params = args.params();
+                        const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
+                        const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step);
+                        int64_t first = share.axis < 0 ? 0
+                                                       : params.first_row[share.axis] *
+                                                             share.factor * share.row_size;
+                        T* out = args.output<T>(0);
+                        for (int64_t r = 0; r < share.runs; ++r) {
+                          Generate<Distribution<T>>(key, first, share.run_length, out);
+                          first += share.stride;
+                          out += share.run_length;
+                        }
+                        return absl::OkStatus();
+                      })};
+  });
+}
+
+}  // namespace
+
+void RegisterRandomCpu(KernelRegistry& kernels) {
+  kernels.Register("RandomStandardNormal", "CPU", CreateRandom<Normal>);
+  kernels.Register("RandomUniform", "CPU", CreateRandom<Uniform>);
+  kernels.Register("TruncatedNormal", "CPU", CreateRandom<Truncated>);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SelectV2 on the CPU, in runs of elements.
+#include <algorithm>
+
+#include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+// A run whose condition moves along. Both branches are read, so that the choice needs no jump.
+template <bool kThenMoves, bool kElseMoves, typename T>
+void SelectRun(const bool* c, const T* t, const T* e, T* out, int64_t n) {
+  const T t0 = *t, e0 = *e;
+  MF_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) {
+    const T a = kThenMoves ? t[i] : t0, b = kElseMoves ? e[i] : e0;
+    out[i] = c[i] ? a : b;
+  }
+}
+
+// One condition for the whole run.
+template <typename T>
+void CopyRun(const T* from, bool moves, T* out, int64_t n) {
+  if (!moves) {
+    std::fill_n(out, n, *from);
+  } else if (from != out) {
+    std::copy_n(from, n, out);
+  }
+}
+
+template <typename T>
+KernelPlan SelectPlan(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  const BroadcastLoop<3> loop(out, {&c.input_shape(0), &c.input_shape(1), &c.input_shape(2)});
+  const bool then_moves = loop.moves(1), else_moves = loop.moves(2);
+  const auto run = then_moves
+                       ? (else_moves ? SelectRun<true, true, T> : SelectRun<true, false, T>)
+                       : (else_moves ? SelectRun<false, true, T> : SelectRun<false, false, T>);
+  KernelPlan plan;
+  plan.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+    const bool* condition = args.input<bool>(0);
+    const T *t = args.input<T>(1), *e = args.input<T>(2);
+    T* output = args.output<T>(0);
+    loop.ForEachRun([&](int64_t at, const auto& from) {
+      if (loop.moves(0)) {
+        run(condition + from[0], t + from[1], e + from[2], output + at, loop.run_length());
+      } else if (condition[from[0]]) {
+        CopyRun(t + from[1], then_moves, output + at, loop.run_length());
+      } else {
+        CopyRun(e + from[2], else_moves, output + at, loop.run_length());
+      }
+    });
+    return absl::OkStatus();
+  });
+  for (int i : {1, 2}) {
+    if (c.input_shape(i) == out) plan.in_place.push_back({i, 0});
+  }
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c) {
+  return ForType(AllTypes(), c.output_dtype(0),
+                 [&](auto tag) { return SelectPlan<typename decltype(tag)::type>(c); });
+}
+
+}  // namespace
+
+void RegisterSelectCpu(KernelRegistry& kernels) {
+  kernels.Register("SelectV2", "CPU", CreateSelect);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/add_n.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status AddNShape(ShapeContext& c) {
+  Shape shape = c.input(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " must be of the shape of those before; expected ",
+                       shape.ToString(), ", got ", c.input(i).ToString()));
+    }
+    shape = *merged;
+  }
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Output>> AddNGrad(const GradContext& c) {
+  return std::vector<Output>(c.op.num_inputs(), c.dy[0]);
+}
+
+}  // namespace
+
+void RegisterAddN(OpRegistry& ops) {
+  ops.Define("AddN")
+      .Doc("sum = inputs[0] + inputs[1] + …")
+      .Input("inputs: N * T")
+      .Output("sum: T")
+      .Attr("N: int >= 1")
+      .Attr("T: {float, double, int32, int64, uint8}")
+      .Traits(kElementwise)
+      .Role(OpRole::kAddAll)
+      .Shape(AddNShape)
+      .Sharding(JointlyLinearSharding)
+      .Gradient(AddNGrad);
+}
+
+namespace ops {
+
+Output AddN(const Scope& scope, absl::Span<const Output> inputs) {
+  return Build(scope, "AddN").InputList(inputs).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

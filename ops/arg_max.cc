@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/arg_max.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status ArgMaxShape(ShapeContext& c) {
+  const Shape& dimension = c.input(1);
+  if (!dimension.unknown_rank() && dimension.rank() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimension must be a scalar, got shape ", dimension.ToString()));
+  }
+  MF_ASSIGN_OR_RETURN(const Shape in, c.WithRankAtLeast(0, 1));
+  MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> axes, c.integers(1));
+  if (in.unknown_rank()) return absl::OkStatus();
+  Shape out;
+  if (!axes.has_value()) {
+    c.set_output(0, Shape::UnknownDims(in.rank() - 1));
+    return absl::OkStatus();
+  }
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis((*axes)[0], in.rank(), "dimension"));
+  if (in.dim(axis) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("dimension ", axis,
+                                                   " is empty; expected at least one element, got "
+                                                   "shape ",
+                                                   in.ToString()));
+  }
+  for (int i = 0; i < in.rank(); ++i) {
+    if (i != axis) out.AddDim(in.dim(i));
+  }
+  c.set_output(0, std::move(out));
+  return absl::OkStatus();
+}
+
+// An index along a sharded dimension would be local: that dimension must be whole.
+absl::StatusOr<ShardingRule> ArgMaxSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], c.input(0).rank(), "dimension"));
+  std::string in = LettersFor(c.input(0)), out = in;
+  in[axis] = '.';
+  out.erase(axis, 1);
+  return ShardingRule{.dims = absl::StrCat(in, ",*->", out)};
+}
+
+}  // namespace
+
+void RegisterArgMax(OpRegistry& ops) {
+  ops.Define("ArgMax")
+      .Doc("output = the index of the largest element along dimension, the first of equal ones")
+      .Input("input: T")
+      .StaticInput("dimension: Tidx")
+      .Output("output: output_type")
+      .Attr("T: {float, double, int32, int64, uint8, bool}")
+      .Attr("Tidx: {int32, int64} = int32")
+      .Attr("output_type: {int32, int64} = int64")
+      .Shape(ArgMaxShape)
+      .Sharding(ArgMaxSharding)
+      .NoGradient("the output is an integer");
+}
+
+namespace ops {
+
+Output ArgMax(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
+  return Build(scope, "ArgMax")
+      .Input(input)
+      .Input(dimension)
+      .Attr("output_type", options.output_type)
+      .One();
+}
+
+Output ArgMax(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
+  return ArgMax(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(dimension)),
+                options);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

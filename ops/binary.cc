@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/binary.h"
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/broadcast_gradient.h"
+#include "ops/constant.h"
+#include "ops/no_flow.h"
+#include "ops/registry.h"
+#include "ops/select.h"
+#include "ops/sharding_rules.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kFloating[] = "T: {float, double}";
+constexpr char kSigned[] = "T: {float, double, int32, int64}";
+constexpr char kNumeric[] = "T: {float, double, int32, int64, uint8}";
+constexpr char kAny[] = "T: {float, double, int32, int64, uint8, bool}";
+
+constexpr char kIsBool[] = "the output is bool";
+
+enum class Result { kSame, kBool };
+
+struct Row {
+  const char* name;
+  const char* doc;
+  const char* dtypes;  // null: bool, without an attribute T
+  GradientFn gradient = nullptr;
+  const char* no_gradient = "";
+  ShardingFn sharding = ElementwiseSharding;
+  uint32_t traits = 0;
+  Result result = Result::kSame;
+};
+
+using S = const Scope&;
+using Pair = std::vector<Output>;
+
+// Gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, given g = dL/dz, the gradient of
+// the result; summed to the operands' shapes.
+template <typename Fn>
+constexpr GradientFn Grads(Fn) {
+  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    Pair grads = Fn{}(c.scope, c.op.input(0), c.op.input(1), c.op.output(0), c.dy[0]);
+    for (int i = 0; i < 2; ++i) {
+      if (grads[i].valid()) grads[i] = SumToOperand(c, i, grads[i]);
+    }
+    return grads;
+  };
+}
+
+Output Times(S s, double factor, Output x) {
+  return ops::Mul(s, ops::ScalarConst(s, x.dtype(), factor), x);
+}
+
+// `g` to the operand that was chosen; to x where both are equal.
+Pair SplitByMask(S s, Output x_chosen, Output g) {
+  const Output zero = ops::ScalarConst(s, g.dtype(), 0);
+  return {ops::SelectV2(s, x_chosen, g, zero), ops::SelectV2(s, x_chosen, zero, g)};
+}
+
+constexpr auto kAddGrads = [](S s, Output x, Output y, Output z, Output g) { return Pair{g, g}; };
+
+// dL/dx = g / y, dL/dy = g * (-x / y / y), with the quotient that `divide` builds.
+template <Output (*divide)(S, Output, Output)>
+Pair QuotientGrads(S s, Output x, Output y, Output g) {
+  return {divide(s, g, y), ops::Mul(s, g, divide(s, divide(s, ops::Neg(s, x), y), y))};
+}
+
+Pair PowGrads(S s, Output x, Output y, Output z, Output g) {
+  const Output one = ops::ScalarConst(s, x.dtype(), 1), zero = ops::ScalarConst(s, x.dtype(), 0);
+  const Output dx = ops::Mul(s, ops::Mul(s, g, y), ops::Pow(s, x, ops::Sub(s, y, one)));
+  // The logarithm is taken of positive x only, so that x = 0 gives 0 and no NaN.
+  const Output positive = ops::Greater(s, x, zero);
+  const Output log_x =
+      ops::SelectV2(s, positive, ops::Log(s, ops::SelectV2(s, positive, x, one)), zero);
+  return {dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
+}
+
+// Quotients of integers are rounded, which is not linear.
+absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
+  return IsFloating(c.node().output_dtype(0)) ? LinearInFirstSharding(c) : ElementwiseSharding(c);
+}
+
+absl::StatusOr<ShardingRule> EqualSharding(const ShardContext& c) {
+  if (BroadcastShapes(c.input(0), c.input(1)).ok()) return ElementwiseSharding(c);
+  return ShardingRule{.dims = "*,*->"};  // incompatible_shape_error = false
+}
+
+constexpr Row kRows[] = {
+    {.name = "Add",
+     .doc = "z = x + y",
+     .dtypes = kNumeric,
+     .gradient = Grads(kAddGrads),
+     .sharding = JointlyLinearSharding,
+     .traits = kCommutative},
+    {.name = "AddV2",
+     .doc = "z = x + y",
+     .dtypes = kNumeric,
+     .gradient = Grads(kAddGrads),
+     .sharding = JointlyLinearSharding,
+     .traits = kCommutative},
+    {.name = "Div",
+     .doc = "z = x / y, of integers rounded towards zero",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return QuotientGrads<ops::Div>(s, x, y, g);
+     }),
+     .sharding = DivSharding},
+    {.name = "DivNoNan",
+     .doc = "z = x / y, 0 where y is 0",
+     .dtypes = kFloating,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return QuotientGrads<ops::DivNoNan>(s, x, y, g);
+     }),
+     .sharding = LinearInFirstSharding},
+    {.name = "Equal",
+     .doc = "z = (x == y)",
+     .dtypes = kAny,
+     .no_gradient = kIsBool,
+     .sharding = EqualSharding,
+     .traits = kCommutative,
+     .result = Result::kBool},
+    {.name = "FloorDiv",
+     .doc = "z = x / y, rounded towards minus infinity",
+     .dtypes = kNumeric,
+     .gradient = NoFlow},
+    {.name = "FloorMod",
+     .doc = "z = x - y * floor(x / y)",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return Pair{g, ops::Mul(s, g, ops::Neg(s, ops::FloorDiv(s, x, y)))};
+     })},
+    {.name = "Greater",
+     .doc = "z = (x > y)",
+     .dtypes = kNumeric,
+     .no_gradient = kIsBool,
+     .result = Result::kBool},
+    {.name = "GreaterEqual",
+     .doc = "z = (x >= y)",
+     .dtypes = kNumeric,
+     .no_gradient = kIsBool,
+     .result = Result::kBool},
+    {.name = "Less",
+     .doc = "z = (x < y)",
+     .dtypes = kNumeric,
+     .no_gradient = kIsBool,
+     .result = Result::kBool},
+    {.name = "LessEqual",
+     .doc = "z = (x <= y)",
+     .dtypes = kNumeric,
+     .no_gradient = kIsBool,
+     .result = Result::kBool},
+    {.name = "LogicalAnd",
+     .doc = "z = x and y",
+     .dtypes = nullptr,
+     .no_gradient = kIsBool,
+     .traits = kCommutative,
+     .result = Result::kBool},
+    {.name = "LogicalOr",
+     .doc = "z = x or y",
+     .dtypes = nullptr,
+     .no_gradient = kIsBool,
+     .traits = kCommutative,
+     .result = Result::kBool},
+    {.name = "Maximum",
+     .doc = "z = the larger of x and y, NaN if either is NaN",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return SplitByMask(s, ops::GreaterEqual(s, x, y), g);
+     }),
+     .traits = kCommutative},
+    {.name = "Minimum",
+     .doc = "z = the smaller of x and y, NaN if either is NaN",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return SplitByMask(s, ops::LessEqual(s, x, y), g);
+     }),
+     .traits = kCommutative},
+    {.name = "Mul",
+     .doc = "z = x * y",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return Pair{ops::Mul(s, g, y), ops::Mul(s, x, g)};
+     }),
+     .sharding = MultilinearSharding,
+     .traits = kCommutative},
+    {.name = "NotEqual",
+     .doc = "z = (x != y)",
+     .dtypes = kAny,
+     .no_gradient = kIsBool,
+     .sharding = EqualSharding,
+     .traits = kCommutative,
+     .result = Result::kBool},
+    {.name = "Pow",
+     .doc = "z = x^y",
+     .dtypes = kSigned,
+     .gradient = Grads(
+         [](S s, Output x, Output y, Output z, Output g) { return PowGrads(s, x, y, z, g); })},
+    {.name = "RealDiv",
+     .doc = "z = x / y",
+     .dtypes = kFloating,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return QuotientGrads<ops::RealDiv>(s, x, y, g);
+     }),
+     .sharding = LinearInFirstSharding},
+    {.name = "SquaredDifference",
+     .doc = "z = (x - y)^2",
+     .dtypes = kSigned,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       const Output dx = ops::Mul(s, Times(s, 2, g), ops::Sub(s, x, y));
+       return Pair{dx, ops::Neg(s, dx)};
+     }),
+     .traits = kCommutative},
+    {.name = "Sub",
+     .doc = "z = x - y",
+     .dtypes = kNumeric,
+     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+       return Pair{g, ops::Neg(s, g)};
+     }),
+     .sharding = JointlyLinearSharding},
+};
+
+absl::Status BinaryShape(ShapeContext& c) {
+  const Shape &x = c.input(0), &y = c.input(1);
+  const absl::StatusOr<Shape> both = BroadcastShapes(x, y);
+  const bool any_shapes =
+      c.node().has_attr("incompatible_shape_error") && !c.attr<bool>("incompatible_shape_error");
+  if (!any_shapes) {
+    if (!both.ok()) return both.status();
+    c.set_output(0, *both);
+  } else if (!both.ok()) {
+    c.set_output(0, Shape());  // they are unequal as a whole
+  } else if (x.IsFullyDefined() && y.IsFullyDefined()) {
+    c.set_output(0, *both);
+  }
+  return absl::OkStatus();
+}
+
+Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
+  return ops::Build(scope, op).Input(x).Input(y).One();
+}
+
+}  // namespace
+
+void RegisterBinary(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    OpBuilder op = ops.Define(row.name);
+    const bool typed = row.dtypes != nullptr;
+    op.Doc(row.doc).Input(typed ? "x: T" : "x: bool").Input(typed ? "y: T" : "y: bool");
+    op.Output(row.result == Result::kBool ? "z: bool" : "z: T");
+    if (typed) op.Attr(row.dtypes);
+    if (row.sharding == EqualSharding) op.Attr("incompatible_shape_error: bool = true");
+    op.Traits(kElementwise | row.traits).Shape(BinaryShape).Sharding(row.sharding);
+    op.Gradient(row.gradient).NoGradient(row.no_gradient);
+  }
+}
+
+namespace ops {
+
+Output Add(const Scope& scope, Output x, Output y) { return Build2(scope, "Add", x, y); }
+Output AddV2(const Scope& scope, Output x, Output y) { return Build2(scope, "AddV2", x, y); }
+Output Sub(const Scope& scope, Output x, Output y) { return Build2(scope, "Sub", x, y); }
+Output Mul(const Scope& scope, Output x, Output y) { return Build2(scope, "Mul", x, y); }
+Output Div(const Scope& scope, Output x, Output y) { return Build2(scope, "Div", x, y); }
+Output RealDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "RealDiv", x, y); }
+Output DivNoNan(const Scope& scope, Output x, Output y) { return Build2(scope, "DivNoNan", x, y); }
+Output FloorDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorDiv", x, y); }
+Output FloorMod(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorMod", x, y); }
+Output Maximum(const Scope& scope, Output x, Output y) { return Build2(scope, "Maximum", x, y); }
+Output Minimum(const Scope& scope, Output x, Output y) { return Build2(scope, "Minimum", x, y); }
+Output Pow(const Scope& scope, Output x, Output y) { return Build2(scope, "Pow", x, y); }
+Output SquaredDifference(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "SquaredDifference", x, y);
+}
+Output Less(const Scope& scope, Output x, Output y) { return Build2(scope, "Less", x, y); }
+Output LessEqual(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "LessEqual", x, y);
+}
+Output Greater(const Scope& scope, Output x, Output y) { return Build2(scope, "Greater", x, y); }
+Output GreaterEqual(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "GreaterEqual", x, y);
+}
+Output LogicalAnd(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "LogicalAnd", x, y);
+}
+Output LogicalOr(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "LogicalOr", x, y);
+}
+
+Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options) {
+  return Build(scope, "Equal")
+      .Input(x)
+      .Input(y)
+      .Attr("incompatible_shape_error", options.incompatible_shape_error)
+      .One();
+}
+
+Output NotEqual(const Scope& scope, Output x, Output y, const EqualOptions& options) {
+  return Build(scope, "NotEqual")
+      .Input(x)
+      .Input(y)
+      .Attr("incompatible_shape_error", options.incompatible_shape_error)
+      .One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/broadcast_gradient.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/shape_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+// Dimension d of `shape`, counted from the right; 1 beyond its first.
+int64_t DimFromRight(const Shape& shape, int d) {
+  return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
+}
+
+Tensor IndexVector(DataType dtype, absl::Span<const int64_t> values) {
+  if (dtype == DT_INT64) return Tensor::Vector<int64_t>(values);
+  return Tensor::Vector<int32_t>(std::vector<int32_t>(values.begin(), values.end()));
+}
+
+absl::Status BroadcastGradientArgsShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape s0, c.input_as_shape(0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, c.input_as_shape(1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  c.set_output(0, Shape::UnknownDims(1));
+  c.set_output(1, Shape::UnknownDims(1));
+  if (!s0.IsFullyDefined() || !s1.IsFullyDefined()) return absl::OkStatus();
+  std::vector<int64_t> axes[2];
+  for (int i = 0; i < both.rank() && s0 != s1; ++i) {
+    // Where both are 1, nothing is lost by summing, and both are named, as in TensorFlow.
+    if (DimFromRight(s0, both.rank() - 1 - i) == 1) axes[0].push_back(i);
+    if (DimFromRight(s1, both.rank() - 1 - i) == 1) axes[1].push_back(i);
+  }
+  for (int k = 0; k < 2; ++k) c.set_constant(k, IndexVector(c.node().output_dtype(k), axes[k]));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*,*->.,."};
+}
+
+// Which dimensions of a result are there because of an operand's size-1 or missing dimensions.
+struct BroadcastDims {
+  std::vector<int64_t> missing;  // in front
+  std::vector<int64_t> ones;
+  bool known = true;
+};
+
+BroadcastDims BroadcastDimsOf(const GradContext& c, int operand) {
+  const Output self = c.op.input(operand);
+  const Shape& shape = c.scope.shape(self);
+  BroadcastDims dims{.known = !shape.unknown_rank()};
+  int rank = shape.rank();
+  std::vector<const Shape*> others;
+  for (const Output& other : c.op.inputs()) {
+    if (other == self) continue;
+    const Shape& s = c.scope.shape(other);
+    if (s.unknown_rank()) dims.known = false;
+    others.push_back(&s);
+    rank = std::max(rank, s.rank());
+  }
+  for (int i = 0; i < rank && dims.known; ++i) {
+    const int from_right = rank - 1 - i;
+    if (from_right >= shape.rank()) {
+      dims.missing.push_back(i);
+      continue;
+    }
+    const bool broadcast = std::any_of(others.begin(), others.end(), [&](const Shape* other) {
+      return DimFromRight(*other, from_right) != 1;
+    });
+    const int64_t size = DimFromRight(shape, from_right);
+    if (broadcast && size == 1) dims.ones.push_back(i);
+    // Either 1, and stretched, or as large as the result's.
+    if (broadcast && size == kUnknownDim) dims.known = false;
+  }
+  return dims;
+}
+
+}  // namespace
+
+Output SumToOperand(const GradContext& c, int operand, Output grad) {
+  const Scope& s = c.scope;
+  const Output x = c.op.input(operand);
+  const BroadcastDims dims = BroadcastDimsOf(c, operand);
+  if (!dims.known) {
+    const Output shape = ops::Shape(s, x);
+    const auto args = ops::BroadcastGradientArgs(s, shape, ops::Shape(s, c.op.output(0)));
+    return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
+  }
+  // The size-1 dimensions first: their numbers are those of the result.
+  if (!dims.ones.empty()) grad = ops::Sum(s, grad, dims.ones, {.keep_dims = true});
+  if (!dims.missing.empty()) grad = ops::Sum(s, grad, dims.missing);
+  return grad;
+}
+
+void RegisterBroadcastGradient(OpRegistry& ops) {
+  ops.Define("BroadcastGradientArgs")
+      .Doc(
+          "r0, r1 = the dimensions along which gradients of operands of shapes s0 and s1 are "
+          "summed")
+      .StaticInput("s0: T")
+      .StaticInput("s1: T")
+      .Output("r0: T")
+      .Output("r1: T")
+      .Attr("T: {int32, int64} = int32")
+      .Shape(BroadcastGradientArgsShape)
+      .Sharding(BroadcastGradientArgsSharding)
+      .NoGradient("the outputs are integers");
+}
+
+namespace ops {
+
+BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1) {
+  Node* node = Build(scope, "BroadcastGradientArgs").Input(s0).Input(s1).Finish();
+  if (node == nullptr) return {};
+  return {node->output(0), node->output(1)};
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cast.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+bool IsIndex(DataType dtype) { return dtype == DT_INT32 || dtype == DT_INT64; }
+
+absl::Status CastShape(ShapeContext& c) {
+  const DataType from = c.attr<DataType>("SrcT"), to = c.attr<DataType>("DstT");
+  if (c.attr<bool>("Truncate") && from == DT_DOUBLE && to == DT_FLOAT) {
+    return absl::UnimplementedError(
+        "attribute 'Truncate' from double to float; expected false, got true");
+  }
+  c.set_output(0, c.input(0));
+  // Shapes are often cast between the two index types.
+  if (IsIndex(from) && IsIndex(to) && c.input_info(0).as_shape.has_value()) {
+    c.set_output_as_shape(0, *c.input_info(0).as_shape);
+  }
+  return absl::OkStatus();
+}
+
+// Linear where rounding commutes with addition to rounding, which is between floats only: integers
+// may wrap around on one side of the cast and not on the other.
+absl::StatusOr<ShardingRule> CastSharding(const ShardContext& c) {
+  const DataType from = c.node().attr<DataType>("SrcT"), to = c.node().attr<DataType>("DstT");
+  const bool linear = from == to || (from == DT_FLOAT && to == DT_DOUBLE);
+  return linear ? JointlyLinearSharding(c) : ElementwiseSharding(c);
+}
+
+absl::StatusOr<std::vector<Output>> CastGrad(const GradContext& c) {
+  const DataType from = c.op.attr<DataType>("SrcT"), to = c.op.attr<DataType>("DstT");
+  if (!IsFloating(from) || !IsFloating(to)) return std::vector<Output>{Output()};
+  return std::vector<Output>{ops::Cast(c.scope, c.dy[0], from)};
+}
+
+}  // namespace
+
+void RegisterCast(OpRegistry& ops) {
+  ops.Define("Cast")
+      .Doc("y = x in another dtype")
+      .Input("x: SrcT")
+      .Output("y: DstT")
+      .Attr("SrcT: {float, double, int32, int64, uint8, bool}")
+      .Attr("DstT: {float, double, int32, int64, uint8, bool}")
+      .Attr("Truncate: bool = false")
+      .Traits(kElementwise)
+      .Shape(CastShape)
+      .Sharding(CastSharding)
+      .Gradient(CastGrad);
+}
+
+namespace ops {
+
+Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options) {
+  return Build(scope, "Cast").Input(x).Attr("DstT", dtype).Attr("Truncate", options.truncate).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/unary.h"
+
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/no_flow.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+#include "ops/unary_grad.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kFloating[] = "T: {float, double}";
+constexpr char kSigned[] = "T: {float, double, int32, int64}";
+constexpr char kNumeric[] = "T: {float, double, int32, int64, uint8}";
+constexpr char kAny[] = "T: {float, double, int32, int64, uint8, bool}";
+
+struct Row {
+  const char* name;
+  const char* doc;
+  const char* dtypes;  // null: no attribute T
+  GradientFn gradient = nullptr;
+  const char* no_gradient = "";
+  ShardingFn sharding = ElementwiseSharding;
+  const char* input = "x: T";
+  const char* output = "y: T";
+  OpRole role = OpRole::kNone;
+};
+
+// The gradient dx = fn(scope, x, y, dy).
+template <typename Fn>
+constexpr GradientFn Dx(Fn) {
+  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    return std::vector<Output>{Fn{}(c.scope, c.op.input(0), c.op.output(0), c.dy[0])};
+  };
+}
+
+using S = const Scope&;
+
+constexpr Row kRows[] = {
+    {.name = "Abs",
+     .doc = "y = |x|",
+     .dtypes = kSigned,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sign(s, x)); })},
+    {.name = "Cos",
+     .doc = "y = cos x, x in radians",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Neg(s, ops::Mul(s, dy, ops::Sin(s, x)));
+     })},
+    {.name = "Exp",
+     .doc = "y = e^x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, y); })},
+    {.name = "Floor",
+     .doc = "y = the largest whole number that is not above x",
+     .dtypes = kFloating,
+     .gradient = NoFlow},
+    {.name = "IsFinite",
+     .doc = "y = x is neither infinite nor NaN",
+     .dtypes = kFloating,
+     .no_gradient = "the output is bool",
+     .output = "y: bool"},
+    {.name = "Log",
+     .doc = "y = the natural logarithm of x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Mul(s, dy, ops::Reciprocal(s, x));
+     })},
+    {.name = "Log1p",
+     .doc = "y = log(1 + x), exact for small x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       const Output one = ops::ScalarConst(s, x.dtype(), 1);
+       return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, x)));
+     })},
+    {.name = "LogicalNot",
+     .doc = "y = not x",
+     .dtypes = nullptr,
+     .no_gradient = "the output is bool",
+     .input = "x: bool",
+     .output = "y: bool"},
+    {.name = "Neg",
+     .doc = "y = -x",
+     .dtypes = kSigned,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Neg(s, dy); }),
+     .sharding = JointlyLinearSharding},
+    {.name = "OnesLike",
+     .doc = "y = 1, in the shape of x",
+     .dtypes = kAny,
+     .gradient = NoFlow,
+     .role = OpRole::kOnesLike},
+    {.name = "Reciprocal",
+     .doc = "y = 1 / x",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::ReciprocalGrad(s, y, dy); })},
+    {.name = "Relu",
+     .doc = "activations = max(features, 0)",
+     .dtypes = kNumeric,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::ReluGrad(s, dy, y); }),
+     .input = "features: T",
+     .output = "activations: T"},
+    {.name = "Rsqrt",
+     .doc = "y = 1 / sqrt(x)",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::RsqrtGrad(s, y, dy); })},
+    {.name = "Sigmoid",
+     .doc = "y = 1 / (1 + e^-x)",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SigmoidGrad(s, y, dy); })},
+    {.name = "Sign",
+     .doc = "y = -1, 0 or 1 for x below, at or above 0",
+     .dtypes = kSigned,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::ZerosLike(s, x); })},
+    {.name = "Sin",
+     .doc = "y = sin x, x in radians",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cos(s, x)); })},
+    {.name = "Sqrt",
+     .doc = "y = the square root of x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SqrtGrad(s, y, dy); })},
+    {.name = "Square",
+     .doc = "y = x * x",
+     .dtypes = kNumeric,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       const Output two = ops::ScalarConst(s, x.dtype(), 2);
+       return ops::Mul(s, dy, ops::Mul(s, two, x));
+     })},
+    {.name = "Tanh",
+     .doc = "y = the hyperbolic tangent of x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::TanhGrad(s, y, dy); })},
+    // Zeros of a partial value are partial zeros: better than to reduce what nobody reads.
+    {.name = "ZerosLike",
+     .doc = "y = 0, in the shape of x",
+     .dtypes = kAny,
+     .gradient = NoFlow,
+     .sharding = JointlyLinearSharding},
+};
+
+absl::Status UnaryShape(ShapeContext& c) {
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterUnary(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    OpBuilder op = ops.Define(row.name);
+    op.Doc(row.doc).Input(row.input).Output(row.output);
+    if (row.dtypes != nullptr) op.Attr(row.dtypes);
+    op.Traits(kElementwise).Shape(UnaryShape).Sharding(row.sharding);
+    op.Gradient(row.gradient).NoGradient(row.no_gradient);
+    if (row.role != OpRole::kNone) op.Role(row.role);
+  }
+}
+
+namespace ops {
+
+Output Neg(const Scope& scope, Output x) { return Build(scope, "Neg").Input(x).One(); }
+Output Abs(const Scope& scope, Output x) { return Build(scope, "Abs").Input(x).One(); }
+Output Exp(const Scope& scope, Output x) { return Build(scope, "Exp").Input(x).One(); }
+Output Log(const Scope& scope, Output x) { return Build(scope, "Log").Input(x).One(); }
+Output Log1p(const Scope& scope, Output x) { return Build(scope, "Log1p").Input(x).One(); }
+Output Sqrt(const Scope& scope, Output x) { return Build(scope, "Sqrt").Input(x).One(); }
+Output Rsqrt(const Scope& scope, Output x) { return Build(scope, "Rsqrt").Input(x).One(); }
+Output Square(const Scope& scope, Output x) { return Build(scope, "Square").Input(x).One(); }
+Output Reciprocal(const Scope& scope, Output x) {
+  return Build(scope, "Reciprocal").Input(x).One();
+}
+Output Tanh(const Scope& scope, Output x) { return Build(scope, "Tanh").Input(x).One(); }
+Output Sigmoid(const Scope& scope, Output x) { return Build(scope, "Sigmoid").Input(x).One(); }
+Output Relu(const Scope& scope, Output features) {
+  return Build(scope, "Relu").Input(features).One();
+}
+Output Sin(const Scope& scope, Output x) { return Build(scope, "Sin").Input(x).One(); }
+Output Cos(const Scope& scope, Output x) { return Build(scope, "Cos").Input(x).One(); }
+Output Sign(const Scope& scope, Output x) { return Build(scope, "Sign").Input(x).One(); }
+Output Floor(const Scope& scope, Output x) { return Build(scope, "Floor").Input(x).One(); }
+Output IsFinite(const Scope& scope, Output x) { return Build(scope, "IsFinite").Input(x).One(); }
+Output LogicalNot(const Scope& scope, Output x) {
+  return Build(scope, "LogicalNot").Input(x).One();
+}
+Output ZerosLike(const Scope& scope, Output x) { return Build(scope, "ZerosLike").Input(x).One(); }
+Output OnesLike(const Scope& scope, Output x) { return Build(scope, "OnesLike").Input(x).One(); }
+
+}  // namespace ops
+}  // namespace mirrorflow
