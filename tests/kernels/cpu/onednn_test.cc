@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Float products and convolutions as oneDNN computes them: right on shapes of all kinds, on several
+// threads at once, and on the thread that runs them alone.
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/evaluate_node.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/conv2d.h"
+#include "ops/matmul.h"
+#include "tests/support/bound_kernel.h"
+#include "tests/support/tensors.h"
+
+// Of the OpenMP run-time that oneDNN brings along.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int);
+}
+
+namespace mirrorflow {
+namespace {
+
+// A node under test: its two operands, in a given dtype, go through `build`.
+struct Node2 {
+  Shape a;
+  Shape b;
+  int64_t terms;  // that are added up for one element
+  std::function<Output(const Scope&, Output a, Output b)> build;
+};
+
+Node2 Product(int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  return {ta ? Shape({k, m}) : Shape({m, k}), tb ? Shape({n, k}) : Shape({k, n}), k,
+          [=](const Scope& s, Output a, Output b) {
+            return ops::MatMul(s, a, b, {.transpose_a = ta, .transpose_b = tb});
+          }};
+}
+
+struct Convolution {
+  int64_t n, h, w, c, o, size, stride;
+  const char* padding;
+
+  Shape images() const { return {n, h, w, c}; }
+  Shape filter() const { return {size, size, c, o}; }
+  Shape output() const {
+    const bool same = std::string(padding) == "SAME";
+    auto positions = [&](int64_t in) {
+      return same ? (in + stride - 1) / stride : (in - size) / stride + 1;
+    };
+    return {n, positions(h), positions(w), o};
+  }
+  std::vector<int64_t> strides() const { return {1, stride, stride, 1}; }
+};
+
+Node2 Forward(const Convolution& c) {
+  return {c.images(), c.filter(), c.size * c.size * c.c, [c](const Scope& s, Output a, Output b) {
+            return ops::Conv2D(s, a, b, c.strides(), c.padding);
+          }};
+}
+Node2 BackpropInput(const Convolution& c) {
+  return {c.filter(), c.output(), c.size * c.size * c.o, [c](const Scope& s, Output a, Output b) {
+            const Output sizes = ops::VectorConst(s, c.images().dims());
+            return ops::Conv2DBackpropInput(s, sizes, a, b, c.strides(), c.padding);
+          }};
+}
+Node2 BackpropFilter(const Convolution& c) {
+  return {c.images(), c.output(), c.n * c.output().dim(1) * c.output().dim(2),
+          [c](const Scope& s, Output a, Output b) {
+            const Output sizes = ops::VectorConst(s, c.filter().dims());
+            return ops::Conv2DBackpropFilter(s, a, sizes, b, c.strides(), c.padding);
+          }};
+}
+
+// The node with operands of one dtype.
+class Built {
+ public:
+  Built(const Node2& node, DataType dtype)
+      : output_(node.build(root_, ops::Placeholder(root_, dtype, node.a),
+                           ops::Placeholder(root_, dtype, node.b))) {
+    MF_CHECK(root_.ok());
+  }
+  const Node& node() const { return *output_.node; }
+  std::vector<Shape> output_shapes() const { return {root_.shape(output_)}; }
+
+  // Operands in the order of the node, constants where they belong.
+  std::vector<Tensor> Inputs(const Tensor& a, const Tensor& b) const {
+    std::vector<Tensor> rest = {b, a}, inputs;
+    for (int i = 0; i < node().num_inputs(); ++i) {
+      if (node().is_static_input(i)) {
+        inputs.push_back(graph_.values().at(node().input(i)).constant);
+      } else {
+        inputs.push_back(rest.back());
+        rest.pop_back();
+      }
+    }
+    return inputs;
+  }
+  Tensor Evaluate(const Tensor& a, const Tensor& b) const {
+    auto outputs = EvaluateNode(node(), Inputs(a, b), output_shapes(), CpuKernels());
+    MF_CHECK(outputs.ok());
+    return (*outputs)[0];
+  }
+
+ private:
+  Graph graph_;
+  Scope root_{&graph_};
+  Output output_;
+};
+
+template <typename T>
+Tensor Map(const Tensor& in, T (*fn)(float)) {
+  Tensor out = *Tensor::Allocate(DataTypeOf<T>(), in.shape());
+  for (int64_t i = 0; i < in.num_elements(); ++i) out.data<T>()[i] = fn(in.data<float>()[i]);
+  return out;
+}
+double ToDouble(float x) { return x; }
+double ToAbsolute(float x) { return std::abs(x); }
+
+// A sum of n products in floats is off by at most (n + 1) * 2^-24 * sum |a| |b|, in any order.
+void ExpectTheValuesOfDouble(const Node2& node) {
+  Random random(3);
+  const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
+  const Tensor b = RandomTensor(DT_FLOAT, node.b, &random);
+  const Tensor got = Built(node, DT_FLOAT).Evaluate(a, b);
+  const Built in_double(node, DT_DOUBLE);
+  const Tensor want = in_double.Evaluate(Map(a, ToDouble), Map(b, ToDouble));
+  const Tensor size = in_double.Evaluate(Map(a, ToAbsolute), Map(b, ToAbsolute));
+  ASSERT_EQ(got.shape(), want.shape());
+  for (int64_t i = 0; i < want.num_elements(); ++i) {
+    ASSERT_NEAR(got.data<float>()[i], want.data<double>()[i],
+                std::ldexp((node.terms + 1) * size.data<double>()[i], -24))
+        << "element " << i;
+  }
+}
+
+TEST(OneDnnProduct, AgreesWithDouble) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "transposed: " << ta << " " << tb);
+      ExpectTheValuesOfDouble(Product(64, 512, 784, ta, tb));
+      ExpectTheValuesOfDouble(Product(100, 77, 130, ta, tb));
+      ExpectTheValuesOfDouble(Product(1, 300, 500, ta, tb));
+      ExpectTheValuesOfDouble(Product(300, 1, 500, ta, tb));
+      ExpectTheValuesOfDouble(Product(300, 500, 1, ta, tb));
+      ExpectTheValuesOfDouble(Product(33, 31, 32, ta, tb));
+    }
+  }
+}
+
+constexpr Convolution kConvolutions[] = {
+    {5, 28, 28, 1, 32, 3, 1, "SAME"},  {5, 14, 14, 32, 64, 3, 1, "SAME"},
+    {3, 13, 9, 3, 10, 5, 2, "SAME"},   {3, 13, 9, 3, 10, 5, 2, "VALID"},
+    {2, 12, 12, 16, 40, 1, 1, "SAME"}, {2, 12, 12, 40, 7, 1, 2, "VALID"},
+    {4, 11, 11, 17, 33, 2, 1, "SAME"}, {2, 6, 6, 2, 2, 7, 3, "SAME"},
+    {1, 1, 1, 1, 1, 1, 1, "VALID"},
+};
+
+TEST(OneDnnConvolution, AgreesWithDouble) {
+  for (const Convolution& c : kConvolutions) {
+    SCOPED_TRACE(testing::Message() << c.images().ToString() << " * " << c.filter().ToString()
+                                    << ", stride " << c.stride << ", " << c.padding);
+    ExpectTheValuesOfDouble(Forward(c));
+    ExpectTheValuesOfDouble(BackpropInput(c));
+    ExpectTheValuesOfDouble(BackpropFilter(c));
+  }
+}
+
+std::vector<Node2> SomeNodes() {
+  return {Product(64, 128, 96, false, true), Forward(kConvolutions[1]),
+          BackpropInput(kConvolutions[1]), BackpropFilter(kConvolutions[1])};
+}
+
+// Replicas share kernels and primitives; each has its own memory.
+TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
+  for (const Node2& node : SomeNodes()) {
+    const Built built(node, DT_FLOAT);
+    Random random(5);
+    const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
+    const Tensor b = RandomTensor(DT_FLOAT, node.b, &random);
+    const auto plan =
+        CreateKernel(built.node(), built.Inputs(a, b), built.output_shapes(), CpuKernels());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+
+    struct Replica {
+      KernelMemory memory;
+      Tensor want;
+      int wrong = 0;
+    };
+    std::vector<Replica> replicas;
+    for (int r = 0; r < 3; ++r) {
+      const Tensor mine = RandomTensor(DT_FLOAT, node.a, &random);
+      auto memory =
+          KernelMemory::Create(built.node(), *plan, built.Inputs(mine, b), built.output_shapes());
+      ASSERT_TRUE(memory.ok()) << memory.status();
+      replicas.push_back({*std::move(memory), built.Evaluate(mine, b)});
+    }
+    std::vector<std::thread> threads;
+    for (Replica& replica : replicas) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 100; ++i) {
+          const bool ok = replica.memory.Run(*plan->kernel).ok();
+          if (!ok || !Tensor::Identical(replica.memory.output(0), replica.want)) ++replica.wrong;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Replica& replica : replicas) EXPECT_EQ(replica.wrong, 0) << built.node().op().name;
+  }
+}
+
+// A thread that used a kernel may end, and its memory with it; others go on.
+TEST(OneDnnKernel, OutlivesTheThreadsThatRanIt) {
+  const Node2 node = Product(64, 64, 64, false, false);
+  const Built built(node, DT_FLOAT);
+  Random random(6);
+  const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
+  const Tensor b = RandomTensor(DT_FLOAT, node.b, &random);
+  const Tensor want = built.Evaluate(a, b);
+  for (int i = 0; i < 3; ++i) {
+    Tensor got;
+    std::thread([&] { got = built.Evaluate(a, b); }).join();
+    EXPECT_TRUE(Tensor::Identical(got, want));
+  }
+}
+
+int NumThreads() {
+  using std::filesystem::directory_iterator;
+  return static_cast<int>(std::distance(directory_iterator("/proc/self/task"), {}));
+}
+
+// OpenMP would start a team: on cores that other replicas need. Of shapes that no other test has,
+// because a primitive keeps the number of threads that it was made with.
+TEST(OneDnnKernel, StaysOnTheThreadThatRunsIt) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(4);
+  const int threads = NumThreads();
+  const Convolution c = {9, 20, 20, 24, 48, 3, 1, "SAME"};
+  for (const Node2& node :
+       {Product(192, 200, 208, false, false), Forward(c), BackpropInput(c), BackpropFilter(c)}) {
+    const Built built(node, DT_FLOAT);
+    Random random(7);
+    built.Evaluate(RandomTensor(DT_FLOAT, node.a, &random),
+                   RandomTensor(DT_FLOAT, node.b, &random));
+    EXPECT_EQ(NumThreads(), threads) << built.node().op().name;
+  }
+  EXPECT_EQ(omp_get_max_threads(), 4) << "the caller's setting is the caller's";
+  omp_set_num_threads(before);
+}
+
+TEST(OneDnnKernel, CountsItsOperations) {
+  auto flops = [](const Node2& node) {
+    const Built built(node, DT_FLOAT);
+    const Tensor a = *Tensor::Allocate(DT_FLOAT, node.a), b = *Tensor::Allocate(DT_FLOAT, node.b);
+    const auto plan =
+        CreateKernel(built.node(), built.Inputs(a, b), built.output_shapes(), CpuKernels());
+    return plan.ok() ? plan->flops : -1;
+  };
+  EXPECT_EQ(flops(Product(64, 512, 784, false, false)), 2 * 64 * 512 * 784);
+  const Convolution& c = kConvolutions[1];
+  const int64_t of_convolution = 2 * 5 * 14 * 14 * 64 * (3 * 3 * 32);
+  EXPECT_EQ(flops(Forward(c)), of_convolution);
+  EXPECT_EQ(flops(BackpropInput(c)), of_convolution);
+  EXPECT_EQ(flops(BackpropFilter(c)), of_convolution);
+}
+
+}  // namespace
+}  // namespace mirrorflow

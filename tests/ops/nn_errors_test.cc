@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the neural-network ops refuse, and in what words; what they know of shapes in part.
+#include <functional>
+
+#include "framework/graph/shape_inference.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/bias_add.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/conv2d.h"
+#include "ops/max_pool.h"
+#include "ops/softmax.h"
+#include "ops/softmax_xent.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kOnes[] = {1, 1, 1, 1};
+constexpr int64_t kTwos[] = {1, 2, 2, 1};
+
+Output Feed(const Scope& s, const Shape& shape, DataType dtype = DT_FLOAT) {
+  return ops::Placeholder(s, dtype, shape);
+}
+Output Images(const Scope& s) { return Feed(s, {2, 5, 5, 3}); }
+Output Filter(const Scope& s) { return Feed(s, {3, 3, 3, 4}); }
+
+struct ErrorRow {
+  const char* name;
+  absl::StatusCode code;
+  const char* text;
+  std::function<void(const Scope&)> build;
+};
+
+class NnErrors : public ::testing::TestWithParam<ErrorRow> {};
+
+TEST_P(NnErrors, SayWhatIsWrong) {
+  Graph graph;
+  const Scope scope(&graph);
+  GetParam().build(scope);
+  EXPECT_EQ(scope.status().code(), GetParam().code) << scope.status();
+  EXPECT_THAT(std::string(scope.status().message()), HasSubstr(GetParam().text));
+}
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr absl::StatusCode kUnimplemented = absl::StatusCode::kUnimplemented;
+
+INSTANTIATE_TEST_SUITE_P(
+    Ops, NnErrors,
+    ::testing::Values(
+        ErrorRow{"BiasAddOfAVector", kInvalid, "input 0 must have rank at least 2, got shape [3]",
+                 [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
+        ErrorRow{"BiasAddOfAnotherLength", kInvalid, "value [2,3]; expected [3], got [4]",
+                 [](const Scope& s) {
+                   ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
+                 }},
+        ErrorRow{"BiasAddInNchw", kUnimplemented,
+                 "data_format is not supported; expected NHWC, got NCHW",
+                 [](const Scope& s) {
+                   ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
+                 }},
+        ErrorRow{"BiasAddGradInNchw", kUnimplemented, "expected NHWC, got NCHW",
+                 [](const Scope& s) { ops::BiasAddGrad(s, Images(s), {.data_format = "NCHW"}); }},
+        ErrorRow{"Conv2DInNchw", kUnimplemented, "expected NHWC, got NCHW",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
+                 }},
+        ErrorRow{"Conv2DWithDilations", kUnimplemented,
+                 "dilations; expected [1, 1, 1, 1], got [1, 2, 2, 1]",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.dilations = {1, 2, 2, 1}});
+                 }},
+        ErrorRow{"Conv2DWithExplicitPadding", kUnimplemented,
+                 "expected SAME or VALID, got EXPLICIT",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                               {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
+                 }},
+        ErrorRow{"Conv2DWithNeedlessPaddings", kInvalid, "must be empty when padding is SAME",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
+                               {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
+                 }},
+        ErrorRow{"Conv2DWithUnknownPadding", kInvalid, "'padding' must be one of",
+                 [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
+        ErrorRow{"Conv2DWithStridesOverTheBatch", kUnimplemented, "strides over batch or channels",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
+                 }},
+        ErrorRow{"Conv2DWithTwoStrides", kInvalid, "expected 4 numbers, got [2, 2]",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
+                 }},
+        ErrorRow{"Conv2DWithStrideZero", kInvalid, "strides must be positive",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
+                 }},
+        ErrorRow{"Conv2DWithHugeStride", kInvalid, "32-bit numbers",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
+                 }},
+        ErrorRow{"Conv2DOfOtherChannels", kInvalid, "channels of images",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
+                 }},
+        ErrorRow{"Conv2DInGroups", kUnimplemented, "grouped convolution",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Feed(s, {3, 3, 1, 3}), kOnes, "SAME");
+                 }},
+        ErrorRow{"Conv2DWithALargeFilter", kInvalid, "expected at most 5, got 7",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
+                 }},
+        ErrorRow{"Conv2DWithAnEmptyFilter", kInvalid, "the window is empty",
+                 [](const Scope& s) {
+                   ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
+                 }},
+        ErrorRow{
+            "BackpropInputOfAnotherGradient", kInvalid, "expected [2,5,5,4], got [2,4,4,4]",
+            [](const Scope& s) {
+              const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
+              ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}), kOnes, "SAME");
+            }},
+        ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must be 4 sizes, got [5,5]",
+                 [](const Scope& s) {
+                   ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
+                                            Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
+                 }},
+        ErrorRow{
+            "BackpropFilterOfAnotherGradient", kInvalid, "expected [2,5,5,4], got [3,5,5,4]",
+            [](const Scope& s) {
+              const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
+              ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}), kOnes, "SAME");
+            }},
+        ErrorRow{"MaxPoolOverChannels", kUnimplemented, "ksize over batch or channels",
+                 [](const Scope& s) {
+                   ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
+                 }},
+        ErrorRow{"MaxPoolOfAMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
+                 [](const Scope& s) {
+                   ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
+                 }},
+        ErrorRow{"MaxPoolGradOfAnotherOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
+                 [](const Scope& s) {
+                   ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}), Feed(s, {2, 2, 2, 3}),
+                                    kTwos, kTwos, "VALID");
+                 }},
+        ErrorRow{"SoftmaxOfAScalar", kInvalid, "rank at least 1",
+                 [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
+        ErrorRow{
+            "EntropyOfOtherRows", kInvalid, "features [2,3]; expected [2], got [3]",
+            [](const Scope& s) {
+              ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {3}, DT_INT32));
+            }},
+        ErrorRow{
+            "EntropyOfNoClass", kInvalid, "at least one class, got [2,0]",
+            [](const Scope& s) {
+              ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}), Feed(s, {2}, DT_INT32));
+            }},
+        ErrorRow{"EntropyOfFloatLabels", kInvalid, "'Tlabels' must be one of",
+                 [](const Scope& s) {
+                   ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {2}));
+                 }}),
+    [](const auto& info) { return info.param.name; });
+
+class NnShapes : public ::testing::Test {
+ protected:
+  Graph graph_;
+  Scope root_{&graph_};
+};
+
+TEST_F(NnShapes, AnUnknownBatchStaysUnknown) {
+  const Output x = Feed(root_, {-1, 28, 28, 1});
+  const Output y = ops::Conv2D(root_, x, Feed(root_, {3, 3, 1, 32}), kOnes, "SAME");
+  const Output pooled = ops::MaxPool(root_, y, kTwos, kTwos, "VALID");
+  EXPECT_EQ(root_.shape(y), Shape({-1, 28, 28, 32}));
+  EXPECT_EQ(root_.shape(pooled), Shape({-1, 14, 14, 32}));
+}
+
+TEST_F(NnShapes, ABiasTellsTheChannels) {
+  EXPECT_EQ(root_.shape(ops::BiasAdd(root_, Feed(root_, {-1, -1}), Feed(root_, {7}))),
+            Shape({-1, 7}));
+}
+
+TEST_F(NnShapes, LabelsTellTheRows) {
+  const auto xent = ops::SparseSoftmaxCrossEntropyWithLogits(root_, Feed(root_, {-1, 10}),
+                                                             Feed(root_, {64}, DT_INT64));
+  EXPECT_EQ(root_.shape(xent.loss), Shape({64}));
+  EXPECT_EQ(root_.shape(xent.backprop), Shape({64, 10}));
+}
+
+// A filter that is a bit larger than the image makes no rows, as in TensorFlow.
+TEST_F(NnShapes, AWindowThatFitsNowhereMakesNothing) {
+  const Output y = ops::Conv2D(root_, Feed(root_, {2, 2, 5, 3}), Filter(root_), kOnes, "VALID");
+  EXPECT_EQ(root_.shape(y), Shape({2, 0, 3, 4}));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the cases of tests/references cannot show of placeholders, variables and updates: errors,
+// order, gates.
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/evaluate_node.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/registry.h"
+#include "ops/update.h"
+#include "ops/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class StateOps : public ::testing::Test {
+ protected:
+  Output Feed(DataType dtype, const Shape& shape) { return ops::Placeholder(root_, dtype, shape); }
+  Output Variable(const Shape& shape, DataType dtype = DT_FLOAT) {
+    return ops::VarHandleOp(root_, dtype, shape);
+  }
+  std::string Error() { return std::string(root_.status().message()); }
+
+  Graph graph_;
+  Scope root_{&graph_};
+};
+
+TEST_F(StateOps, APlaceholderHasTheShapeThatItIsGiven) {
+  EXPECT_EQ(root_.shape(Feed(DT_FLOAT, {-1, 784})), Shape({-1, 784}));
+  EXPECT_TRUE(root_.shape(ops::Placeholder(root_, DT_INT32)).unknown_rank());
+}
+
+TEST_F(StateOps, AGroupComesAfterAllOfItsOperations) {
+  const Operation a = ops::NoOp(root_.WithName("a")), b = ops::NoOp(root_.WithName("b"));
+  const Operation group = ops::Group(root_, {a, b});
+  EXPECT_THAT(group.node->control_inputs(), ElementsAre(a.node, b.node));
+}
+
+TEST_F(StateOps, AReadHasDtypeAndShapeOfTheVariable) {
+  const Output read = ops::ReadVariableOp(root_, Variable({2, 3}, DT_INT64));
+  EXPECT_EQ(read.dtype(), DT_INT64);
+  EXPECT_EQ(root_.shape(read), Shape({2, 3}));
+}
+
+TEST_F(StateOps, AReadOfWhatIsNoHandleIsAnError) {
+  EXPECT_FALSE(ops::ReadVariableOp(root_, Feed(DT_FLOAT, {2})).valid());
+  EXPECT_THAT(Error(), HasSubstr("resource"));
+}
+
+TEST_F(StateOps, AReadOfAnotherDtypeIsAnError) {
+  ops::Build(root_, "ReadVariableOp").Input(Variable({2})).Attr("dtype", DT_INT32).One();
+  EXPECT_THAT(Error(), HasSubstr("dtype must be the variable's; expected float, got int32"));
+}
+
+TEST_F(StateOps, AnAssignmentOfAnotherShapeIsAnError) {
+  EXPECT_FALSE(ops::AssignVariableOp(root_, Variable({2, 3}), Feed(DT_FLOAT, {3, 2})).valid());
+  EXPECT_THAT(Error(), HasSubstr("expected [2,3], got [3,2]"));
+}
+
+TEST_F(StateOps, AnAssignmentOfAShapeKnownInPartIsNone) {
+  EXPECT_TRUE(ops::AssignAddVariableOp(root_, Variable({2, 3}), Feed(DT_FLOAT, {-1, 3})).valid());
+}
+
+TEST_F(StateOps, AnAssignmentOfAnotherDtypeIsAnError) {
+  EXPECT_FALSE(ops::AssignSubVariableOp(root_, Variable({2}), Feed(DT_DOUBLE, {2})).valid());
+  EXPECT_THAT(Error(), HasSubstr("expected float, got double"));
+}
+
+TEST_F(StateOps, AnUpdateNamesTheSlotOfTheWrongShape) {
+  ops::ResourceApplyMomentum(root_, Variable({2, 3}), Variable({2, 4}), Feed(DT_FLOAT, {}),
+                             Feed(DT_FLOAT, {2, 3}), Feed(DT_FLOAT, {}));
+  EXPECT_THAT(Error(), HasSubstr("variable in input 1 must be the variable's; "
+                                 "expected [2,3], got [2,4]"));
+}
+
+TEST_F(StateOps, AnUpdateNamesTheGradientOfTheWrongShape) {
+  ops::ResourceApplyGradientDescent(root_, Variable({2, 3}), Feed(DT_FLOAT, {}),
+                                    Feed(DT_FLOAT, {3}));
+  EXPECT_THAT(Error(), HasSubstr("gradient in input 2 must be the variable's; "
+                                 "expected [2,3], got [3]"));
+}
+
+TEST_F(StateOps, ARateThatIsNoScalarIsAnError) {
+  ops::ResourceApplyGradientDescent(root_, Variable({2}), Feed(DT_FLOAT, {2}), Feed(DT_FLOAT, {2}));
+  EXPECT_THAT(Error(), HasSubstr("input 1 must have rank 0, got shape [2]"));
+}
+
+TEST_F(StateOps, AVariableOfAnotherDtypeThanTheGradientIsAnError) {
+  ops::ResourceApplyGradientDescent(root_, Variable({2}, DT_DOUBLE), Feed(DT_FLOAT, {}),
+                                    Feed(DT_FLOAT, {2}));
+  EXPECT_THAT(Error(), HasSubstr("expected float, got double"));
+}
+
+TEST_F(StateOps, AGateMustBeBool) {
+  ops::ResourceApplyGradientDescent(root_, Variable({2}), Feed(DT_FLOAT, {}), Feed(DT_FLOAT, {2}),
+                                    {.gates = {Feed(DT_FLOAT, {})}});
+  EXPECT_THAT(Error(), HasSubstr("expected dtype bool, got float"));
+}
+
+// --- gates -----------------------------------------------------------------------------------
+
+// Which update, and what its gates say.
+struct GateRow {
+  const char* op;
+  std::vector<bool> gates;
+  bool runs;
+};
+
+class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
+ protected:
+  // The update of variable {1, 2} and slots {3, 4} by gradient {5, 6}; scalars are 0.5.
+  Operation Update(const std::string& op, const std::vector<Output>& gates) {
+    const Output var = Variable({2}), slot = Variable({2}), slot2 = Variable({2});
+    const Output scalar = Feed(DT_FLOAT, {}), grad = Feed(DT_FLOAT, {2});
+    if (op == "ResourceApplyMomentum") {
+      return ops::ResourceApplyMomentum(root_, var, slot, scalar, grad, scalar, {.gates = gates});
+    }
+    if (op == "ResourceApplyAdam") {
+      return ops::ResourceApplyAdam(root_, var, slot, slot2,
+                                    {scalar, scalar, scalar, scalar, scalar, scalar}, grad,
+                                    {.gates = gates});
+    }
+    return ops::ResourceApplyGradientDescent(root_, var, scalar, grad, {.gates = gates});
+  }
+};
+
+TEST_P(Gates, StopAWriteUnlessAllAreTrue) {
+  const std::vector<bool>& values = GetParam().gates;
+  std::vector<Output> gates;
+  for (size_t i = 0; i < values.size(); ++i) gates.push_back(Feed(DT_BOOL, {}));
+  const Operation update = Update(GetParam().op, gates);
+  ASSERT_TRUE(root_.ok()) << root_.status();
+
+  std::vector<Tensor> inputs;
+  size_t next_gate = 0;
+  for (const Output& input : update.node->inputs()) {
+    if (input.dtype() == DT_BOOL) {
+      inputs.push_back(Tensor::Scalar<bool>(values[next_gate++]));
+    } else if (input.dtype() == DT_RESOURCE) {
+      inputs.push_back(inputs.empty() ? Tensor::Of<float>({2}, {1, 2})
+                                      : Tensor::Of<float>({2}, {3, 4}));
+    } else if (root_.shape(input).rank() == 0) {
+      inputs.push_back(Tensor::Scalar(0.5f));
+    } else {
+      inputs.push_back(Tensor::Of<float>({2}, {5, 6}));
+    }
+  }
+  std::vector<Tensor> before;
+  for (const Tensor& input : inputs) before.push_back(*input.Clone());
+  ASSERT_TRUE(EvaluateNode(*update.node, inputs, {}, CpuKernels()).ok());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool written = GetParam().runs && update.node->input(i).dtype() == DT_RESOURCE;
+    EXPECT_EQ(Tensor::Identical(before[i], inputs[i]), !written) << "input " << i;
+  }
+}
+
+std::vector<GateRow> GateRows() {
+  std::vector<GateRow> rows;
+  for (const char* op :
+       {"ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyAdam"}) {
+    rows.insert(rows.end(), {{op, {}, true},
+                             {op, {true}, true},
+                             {op, {false}, false},
+                             {op, {true, true}, true},
+                             {op, {true, false}, false},
+                             {op, {false, true}, false}});
+  }
+  return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(Updates, Gates, ::testing::ValuesIn(GateRows()), [](const auto& info) {
+  std::string name = info.param.op;
+  for (const bool gate : info.param.gates) name += gate ? "_true" : "_false";
+  return name;
+});
+
+TEST_F(StateOps, AnUpdateKnowsItsGradient) {
+  for (const char* op :
+       {"ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyAdam"}) {
+    const OpDef* def = AllOps().Find(op);
+    ASSERT_NE(def, nullptr) << op;
+    EXPECT_EQ(def->role, OpRole::kWrite) << op;
+    EXPECT_FALSE(def->update_gradient.empty()) << op;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel of one node, made once and run many times: for benchmarks, and for tests that run one
+// kernel on several threads.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
+#define MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/core/buffer.h"
+#include "framework/core/tensor.h"
+#include "framework/graph/graph.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// The kernel of `node` on the CPU, for operands that are not sharded. Inputs are as EvaluateNode
+// has them: for a handle the variable itself. Of those that are not static only the shape counts.
+absl::StatusOr<KernelPlan> CreateKernel(const Node& node, absl::Span<const Tensor> inputs,
+                                        absl::Span<const Shape> outputs,
+                                        const KernelRegistry& kernels);
+
+// Memory for one kernel.
+class KernelMemory {
+ public:
+  static absl::StatusOr<KernelMemory> Create(const Node& node, const KernelPlan& plan,
+                                             std::vector<Tensor> inputs,
+                                             absl::Span<const Shape> outputs);
+
+  // Allocates nothing.
+  absl::Status Run(const Kernel& kernel);
+  const Tensor& input(int i) const { return inputs_[i]; }
+  const Tensor& output(int i) const { return outputs_[i]; }
+
+ private:
+  std::vector<Tensor> inputs_;
+  std::vector<Tensor> outputs_;
+  std::shared_ptr<Buffer> scratch_;
+  std::vector<std::byte*> bases_;
+  std::vector<Operand> operands_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
