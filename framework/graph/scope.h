@@ -57,6 +57,9 @@ class Scope {
 class NodeBuilder {
  public:
   NodeBuilder(Scope scope, const OpDef* op) : scope_(std::move(scope)), op_(op) {}
+  NodeBuilder(NodeBuilder&&) = default;
+  // `b = std::move(b).Input(x)` would empty it; a statement `std::move(b).Input(x);` is enough.
+  NodeBuilder& operator=(NodeBuilder&&) = delete;
 
   NodeBuilder&& Input(const Output& value) &&;
   // The tensors of one `N * T` or list argument.

@@ -182,9 +182,13 @@ absl::StatusOr<Tensor> Interpreter::StepRun::VariableInput(
 
 absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
   Seen seen = VersionsBefore(node);
+  // A handle is looked at where it is used.
+  const bool runs = node.op().role != OpRole::kNoOp &&
+                    (node.num_outputs() == 0 || node.output_dtype(0) != DT_RESOURCE);
   std::vector<Tensor> inputs;
   absl::flat_hash_map<std::string, Tensor> written;
-  for (const Output& in : node.inputs()) {
+  for (int i = 0; runs && i < node.num_inputs(); ++i) {
+    const Output& in = node.input(i);
     if (in.dtype() == DT_RESOURCE) {
       MF_ASSIGN_OR_RETURN(Tensor variable, VariableInput(node, in, &seen, &written));
       inputs.push_back(std::move(variable));
@@ -193,8 +197,7 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
       inputs.push_back(fed != fed_.end() ? fed->second : values_[in]);
     }
   }
-  const bool makes_handle = node.num_outputs() > 0 && node.output_dtype(0) == DT_RESOURCE;
-  if (!makes_handle && node.op().role != OpRole::kNoOp) {
+  if (runs) {
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, Compute(node, std::move(inputs)));
     for (int i = 0; i < node.num_outputs(); ++i) values_[node.output(i)] = outputs[i];
   }

@@ -6,7 +6,9 @@
 #include "kernels/cpu/all_kernels.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/identity.h"
 #include "ops/matmul.h"
+#include "ops/random.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {
@@ -225,6 +227,27 @@ TEST_F(InterpreterTest, InDoubleLosesNoFloatRounding) {
   // What is fed may be double too.
   const auto again = interpreter.Run({{x, Tensor::Of<double>(Shape({1, 1}), {0.5})}}, {y});
   ASSERT_TRUE(again.ok()) << again.status();
+}
+
+TEST_F(InterpreterTest, RandomOpsDrawTheSameNumbersInDouble) {
+  const Output random =
+      ops::RandomUniform(root_, ops::VectorConst(root_, {2, 3}), DT_FLOAT, {.seed = 3});
+  const StepParams params = {.step = 5};
+  const auto in_float = Make().Run({}, {random}, {}, params);
+  const auto in_double = Make({.in_double = true}).Run({}, {random}, {}, params);
+  const auto next_step = Make().Run({}, {random}, {}, {.step = 6});
+  ASSERT_TRUE(in_float.ok() && in_double.ok() && next_step.ok());
+  const absl::Span<const float> numbers = (*in_float)[0].flat<float>();
+  EXPECT_THAT((*in_double)[0].flat<double>(), ::testing::ElementsAreArray(numbers));
+  EXPECT_THAT((*next_step)[0].flat<float>(), ::testing::Not(::testing::ElementsAreArray(numbers)));
+}
+
+TEST_F(InterpreterTest, FollowsAHandleThroughAView) {
+  const Output handle = ops::Identity(root_, Variable("v"));
+  const Operation write = ops::AssignVariableOp(root_, handle, Const(4));
+  Interpreter interpreter = Make();
+  Run(&interpreter, {}, {write});
+  EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 4);
 }
 
 }  // namespace
