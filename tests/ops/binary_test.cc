@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the stored values do not show of element-wise ops of two operands.
+#include "ops/binary.h"
+
+#include <limits>
+
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/evaluate_node.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+
+namespace mirrorflow {
+namespace {
+
+using BinaryBuilder = Output (*)(const Scope&, Output, Output);
+
+template <typename T>
+absl::StatusOr<Tensor> Evaluate(BinaryBuilder build, const Tensor& x, const Tensor& y) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output z = build(scope, ops::Placeholder(scope, DataTypeOf<T>(), x.shape()),
+                         ops::Placeholder(scope, DataTypeOf<T>(), y.shape()));
+  MF_RETURN_IF_ERROR(scope.status());
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
+                      EvaluateNode(*z.node, {x, y}, {scope.shape(z)}, CpuKernels()));
+  return results[0];
+}
+
+Shape ShapeOfSum(const Shape& x, const Shape& y) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output z =
+      ops::AddV2(scope, ops::Placeholder(scope, DT_FLOAT, x), ops::Placeholder(scope, DT_FLOAT, y));
+  EXPECT_TRUE(scope.ok()) << scope.status();
+  return scope.shape(z);
+}
+
+TEST(Binary, BroadcastsShapesThatAreKnownInPart) {
+  EXPECT_EQ(ShapeOfSum({-1, 10}, {10}), Shape({-1, 10}));
+  EXPECT_EQ(ShapeOfSum({-1, 1}, {-1, 3}), Shape({-1, 3}));
+  EXPECT_EQ(ShapeOfSum({-1}, {4}), Shape({4}));
+  EXPECT_EQ(ShapeOfSum({-1}, {1}), Shape({-1}));
+  EXPECT_TRUE(ShapeOfSum(Shape::UnknownRank(), {3}).unknown_rank());
+}
+
+TEST(Binary, RefusesShapesThatDoNotBroadcast) {
+  Graph graph;
+  const Scope scope(&graph);
+  ops::Mul(scope, ops::Placeholder(scope, DT_FLOAT, {2, 3}),
+           ops::Placeholder(scope, DT_FLOAT, {4}));
+  EXPECT_EQ(scope.status().message(),
+            "Mul(Mul): shapes [2,3] and [4] do not broadcast against each other");
+}
+
+TEST(Binary, IntegerDivisionByZeroIsAnErrorThatNamesTheNode) {
+  const Tensor x = Tensor::Vector<int32_t>({7, 8}), y = Tensor::Vector<int32_t>({2, 0});
+  for (const BinaryBuilder build : {ops::Div, ops::FloorDiv, ops::FloorMod}) {
+    const absl::Status status = Evaluate<int32_t>(build, x, y).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("division of integers by zero; expected divisors other than 0"),
+              absl::string_view::npos)
+        << status;
+  }
+}
+
+TEST(Binary, SmallestIntegerDividedByMinusOneWrapsAround) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  const Tensor x = Tensor::Scalar<int64_t>(kMin), y = Tensor::Scalar<int64_t>(-1);
+  EXPECT_EQ(Evaluate<int64_t>(ops::Div, x, y)->scalar<int64_t>(), kMin);
+  EXPECT_EQ(Evaluate<int64_t>(ops::FloorDiv, x, y)->scalar<int64_t>(), kMin);
+  EXPECT_EQ(Evaluate<int64_t>(ops::FloorMod, x, y)->scalar<int64_t>(), 0);
+}
+
+TEST(Binary, IntegersWrapAround) {
+  constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+  const Tensor x = Tensor::Scalar(kMax), one = Tensor::Scalar(1), two = Tensor::Scalar(2);
+  EXPECT_EQ(Evaluate<int32_t>(ops::AddV2, x, one)->scalar<int32_t>(),
+            std::numeric_limits<int32_t>::min());
+  EXPECT_EQ(Evaluate<int32_t>(ops::Mul, x, two)->scalar<int32_t>(), -2);
+  EXPECT_EQ(Evaluate<int32_t>(ops::Pow, two, Tensor::Scalar(32))->scalar<int32_t>(), 0);
+}
+
+TEST(Binary, WalksEveryWayToBroadcast) {
+  // Each operand has any of the sizes 1 and n in each of four dimensions, or not the dimension.
+  const std::vector<int64_t> sizes = {2, 3, 1, 5};
+  for (int mask = 0; mask < 256; ++mask) {
+    for (int missing = 0; missing < 3; ++missing) {
+      Shape left, right;
+      for (int d = 0; d < 4; ++d) {
+        left.AddDim(mask >> d & 1 ? sizes[d] : 1);
+        if (d >= missing) right.AddDim(mask >> (4 + d) & 1 ? sizes[d] : 1);
+      }
+      absl::StatusOr<Tensor> x = Tensor::Allocate(DT_INT32, left);
+      absl::StatusOr<Tensor> y = Tensor::Allocate(DT_INT32, right);
+      for (int64_t i = 0; i < x->num_elements(); ++i) x->flat<int32_t>()[i] = 1000 * (i + 1);
+      for (int64_t i = 0; i < y->num_elements(); ++i) y->flat<int32_t>()[i] = i;
+      const absl::StatusOr<Tensor> z = Evaluate<int32_t>(ops::AddV2, *x, *y);
+      ASSERT_TRUE(z.ok()) << z.status();
+      // The same by the definition: index by index.
+      const Shape& out = z->shape();
+      auto offset = [&](const Shape& shape, int64_t index) {
+        int64_t at = 0, stride = 1;
+        for (int d = out.rank() - 1; d >= 0; --d) {
+          const int64_t i = index % out.dim(d);
+          index /= out.dim(d);
+          const int own = d - (out.rank() - shape.rank());
+          if (own < 0) continue;
+          if (shape.dim(own) != 1) at += i * stride;
+          stride *= shape.dim(own);
+        }
+        return at;
+      };
+      for (int64_t i = 0; i < z->num_elements(); ++i) {
+        ASSERT_EQ(z->flat<int32_t>()[i],
+                  x->flat<int32_t>()[offset(left, i)] + y->flat<int32_t>()[offset(right, i)])
+            << left.ToString() << right.ToString();
+      }
+    }
+  }
+}
+
+TEST(Equal, OfShapesThatDoNotBroadcastIsFalseAsAWholeWhenAsked) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output x = ops::Placeholder(scope, DT_FLOAT, {2}),
+               y = ops::Placeholder(scope, DT_FLOAT, {3});
+  const Output equal = ops::Equal(scope, x, y, {.incompatible_shape_error = false});
+  const Output differ = ops::NotEqual(scope, x, y, {.incompatible_shape_error = false});
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  EXPECT_EQ(scope.shape(equal), Shape());
+  const std::vector<Tensor> inputs = {Tensor::Vector<float>({1, 2}),
+                                      Tensor::Vector<float>({1, 2, 3})};
+  EXPECT_FALSE(EvaluateNode(*equal.node, inputs, {Shape()}, CpuKernels())->at(0).scalar<bool>());
+  EXPECT_TRUE(EvaluateNode(*differ.node, inputs, {Shape()}, CpuKernels())->at(0).scalar<bool>());
+  ops::Equal(scope, x, y);
+  EXPECT_FALSE(scope.ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow

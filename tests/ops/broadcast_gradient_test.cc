@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gradients of operands that were broadcast: what is built when shapes are known, known in part or
+// not at all, and that it computes the same.
+#include "ops/broadcast_gradient.h"
+
+#include <algorithm>
+
+#include "framework/graph/shape_inference.h"
+#include "framework/reference/interpreter.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "ops/gradients.h"
+#include "ops/select.h"
+
+namespace mirrorflow {
+namespace {
+
+Tensor Counting(const Shape& shape) {
+  absl::StatusOr<Tensor> t = Tensor::Allocate(DT_FLOAT, shape);
+  for (int64_t i = 0; i < t->num_elements(); ++i) t->flat<float>()[i] = static_cast<float>(i + 1);
+  return *std::move(t);
+}
+
+// z = x + y for placeholders of the given shapes, and the gradients of x and y for dz.
+struct Sum {
+  Sum(const Shape& x_shape, const Shape& y_shape) {
+    const Scope scope(&graph);
+    x = ops::Placeholder(scope, DT_FLOAT, x_shape);
+    y = ops::Placeholder(scope, DT_FLOAT, y_shape);
+    const Output z = ops::AddV2(scope, x, y);
+    dz = ops::Placeholder(scope, DT_FLOAT);
+    const auto gradients = Gradients(scope, {z}, {x, y}, {.grad_ys = {dz}});
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    dx = gradients->at(0);
+    dy = gradients->at(1);
+  }
+
+  std::vector<Tensor> Run(const Shape& x_shape, const Shape& y_shape) {
+    absl::StatusOr<Interpreter> interpreter = Interpreter::Create(graph, CpuKernels());
+    EXPECT_TRUE(interpreter.ok()) << interpreter.status();
+    const Shape out = *BroadcastShapes(x_shape, y_shape);
+    const std::vector<std::pair<Output, Tensor>> feeds = {
+        {x, Counting(x_shape)}, {y, Counting(y_shape)}, {dz, Counting(out)}};
+    const auto results = interpreter->Run(feeds, {dx, dy});
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *results : std::vector<Tensor>();
+  }
+
+  int Count(absl::string_view op) const {
+    const std::vector<Node*> nodes = graph.Nodes();
+    return static_cast<int>(
+        std::count_if(nodes.begin(), nodes.end(), [&](Node* n) { return n->op().name == op; }));
+  }
+
+  Graph graph;
+  Output x, y, dz, dx, dy;
+};
+
+TEST(SumToOperand, BuildsNothingForOperandsThatCannotHaveBeenBroadcast) {
+  EXPECT_EQ(Sum({2, 3}, {2, 3}).Count("Sum"), 0);
+  EXPECT_EQ(Sum({-1, 3}, {1, 3}).Count("BroadcastGradientArgs"), 0);
+  const Sum bias({-1, 3}, {3});
+  EXPECT_EQ(bias.Count("Sum"), 1);
+  EXPECT_EQ(bias.Count("BroadcastGradientArgs"), 0);
+  EXPECT_EQ(bias.dx, bias.dz);
+}
+
+TEST(SumToOperand, SumsOverMissingAndSizeOneDimensions) {
+  Sum sum({1, 4, 1}, {2, 3, 4, 5});
+  EXPECT_EQ(sum.Count("BroadcastGradientArgs"), 0);
+  const std::vector<Tensor> grads = sum.Run({1, 4, 1}, {2, 3, 4, 5});
+  ASSERT_EQ(grads[0].shape(), Shape({1, 4, 1}));
+  for (int64_t j = 0; j < 4; ++j) {
+    float want = 0;
+    for (int64_t i = 0; i < 6; ++i) {
+      for (int64_t k = 0; k < 5; ++k) want += static_cast<float>((i * 4 + j) * 5 + k + 1);
+    }
+    EXPECT_EQ(grads[0].flat<float>()[j], want);
+  }
+  EXPECT_TRUE(Tensor::Identical(grads[1], Counting({2, 3, 4, 5})));
+}
+
+TEST(SumToOperand, DecidesWhenAnUnknownDimensionIsFed) {
+  // The batch of either may be 1.
+  Sum sum({-1, 3}, {-1, 3});
+  EXPECT_EQ(sum.Count("BroadcastGradientArgs"), 2);
+  const std::vector<Tensor> same = sum.Run({2, 3}, {2, 3});
+  EXPECT_TRUE(Tensor::Identical(same[0], Counting({2, 3})));
+  EXPECT_TRUE(Tensor::Identical(same[1], Counting({2, 3})));
+  const std::vector<Tensor> stretched = sum.Run({1, 3}, {2, 3});
+  EXPECT_TRUE(Tensor::Identical(stretched[0], Tensor::Of<float>({1, 3}, {5, 7, 9})));
+  EXPECT_TRUE(Tensor::Identical(stretched[1], Counting({2, 3})));
+}
+
+TEST(SumToOperand, DecidesWhenAnUnknownRankIsFed) {
+  Sum sum(Shape::UnknownRank(), Shape::UnknownRank());
+  const std::vector<Tensor> grads = sum.Run({3}, {2, 3});
+  EXPECT_TRUE(Tensor::Identical(grads[0], Tensor::Vector<float>({5, 7, 9})));
+  EXPECT_TRUE(Tensor::Identical(grads[1], Counting({2, 3})));
+}
+
+TEST(SumToOperand, HandlesThreeOperands) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output c = ops::Placeholder(scope, DT_BOOL, {-1, 1});
+  const Output t = ops::Placeholder(scope, DT_FLOAT, {3}), e = ops::ScalarConst(scope, DT_FLOAT, 0);
+  const Output y = ops::SelectV2(scope, c, t, e);
+  const auto gradients = Gradients(scope, {y}, {t, e});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  absl::StatusOr<Interpreter> interpreter = Interpreter::Create(graph, CpuKernels());
+  const std::vector<std::pair<Output, Tensor>> feeds = {
+      {c, Tensor::Of<bool>({4, 1}, {true, false, true, true})}, {t, Counting({3})}};
+  const auto results = interpreter->Run(feeds, *gradients);
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_TRUE(Tensor::Identical(results->at(0), Tensor::Vector<float>({3, 3, 3})));
+  EXPECT_TRUE(Tensor::Identical(results->at(1), Tensor::Scalar<float>(3)));
+}
+
+TEST(BroadcastGradientArgs, IsKnownAsSoonAsBothShapesAre) {
+  Graph graph;
+  const Scope scope(&graph);
+  const auto args = ops::BroadcastGradientArgs(scope, ops::VectorConst(scope, {4, 1, 3}),
+                                               ops::VectorConst(scope, {2, 1}));
+  EXPECT_TRUE(Tensor::Identical(graph.values().at(args.r0).constant, Tensor::Vector<int32_t>({1})));
+  EXPECT_TRUE(
+      Tensor::Identical(graph.values().at(args.r1).constant, Tensor::Vector<int32_t>({0, 2})));
+}
+
+TEST(BroadcastGradientArgs, RefusesShapesThatDoNotBroadcast) {
+  Graph graph;
+  const Scope scope(&graph);
+  ops::BroadcastGradientArgs(scope, ops::VectorConst(scope, {2}), ops::VectorConst(scope, {3}));
+  EXPECT_EQ(scope.status().message(),
+            "BroadcastGradientArgs(BroadcastGradientArgs): shapes [2] and [3] do not broadcast "
+            "against each other");
+}
+
+}  // namespace
+}  // namespace mirrorflow
