@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/strategy.h"
+
+#include <cmath>
+#include <limits>
+
+#include "examples/models.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "train/layers.h"
+#include "train/optimizer.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Training {
+  std::unique_ptr<MirroredStrategy> strategy;
+  Graph graph;
+  Classifier model;
+  std::unique_ptr<Session> session;
+  Step step;
+};
+
+absl::StatusOr<std::unique_ptr<Training>> MakeTraining(absl::string_view model, int replicas) {
+  auto t = std::make_unique<Training>();
+  MirroredStrategy::Options options{.num_cpu_replicas = replicas};
+  options.session.pin_threads = false;
+  options.session.compile.check_plan = true;
+  options.session.compile.verify = true;
+  MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create(options));
+  const Scope root(&t->graph);
+  auto mirrored = t->strategy->scope();
+  MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, model));
+  const Operation train = Momentum({.learning_rate = 0.1}).Minimize(root, t->model.loss);
+  MF_ASSIGN_OR_RETURN(t->session, t->strategy->NewSession(t->graph));
+  MF_ASSIGN_OR_RETURN(
+      t->step, t->session->Prepare({t->model.images, t->model.labels}, {t->model.loss}, {train}));
+  return t;
+}
+
+std::vector<Tensor> Batch(int64_t rows) {
+  Random random(3);
+  const Tensor images = RandomTensor(DT_FLOAT, {rows, 784}, &random);
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i % 10));
+  return {images, Tensor::Vector<int32_t>(labels)};
+}
+
+std::vector<Tensor> Variables(const Session& session, int replica) {
+  std::vector<Tensor> values;
+  for (const VariableInfo& v : session.layout().variables()) {
+    values.push_back(*session.ReadVariable(v.name, replica));
+  }
+  return values;
+}
+
+void ExpectIdentical(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(Tensor::Identical(a[i], b[i])) << i;
+}
+
+TEST(MirroredStrategyTest, VariablesAreEqualBitForBitAfterEveryStep) {
+  auto t = MakeTraining("mlp", 3);
+  ASSERT_TRUE(t.ok()) << t.status();
+  const std::vector<Tensor> initial = Variables(*(*t)->session, 0);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE((*t)->step.Run(Batch(16)).ok());
+    for (int r = 1; r < 3; ++r) {
+      ExpectIdentical(Variables(*(*t)->session, 0), Variables(*(*t)->session, r));
+    }
+  }
+  EXPECT_FALSE(Tensor::Identical(initial[0], Variables(*(*t)->session, 0)[0]));
+}
+
+TEST(MirroredStrategyTest, TwoRunsGiveTheSameBits) {
+  float losses[2];
+  for (float& loss : losses) {
+    auto t = MakeTraining("mlp", 2);
+    ASSERT_TRUE(t.ok()) << t.status();
+    for (int step = 0; step < 3; ++step) {
+      const auto out = (*t)->step.Run(Batch(10));
+      ASSERT_TRUE(out.ok()) << out.status();
+      loss = (*out)[0].scalar<float>();
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
+// SHARDING.md section 7: the work is divided, not repeated, and nothing but the parameters travels.
+TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
+  for (const char* model : {"mlp", "cnn"}) {
+    int64_t flops_of_one = 0;
+    for (int replicas : {1, 2, 4, 8}) {
+      auto t = MakeTraining(model, replicas);
+      ASSERT_TRUE(t.ok()) << t.status();
+      const Shape images = (*t)->model.images.node->attr<Shape>("shape");
+      Shape shape = images;
+      shape.set_dim(0, 16);
+      const auto plans = (*t)->step.Compile({shape, Shape({16})});
+      ASSERT_TRUE(plans.ok()) << plans.status();
+      int64_t flops = 0;
+      for (const auto& plan : plans->plans) flops += plan->flops;
+      if (replicas == 1) flops_of_one = flops;
+      EXPECT_EQ(flops, flops_of_one) << model << " on " << replicas;
+      int64_t parameters = 0, sent = 0;
+      for (const VariableInfo& v : (*t)->session->layout().variables()) {
+        if (!v.is_slot) parameters += v.bytes();
+      }
+      for (const PlannedCollective& c : plans->plans[0]->collectives) {
+        EXPECT_EQ(c.kind, CollectiveKind::kAllReduce) << c.name;
+        sent += c.count * static_cast<int64_t>(DataTypeSize(c.dtype));
+      }
+      if (replicas == 1) {
+        EXPECT_EQ(sent, 0);
+      } else {
+        EXPECT_GE(sent, parameters) << model << " on " << replicas;
+        EXPECT_LE(sent, parameters + 64) << model << " on " << replicas;
+      }
+      EXPECT_EQ(plans->plans[0]->copied_to_buckets, 0) << model << " on " << replicas;
+    }
+  }
+}
+
+TEST(MirroredStrategyTest, FirstBucketIsInFlightBeforeTheLastGradientIsMade) {
+  auto t = MakeTraining("mlp", 2);
+  ASSERT_TRUE(t.ok()) << t.status();
+  const auto plans = (*t)->step.Compile({Shape({16, 784}), Shape({16})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const Plan& plan = *plans->plans[0];
+  size_t first_bucket_start = 0, last_product = 0, first_bucket_finish = 0;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    if (instruction.node < 0) continue;
+    const bool bucket_0 = plan.node_names[instruction.node] == "all_reduce/bucket_0";
+    if (bucket_0 && instruction.kind == InstructionKind::kStart) first_bucket_start = i;
+    if (bucket_0 && instruction.kind == InstructionKind::kFinish) first_bucket_finish = i;
+    if (plan.node_ops[instruction.node] == "MatMul") last_product = i;
+  }
+  EXPECT_GT(first_bucket_start, 0u);
+  EXPECT_LT(first_bucket_start, last_product);
+  EXPECT_GT(first_bucket_finish, first_bucket_start + 1);
+}
+
+TEST(MirroredStrategyTest, LabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
+  auto t = MakeTraining("mlp", 2);
+  ASSERT_TRUE(t.ok()) << t.status();
+  ASSERT_TRUE((*t)->step.Run(Batch(8)).ok());
+  const std::vector<Tensor> before = Variables(*(*t)->session, 0);
+  std::vector<Tensor> bad = Batch(8);
+  bad[1].data<int32_t>()[6] = 10;  // on replica 1
+  const auto out = (*t)->step.Run(bad);
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.status().message().find("SparseSoftmaxCrossEntropyWithLogits(loss/"),
+            absl::string_view::npos)
+      << out.status();
+  EXPECT_NE(out.status().message().find("rank 1"), absl::string_view::npos) << out.status();
+  for (int r = 0; r < 2; ++r) ExpectIdentical(before, Variables(*(*t)->session, r));
+  EXPECT_TRUE((*t)->step.Run(Batch(8)).ok()) << "the session goes on after a bad batch";
+}
+
+TEST(MirroredStrategyTest, LossThatIsNotFiniteChangesNoVariable) {
+  auto t = MakeTraining("mlp", 2);
+  ASSERT_TRUE(t.ok()) << t.status();
+  ASSERT_TRUE((*t)->step.Run(Batch(8)).ok());
+  const std::vector<Tensor> before = Variables(*(*t)->session, 0);
+  std::vector<Tensor> bad = Batch(8);
+  bad[0].data<float>()[5] = std::numeric_limits<float>::quiet_NaN();  // on replica 0
+  const auto out = (*t)->step.Run(bad);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_TRUE(std::isnan((*out)[0].scalar<float>()));
+  for (int r = 0; r < 2; ++r) ExpectIdentical(before, Variables(*(*t)->session, r));
+}
+
+TEST(MirroredStrategyTest, UnevenAndEmptySharesGiveTheLossOfOneReplica) {
+  auto one = MakeTraining("mlp", 1);
+  ASSERT_TRUE(one.ok()) << one.status();
+  const auto want = (*one)->step.Run(Batch(7));
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const std::vector<int64_t>& rows :
+       std::vector<std::vector<int64_t>>{{3, 2, 2}, {7, 0, 0}, {0, 1, 6}}) {
+    auto t = MakeTraining("mlp", 3);
+    ASSERT_TRUE(t.ok()) << t.status();
+    const auto got = (*t)->step.Run(Batch(7), {.replica_rows = rows});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-5);
+  }
+}
+
+TEST(MirroredStrategyTest, RefusesAVariableMadeOutsideItsScope) {
+  auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2});
+  ASSERT_TRUE(strategy.ok());
+  Graph graph;
+  const Scope root(&graph);
+  CreateVariable(root, "stray", {2}, initializers::Zeros());
+  const auto session = (*strategy)->NewSession(graph);
+  ASSERT_FALSE(session.ok());
+  EXPECT_NE(session.status().message().find("VarHandleOp(stray)"), absl::string_view::npos)
+      << session.status();
+}
+
+TEST(MirroredStrategyTest, RefusesDevicesAndCountsThatDoNotExist) {
+  EXPECT_FALSE(MirroredStrategy::Create({.num_cpu_replicas = -1}).ok());
+  EXPECT_FALSE(MirroredStrategy::Create({.devices = {"TPU:0"}}).ok());
+  const auto strategy = MirroredStrategy::Create({.devices = {"CPU:0", "CPU:0"}});
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);
+}
+
+TEST(MirroredStrategyTest, ErrorsOfBuildingComeOutOfNewSessionWithTheNode) {
+  auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2});
+  ASSERT_TRUE(strategy.ok());
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
+  ops::MatMul(root.WithName("bad"), x, x);
+  const auto session = (*strategy)->NewSession(graph);
+  ASSERT_FALSE(session.ok());
+  EXPECT_NE(session.status().message().find("MatMul(bad)"), absl::string_view::npos)
+      << session.status();
+}
+
+TEST(MirroredStrategyTest, RefusesFeedsOfAnotherDtypeOrShape) {
+  auto t = MakeTraining("mlp", 2);
+  ASSERT_TRUE(t.ok()) << t.status();
+  std::vector<Tensor> feeds = Batch(4);
+  std::swap(feeds[0], feeds[1]);
+  EXPECT_FALSE((*t)->step.Run(feeds).ok());
+  feeds = {Tensor::Of<float>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), Batch(4)[1]};
+  const auto out = (*t)->step.Run(feeds);
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.status().message().find("feed images"), absl::string_view::npos) << out.status();
+}
+
+TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {
+  const std::vector<Tensor> values = {Tensor::Of<float>({1, 2}, {1, 5}),
+                                      Tensor::Of<float>({1, 2}, {3, 4})};
+  const auto sum = Strategy::Reduce(Reduction::kSum, values);
+  ASSERT_TRUE(sum.ok());
+  EXPECT_EQ(Difference(Tensor::Of<float>({1, 2}, {4, 9}), *sum, {}), "");
+  const auto max = Strategy::Reduce(Reduction::kMax, values);
+  ASSERT_TRUE(max.ok());
+  EXPECT_EQ(Difference(Tensor::Of<float>({1, 2}, {3, 5}), *max, {}), "");
+  const auto rows = Strategy::Gather(values, 0);
+  ASSERT_TRUE(rows.ok());
+  EXPECT_EQ(Difference(Tensor::Of<float>({2, 2}, {1, 5, 3, 4}), *rows, {}), "");
+  EXPECT_FALSE(Strategy::Gather(values, 2).ok());
+  EXPECT_FALSE(Strategy::Reduce(Reduction::kSum, {}).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow
