@@ -214,7 +214,8 @@ TEST(MirroredStrategyTest, ErrorsOfBuildingComeOutOfNewSessionWithTheNode) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
-  ops::MatMul(root.WithName("bad"), x, x);
+  const Output w = ops::Const(root, Tensor::Of<float>({2, 1}, {1, 2}));
+  ops::MatMul(root.WithName("bad"), x, w);
   const auto session = (*strategy)->NewSession(graph);
   ASSERT_FALSE(session.ok());
   EXPECT_NE(session.status().message().find("MatMul(bad)"), absl::string_view::npos)
