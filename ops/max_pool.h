@@ -21,10 +21,10 @@ struct MaxPoolOptions {
   std::string data_format = "NHWC";
 };
 
-// MaxPool: the largest value of each channel under a window; padding is never the largest.
+// MaxPool: the largest value of each channel under a window. Padding is never the largest, NaN
+//           always is.
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
-// VALID
-//           H' = ceil((H-size+1)/stride). N may be 0.
+//           VALID H' = ceil((H-size+1)/stride). N may be 0.
 // Dtypes:   float, double, int32, int64, uint8.
 // Windows:  ksize {1, height, width, 1}, strides likewise.
 // Gradient: MaxPoolGrad.

@@ -8,6 +8,7 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/vectorize.h"
 #include "kernels/cpu/window.h"
 
 namespace mirrorflow {
@@ -57,16 +58,21 @@ void ForEachWindow(const Geometry& g, Fn fn) {
   int64_t o = 0;
   for (int64_t y = 0; y < g.h.out; ++y) {
     for (int64_t x = 0; x < g.w.out; ++x, o += g.channels) {
-      const Pixels pixels = {g.h.last(y) - g.h.first(y), g.w.last(x) - g.w.first(x),
-                             g.w.in * g.channels, g.channels};
-      fn((g.h.first(y) * g.w.in + g.w.first(x)) * g.channels, pixels, o);
+      const int64_t corner = (g.h.first(y) * g.w.in + g.w.first(x)) * g.channels;
+      const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
+      const int64_t row_stride = g.w.in * g.channels;
+      if (rows == 2 && columns == 2) {  // by far the most common: compilers unroll its loops
+        fn(corner, Pixels{2, 2, row_stride, g.channels}, o);
+      } else {
+        fn(corner, Pixels{rows, columns, row_stride, g.channels}, o);
+      }
     }
   }
 }
 
 // Calls fn(c, V()) for the channels, a vector at a time and the rest one by one.
 template <typename T, typename Fn>
-void ForEachChannel(int64_t channels, Fn fn) {
+MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   using V = typename Vector<T>::Type;
   int64_t c = 0;
   for (; c + Vector<T>::kSize <= channels; c += Vector<T>::kSize) fn(c, V());
@@ -74,12 +80,12 @@ void ForEachChannel(int64_t channels, Fn fn) {
 }
 
 template <typename V, typename T>
-V Largest(const T* corner, const Pixels& pixels) {
+MF_INLINE inline V Largest(const T* corner, Pixels pixels) {
   V largest = Load<V>(corner);
   for (int64_t i = 0; i < pixels.rows; ++i) {
     for (int64_t j = 0; j < pixels.columns; ++j) {
       const V v = Load<V>(corner + i * pixels.row_stride + j * pixels.column_stride);
-      largest = v > largest ? v : largest;
+      largest = ((v > largest) | (v != v)) ? v : largest;  // NaN stays
     }
   }
   return largest;
@@ -88,8 +94,8 @@ V Largest(const T* corner, const Pixels& pixels) {
 template <typename T>
 void Pool(const Geometry& g, const T* images, T* out) {
   for (int64_t n = 0; n < g.batch; ++n) {
-    ForEachWindow(g, [&](int64_t corner, const Pixels& pixels, int64_t o) {
-      ForEachChannel<T>(g.channels, [&](int64_t c, auto v) {
+    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
+      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
         Store(out + o + c, Largest<decltype(v)>(images + corner + c, pixels));
       });
     });
@@ -101,7 +107,7 @@ void Pool(const Geometry& g, const T* images, T* out) {
 // Gives dy to the first of the pixels that is the largest, zero to the others. A pixel of several
 // windows gets the sum.
 template <bool kSeveralWindows, typename V, typename T>
-void GiveToLargest(const T* in, V largest, V dy, const Pixels& pixels, T* dx) {
+MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels, T* dx) {
   const V zero = V();
   V left = dy;
   for (int64_t i = 0; i < pixels.rows; ++i) {
@@ -120,8 +126,8 @@ template <bool kSeveralWindows, typename T>
 void PoolGrad(const Geometry& g, const T* images, const T* out, const T* dy, T* dx) {
   for (int64_t n = 0; n < g.batch; ++n) {
     if (kSeveralWindows) std::fill_n(dx, g.image_size(), T{0});
-    ForEachWindow(g, [&](int64_t corner, const Pixels& pixels, int64_t o) {
-      ForEachChannel<T>(g.channels, [&](int64_t c, auto v) {
+    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
+      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
         using V = decltype(v);
         GiveToLargest<kSeveralWindows>(images + corner + c, Load<V>(out + o + c),
                                        Load<V>(dy + o + c), pixels, dx + corner + c);
