@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The README's program is examples/readme.cc, byte for byte, and prints what the README says.
+set -euo pipefail
+awk '/^```cpp$/ {on = 1; next} /^```$/ {on = 0} on' README.md > "$TEST_TMPDIR/program.cc"
+cmp "$TEST_TMPDIR/program.cc" examples/readme.cc
+output=$(examples/readme)
+grep -qxF "$output" README.md || { echo "README.md does not say: $output"; exit 1; }
