@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The updates over flat ranges: what they do to an element does not depend on the range it is in,
+// not in the last bit. Variables of a bucket are updated in pieces that depend on the number of
+// replicas.
+#include "kernels/cpu/update.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kSize = 1003;
+
+template <typename T>
+struct State {
+  std::vector<T> var, slot, slot2, grad;
+
+  explicit State(uint64_t seed) {
+    Random random(seed);
+    for (std::vector<T>* v : {&var, &slot, &slot2, &grad}) {
+      for (int64_t i = 0; i < kSize; ++i) v->push_back(static_cast<T>(random.Uniform(-1, 1)));
+    }
+    for (T& x : slot2) x = std::abs(x);  // a second moment
+  }
+  bool operator==(const State& other) const {
+    auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
+      return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    };
+    return same(var, other.var) && same(slot, other.slot) && same(slot2, other.slot2);
+  }
+};
+
+template <typename T>
+class UpdateTest : public ::testing::Test {
+ protected:
+  // `apply(state, first, n)` updates a range.
+  template <typename Apply>
+  void ExpectTheSameInAnyPieces(Apply apply) {
+    State<T> whole(1);
+    const State<T> before = whole;
+    apply(whole, 0, kSize);
+    EXPECT_FALSE(whole == before);
+    for (const int64_t piece : {1, 3, 8, 17, 64, 500}) {
+      State<T> pieces(1);
+      for (int64_t first = 0; first < kSize; first += piece) {
+        apply(pieces, first, std::min(piece, kSize - first));
+      }
+      EXPECT_TRUE(pieces == whole) << "pieces of " << piece;
+    }
+  }
+  template <typename Update>
+  void ExpectTheSameOfOneSlot(const Update& update) {
+    ExpectTheSameInAnyPieces(
+        [&](State<T>& s, int64_t i, int64_t n) { update(&s.var[i], &s.slot[i], &s.grad[i], n); });
+  }
+  template <typename Update>
+  void ExpectTheSameOfTwoSlots(const Update& update) {
+    ExpectTheSameInAnyPieces([&](State<T>& s, int64_t i, int64_t n) {
+      update(&s.var[i], &s.slot[i], &s.slot2[i], &s.grad[i], n);
+    });
+  }
+};
+
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(UpdateTest, Types);
+
+TYPED_TEST(UpdateTest, GradientDescentIsTheSameInAnyPieces) {
+  const GradientDescent<TypeParam> update{.alpha = TypeParam(0.3)};
+  this->ExpectTheSameInAnyPieces(
+      [&](State<TypeParam>& s, int64_t i, int64_t n) { update(&s.var[i], &s.grad[i], n); });
+}
+
+TYPED_TEST(UpdateTest, MomentumIsTheSameInAnyPieces) {
+  const TypeParam lr(0.3), momentum(0.9);
+  this->ExpectTheSameOfOneSlot(Momentum<TypeParam, false>{.lr = lr, .momentum = momentum});
+  this->ExpectTheSameOfOneSlot(Momentum<TypeParam, true>{.lr = lr, .momentum = momentum});
+}
+
+TYPED_TEST(UpdateTest, AdamIsTheSameInAnyPieces) {
+  auto make = [](auto adam) {
+    adam.beta1_power = TypeParam(0.81);
+    adam.beta2_power = TypeParam(0.998);
+    adam.lr = TypeParam(0.01);
+    adam.beta1 = TypeParam(0.9);
+    adam.beta2 = TypeParam(0.999);
+    adam.epsilon = TypeParam(1e-7);
+    return adam;
+  };
+  this->ExpectTheSameOfTwoSlots(make(Adam<TypeParam, false>()));
+  this->ExpectTheSameOfTwoSlots(make(Adam<TypeParam, true>()));
+}
+
+}  // namespace
+}  // namespace mirrorflow
