@@ -18,9 +18,9 @@
 ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
 ABSL_FLAG(int, replicas, 0, "number of CPU replicas; 0: one for each core");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
-ABSL_FLAG(int64_t, epochs, 3, "how often to go through the training images");
+ABSL_FLAG(int64_t, epochs, 10, "how often to go through the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
-ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
+ABSL_FLAG(std::string, optimizer, "adam", "sgd, momentum or adam");
 ABSL_FLAG(double, learning_rate, 0, "0: what suits the optimizer");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values and the order of examples");
 ABSL_FLAG(std::string, data_dir, "", "where the four IDX files are; empty: where Debian puts them");

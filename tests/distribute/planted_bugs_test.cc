@@ -24,14 +24,23 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "communicate: bucket, order_variables, order\n");
 }
 
-// What CheckPlan looks at, out of a plan that passes.
+// What CheckPlan looks at, out of the plan of a training step with several collectives, which
+// passes.
 absl::StatusOr<Plan> TrainingPlan() {
-  MF_ASSIGN_OR_RETURN(RandomProgram program, MakeRandomProgram(5, {.num_ops = 10}));
-  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, {.replicas = 2}));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(program.feeds, program.fetches, program.targets));
-  std::vector<Shape> shapes;
-  for (const Tensor& value : program.values) shapes.push_back(value.shape());
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(shapes));
+  StepPlans plans;
+  std::vector<std::unique_ptr<Session>> sessions;  // plans outlive neither layout nor graph
+  for (uint64_t seed = 1; plans.plans.empty() || plans.plans[0]->collectives.size() < 4; ++seed) {
+    MF_ASSIGN_OR_RETURN(RandomProgram program, MakeRandomProgram(seed, {.num_ops = 10}));
+    TestSessionOptions options{.replicas = 2};
+    options.session.bucket_bytes = 64;
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, options));
+    MF_ASSIGN_OR_RETURN(Step step,
+                        session->Prepare(program.feeds, program.fetches, program.targets));
+    std::vector<Shape> shapes;
+    for (const Tensor& value : program.values) shapes.push_back(value.shape());
+    MF_ASSIGN_OR_RETURN(plans, step.Compile(shapes));
+    sessions.push_back(std::move(session));
+  }
   const Plan& from = *plans.plans[0];
   Plan plan;
   plan.instructions = from.instructions;

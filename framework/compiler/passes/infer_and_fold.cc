@@ -26,8 +26,15 @@ void TryEvaluate(Compilation& c, const Node& node) {
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
-    if (!IsConstant(c, in)) return;
-    inputs.push_back(c.values().at(in).constant);
+    Tensor value = c.values().at(in).constant;
+    // Ones in the shape of a value need its shape only. The gradient of the loss starts with them:
+    // it must not wait for the loss.
+    if (!value.has_value() && op.role == OpRole::kOnesLike && c.ValueBytes(in) <= kMaxFoldedBytes) {
+      absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
+      if (zeros.ok()) value = *std::move(zeros);
+    }
+    if (!value.has_value()) return;
+    inputs.push_back(std::move(value));
   }
   std::vector<Shape> shapes;
   int64_t bytes = 0;
