@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
+#include "ops/slice.h"
 #include "ops/strided_slice.h"
 #include "ops/transpose.h"
 
@@ -149,22 +151,22 @@ absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
                       {0});
 }
 
+// dy gathered by id, from behind a row of zeros for negative ids.
 absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output ids = c.op.input(1);
-  const Shape data_shape = s.shape(c.op.input(0)), ids_shape = s.shape(ids);
-  if (data_shape.unknown_rank() || ids_shape.unknown_rank()) {
+  const Shape output = s.shape(c.op.output(0));
+  if (output.unknown_rank()) {
     return absl::InvalidArgumentError("the gradient needs to know the ranks of data, segment_ids");
   }
-  const Output zero = ops::ScalarConst(s, ids.dtype(), 0);
-  const Output rows =
-      ops::GatherV2(s, c.dy[0], ops::Maximum(s, ids, zero), ops::ScalarConst(s, DT_INT32, 0));
-  Output counted = ops::GreaterEqual(s, ids, zero);
-  for (int d = ids_shape.rank(); d < data_shape.rank(); ++d) {
-    counted = ops::ExpandDims(s, counted, int64_t{-1});
-  }
-  const Output nothing = ops::ScalarConst(s, c.dy[0].dtype(), 0);
-  return std::vector<Output>{ops::SelectV2(s, counted, rows, nothing), Output(), Output()};
+  std::vector<int32_t> paddings(2 * output.rank(), 0);
+  paddings[0] = 1;
+  const Output padded =
+      ops::Pad(s, c.dy[0], ops::Const(s, Tensor::Of<int32_t>({output.rank(), 2}, paddings)));
+  const Output one_further = ops::AddV2(s, ids, ops::ScalarConst(s, ids.dtype(), 1));
+  const Output rows = ops::Maximum(s, one_further, ops::ScalarConst(s, ids.dtype(), 0));
+  const Output axis = ops::ScalarConst(s, DT_INT32, 0);
+  return std::vector<Output>{ops::GatherV2(s, padded, rows, axis), Output(), Output()};
 }
 
 // --- DynamicStitch ---------------------------------------------------------------------------
@@ -218,12 +220,58 @@ absl::StatusOr<ShardingRule> StitchSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->.", row), data);
 }
 
+// True if it is known that no two indices name the same row.
+bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
+  std::set<int64_t> seen;
+  for (const Output& some : indices) {
+    const Tensor& known = s.graph().values().at(some).constant;
+    if (!known.has_value()) return false;
+    for (int32_t i : known.flat<int32_t>()) {
+      if (!seen.insert(i).second) return false;
+    }
+  }
+  return true;
+}
+
+// For each piece of data which of its rows are in the result: the last ones of their index. Found
+// by stitching the numbers of the rows.
+std::vector<Output> RowsThatWin(const Scope& s, absl::Span<const Output> indices) {
+  const Output zero = ops::ScalarConst(s, DT_INT32, 0), one = ops::ScalarConst(s, DT_INT32, 1);
+  std::vector<Output> numbers, wins;
+  Output first = zero;
+  for (const Output& some : indices) {
+    const Output end = ops::AddV2(s, first, ops::Size(s, some));
+    numbers.push_back(ops::ReshapeLike(s, ops::Range(s, first, end, one), some));
+    first = end;
+  }
+  const Output winners = ops::DynamicStitch(s, indices, numbers);
+  for (size_t k = 0; k < indices.size(); ++k) {
+    wins.push_back(ops::Equal(s, ops::GatherV2(s, winners, indices[k], zero), numbers[k]));
+  }
+  return wins;
+}
+
 absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
+  const Scope& s = c.scope;
   const int n = c.op.num_inputs() / 2;
+  const absl::Span<const Output> indices = c.op.inputs().first(n);
   std::vector<Output> grads(n);
+  const Output axis = ops::ScalarConst(s, DT_INT32, 0);
+  for (const Output& some : indices) grads.push_back(ops::GatherV2(s, c.dy[0], some, axis));
+  if (AreDistinct(s, indices)) return grads;
+
+  const std::vector<Output> wins = RowsThatWin(s, indices);
+  const Output nothing = ops::ScalarConst(s, c.dy[0].dtype(), 0);
   for (int k = 0; k < n; ++k) {
-    grads.push_back(
-        ops::GatherV2(c.scope, c.dy[0], c.op.input(k), ops::ScalarConst(c.scope, DT_INT32, 0)));
+    const Shape at = s.shape(indices[k]), data = s.shape(c.op.input(n + k));
+    if (at.unknown_rank() || data.unknown_rank()) {
+      return absl::InvalidArgumentError("the gradient needs to know the ranks of indices and data");
+    }
+    Output wins_row = wins[k];
+    for (int d = at.rank(); d < data.rank(); ++d) {
+      wins_row = ops::ExpandDims(s, wins_row, int64_t{-1});
+    }
+    grads[n + k] = ops::SelectV2(s, wins_row, grads[n + k], nothing);
   }
   return grads;
 }

@@ -162,6 +162,12 @@ const Row kRows[] = {
      [](const Scope& s, Output x) {
        return ops::DynamicStitch(s, {Ints(s, {2, 0}), Ints(s, {1, 3})}, {x, x});
      }},
+    {"DynamicStitchOfEqualIndices",
+     {2, 3},
+     [](const Scope& s, Output x) {
+       return ops::DynamicStitch(s, {Ints(s, {2, 0}), Ints(s, {0, 0})}, {x, x});
+     },
+     /*needs_rank=*/true},
 };
 
 class ArrayGradient : public ::testing::TestWithParam<Row> {
