@@ -7,6 +7,7 @@
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/sharding_rules.h"
+#include "ops/tile.h"
 #include "ops/window_attrs.h"
 
 namespace mirrorflow {

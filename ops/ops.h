@@ -29,6 +29,7 @@
 #include "ops/softmax.h"
 #include "ops/softmax_xent.h"
 #include "ops/strided_slice.h"
+#include "ops/tile.h"
 #include "ops/transpose.h"
 #include "ops/unary.h"
 #include "ops/unary_grad.h"

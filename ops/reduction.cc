@@ -14,6 +14,7 @@
 #include "ops/select.h"
 #include "ops/shape_ops.h"
 #include "ops/sharding_rules.h"
+#include "ops/tile.h"
 
 namespace mirrorflow {
 namespace {

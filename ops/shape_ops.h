@@ -9,7 +9,6 @@
 
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
-#include "ops/tile.h"
 
 namespace mirrorflow {
 
