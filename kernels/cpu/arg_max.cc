@@ -15,33 +15,59 @@ namespace {
 
 constexpr int64_t kTile = 256;
 
-// The input is [outer, count, inner]: indices of the largest of `count` elements.
-template <typename T, typename Index>
-void ArgMaxOf(const T* x, Index* index, int64_t outer, int64_t count, int64_t inner) {
+// Below or equal to every number; index 0 stands until a larger one is met. Of equal ones the first
+// is met first, and a NaN is never larger.
+template <typename T>
+constexpr T Lowest() {
   using Limits = std::numeric_limits<T>;
-  constexpr T kLowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-  for (int64_t o = 0; o < outer; ++o, x += count * inner, index += inner) {
-    for (int64_t j = 0; j < inner; j += kTile) {
-      const int64_t width = std::min(kTile, inner - j);
-      std::array<T, kTile> best;
-      std::fill_n(best.data(), width, kLowest);
-      std::fill_n(index + j, width, Index(0));
-      for (int64_t k = 0; k < count; ++k) {
-        const T* row = x + k * inner + j;
-        for (int64_t i = 0; i < width; ++i) {
-          const bool larger = row[i] > best[i];  // of equal ones the first; never a NaN
-          best[i] = larger ? row[i] : best[i];
-          index[j + i] = larger ? static_cast<Index>(k) : index[j + i];
-        }
+  return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+}
+
+template <typename T>
+int64_t ArgMaxOf(const T* x, int64_t count) {
+  T best = Lowest<T>();
+  int64_t index = 0;
+  for (int64_t k = 0; k < count; ++k) {
+    if (x[k] > best) {
+      best = x[k];
+      index = k;
+    }
+  }
+  return index;
+}
+
+// The same for `inner` neighbouring results, whose elements are rows.
+template <typename T, typename Index>
+void ArgMaxOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
+  for (int64_t j = 0; j < inner; j += kTile) {
+    const int64_t width = std::min(kTile, inner - j);
+    std::array<T, kTile> best;
+    std::fill_n(best.data(), width, Lowest<T>());
+    std::fill_n(index + j, width, Index(0));
+    for (int64_t k = 0; k < count; ++k) {
+      const T* row = x + k * inner + j;
+      for (int64_t i = 0; i < width; ++i) {
+        const bool larger = row[i] > best[i];
+        best[i] = larger ? row[i] : best[i];
+        index[j + i] = larger ? static_cast<Index>(k) : index[j + i];
       }
     }
   }
 }
 
+// The input is [outer, count, inner].
 template <typename T, typename Index>
 KernelPlan ArgMaxPlan(int64_t outer, int64_t count, int64_t inner) {
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
-            ArgMaxOf(args.input<T>(0), args.output<Index>(0), outer, count, inner);
+            const T* x = args.input<T>(0);
+            Index* index = args.output<Index>(0);
+            for (int64_t o = 0; o < outer; ++o, x += count * inner, index += inner) {
+              if (inner == 1) {
+                *index = static_cast<Index>(ArgMaxOf(x, count));
+              } else {
+                ArgMaxOfRows(x, index, count, inner);
+              }
+            }
             return absl::OkStatus();
           })};
 }

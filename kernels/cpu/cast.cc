@@ -36,7 +36,9 @@ template <typename From, typename To>
 KernelPlan CastPlan(int64_t n) {
   KernelPlan plan;
   plan.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
-    const From* x = args.input<From>(0);
+    // Of a bool its byte: the compiler widens bytes to vectors.
+    using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
+    const Stored* x = args.input<Stored>(0);
     To* y = args.output<To>(0);
     if constexpr (std::is_same_v<From, To>) {
       if (n > 0) std::memmove(y, x, n * sizeof(To));

@@ -75,24 +75,42 @@ struct Uniform {
   }
 };
 
+// The sine and cosine of `turns`, in [0, 1), of a full turn: Taylor's series around the nearest
+// quarter, nested, without a jump.
+template <typename T>
+void SinCosOfTurns(T turns, T& sine, T& cosine) {
+  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;  // the first one left out is below the rounding
+  const T quarter = std::floor(4 * turns + T(0.5));
+  const T angle = (turns - quarter / 4) * (2 * std::numbers::pi_v<T>);
+  const T square = angle * angle;
+  T s = 1, c = 1;
+  for (int k = kTerms; k > 0; --k) {
+    s = 1 - s * square * T(1.0 / ((2 * k) * (2 * k + 1)));
+    c = 1 - c * square * T(1.0 / ((2 * k - 1) * (2 * k)));
+  }
+  s *= angle;
+  const int q = static_cast<int>(quarter);
+  const T a = q & 1 ? c : s, b = q & 1 ? s : c;
+  sine = q & 2 ? -a : a;
+  cosine = (q + 1) & 2 ? -b : b;
+}
+
 // Normal, by Box and Muller: two uniform numbers are a radius and an angle.
 template <typename T>
 struct Normal {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
-    using Half = Eigen::Array<T, kChunk / 2, 1>;
+    constexpr int kPairs = kChunk / 2;
     T uniform[kChunk];
     Uniform<T>::Fill(key, first, draw, uniform);
-    Half u, v;
-    for (int i = 0; i < kChunk / 2; ++i) {
-      u[i] = 1 - uniform[2 * i];  // in (0, 1], where the logarithm is finite
-      v[i] = uniform[2 * i + 1];
-    }
-    const Half radius = (T(-2) * u.log()).sqrt(), angle = T(2) * std::numbers::pi_v<T> * v;
-    u = radius * angle.cos();
-    v = radius * angle.sin();
-    for (int i = 0; i < kChunk / 2; ++i) {
-      out[2 * i] = u[i];
-      out[2 * i + 1] = v[i];
+    Eigen::Array<T, kPairs, 1> radius;
+    // 1 - u is in (0, 1], where the logarithm is finite.
+    for (int i = 0; i < kPairs; ++i) radius[i] = 1 - uniform[2 * i];
+    radius = (T(-2) * radius.log()).sqrt();
+    for (int i = 0; i < kPairs; ++i) {
+      T sine, cosine;
+      SinCosOfTurns(uniform[2 * i + 1], sine, cosine);
+      out[2 * i] = radius[i] * cosine;
+      out[2 * i + 1] = radius[i] * sine;
     }
   }
 };

@@ -126,8 +126,18 @@ constexpr int64_t kRowBlock = 64;
 template <typename T, typename A, typename Op>
 class Reducer {
  public:
-  explicit Reducer(Dims dims)
-      : dims_(std::move(dims)), kept_(CountOf(dims_.kept)), rows_(CountOf(dims_.reduced)) {}
+  explicit Reducer(Dims dims) : dims_(std::move(dims)), kept_(CountOf(dims_.kept)) {
+    // Short rows that follow each other are taken several at once, as a wide one.
+    if (!dims_.inner_is_reduced && !dims_.reduced.empty() &&
+        dims_.reduced[0].stride == dims_.inner) {
+      Dims::Dim& rows = dims_.reduced[0];
+      fold_ = std::min(rows.size, std::max<int64_t>(1, kTile / dims_.inner));
+      while (rows.size % fold_ != 0) --fold_;
+      rows.size /= fold_;
+      rows.stride *= fold_;
+    }
+    rows_ = CountOf(dims_.reduced);
+  }
 
   // Calls finish(A) for each result.
   template <typename R, typename Finish>
@@ -141,7 +151,12 @@ class Reducer {
       for (int64_t j = 0; j < dims_.inner; j += kTile) {
         const int64_t width = std::min(kTile, dims_.inner - j);
         std::array<A, kTile> tile;
-        Rows(x + j, 0, rows_, width, tile.data());
+        Rows(x + j, 0, rows_, fold_ * width, tile.data());
+        for (int64_t f = 1; f < fold_; ++f) {
+          for (int64_t i = 0; i < width; ++i) {
+            tile[i] = Op::Combine(tile[i], tile[f * width + i]);
+          }
+        }
         for (int64_t i = 0; i < width; ++i) out[k * dims_.inner + j + i] = finish(tile[i]);
       }
     }
@@ -201,6 +216,7 @@ class Reducer {
   Dims dims_;
   int64_t kept_;
   int64_t rows_;
+  int64_t fold_ = 1;  // rows that are side by side in a tile
 };
 
 // The operands of one reduction as the kernel's factory sees them.

@@ -10,14 +10,15 @@
 namespace mirrorflow {
 namespace {
 
-// A run whose condition moves along. Both branches are read, so that the choice needs no jump.
+// A run whose condition moves along. Both branches are read, so that the choice needs no jump; the
+// conditions are read as bytes, which the compiler widens to vectors of masks.
 template <bool kThenMoves, bool kElseMoves, typename T>
-void SelectRun(const bool* c, const T* t, const T* e, T* out, int64_t n) {
+void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   const T t0 = *t, e0 = *e;
   MF_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const T a = kThenMoves ? t[i] : t0, b = kElseMoves ? e[i] : e0;
-    out[i] = c[i] ? a : b;
+    out[i] = c[i] != 0 ? a : b;
   }
 }
 
@@ -41,7 +42,7 @@ KernelPlan SelectPlan(const KernelContext& c) {
                        : (else_moves ? SelectRun<false, true, T> : SelectRun<false, false, T>);
   KernelPlan plan;
   plan.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
-    const bool* condition = args.input<bool>(0);
+    const uint8_t* condition = args.input<uint8_t>(0);
     const T *t = args.input<T>(1), *e = args.input<T>(2);
     T* output = args.output<T>(0);
     loop.ForEachRun([&](int64_t at, const auto& from) {
