@@ -16,8 +16,8 @@ namespace mirrorflow {
 // Element-wise with broadcasting: dimension i from the right of every operand has one letter; a
 // size-1 dimension that is broadcast must be whole. No linearity.
 absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c);
-// The same, and f(a + a', …) = f(a, …) + f(a', …) in all inputs together (Add, Sub, Neg). Nothing is
-// linear in bool.
+// The same, and f(a + a', …) = f(a, …) + f(a', …) in all inputs together (Add, Sub, Neg). Nothing
+// is linear in bool.
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c);
 // The same, linear in each input alone (Mul).
 absl::StatusOr<ShardingRule> MultilinearSharding(const ShardContext& c);

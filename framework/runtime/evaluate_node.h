@@ -18,7 +18,8 @@ namespace mirrorflow {
 struct EvaluateOptions {
   const char* device_type = "CPU";
   StepParams params;
-  // How each output lies on the replicas, and its global shape, for ops that ask; empty: replicated.
+  // How each output lies on the replicas, and its global shape, for ops that ask; empty:
+  // replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
 };
