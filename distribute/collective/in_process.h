@@ -5,9 +5,10 @@
 //
 // Contract, beyond that of Communicator. Host memory only; lanes are ignored. Reductions are summed
 // in rank order, so all ranks get the same bits in every run. Start neither waits nor computes; in
-// Finish each rank works off its share. Nobody touches a rank's memory once one of its calls has
-// returned an error, nor after the Finish. Destroying one rank's communicator ends the others'.
-// A communicator that Split makes is independent of its parent: aborting one leaves the other.
+// Finish each rank works off its share. A collective succeeds on all ranks or on none. Nobody
+// touches a rank's memory once one of its calls has returned an error, nor after the Finish.
+// Destroying one rank's communicator ends the others'. A communicator that Split makes is
+// independent of its parent: aborting one leaves the other.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_IN_PROCESS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_IN_PROCESS_H_
 
