@@ -8,10 +8,10 @@
 
 #include <initializer_list>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -66,12 +66,12 @@ class Primitive {
     memory::desc desc;
   };
 
+  // Operands are given in the order of `args`; where there is a scratchpad, it is the last.
   Primitive(int id, dnnl::primitive primitive, std::vector<Arg> args)
       : id_(id), primitive_(std::move(primitive)), args_(std::move(args)) {}
 
   const memory::desc& desc(int i) const { return args_[i].desc; }
 
-  // `operands` in the order of `args`. A scratchpad of no size may be null.
   absl::Status Run(std::initializer_list<const void*> operands) const;
 
  private:
@@ -130,10 +130,10 @@ absl::Status Primitive::Run(std::initializer_list<const void*> operands) const {
   const OneThread one_thread;
   ThreadOperands& mine = ThreadOperands::Mine();
   MF_ASSIGN_OR_RETURN(std::vector<dnnl_exec_arg_t> * args, mine.Of(*this));
-  MF_CHECK(operands.size() == args->size());
-  dnnl_exec_arg_t* arg = args->data();
+  size_t i = 0;
   for (const void* operand : operands) {
-    dnnl_memory_set_data_handle((arg++)->memory, const_cast<void*>(operand));
+    if (i == args->size()) break;  // no scratchpad
+    dnnl_memory_set_data_handle((*args)[i++].memory, const_cast<void*>(operand));
   }
   const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), mine.stream(),
                                                       static_cast<int>(args->size()), args->data());
