@@ -13,6 +13,7 @@
 #include "train/dataset.h"                 // where batches come from
 #include "train/fashion_mnist.h"           //
 #include "train/layers.h"                  // layers, losses, metrics
+#include "train/learning_rate.h"           // schedules
 #include "train/optimizer.h"               // what makes a graph learn
 #include "train/safetensors.h"             // variables from and to files
 

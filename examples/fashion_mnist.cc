@@ -3,12 +3,15 @@
 // Trains a classifier of Fashion-MNIST images under MirroredStrategy, and tests it.
 //
 //   fashion_mnist --model=cnn --replicas=2 --epochs=3
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "examples/models.h"
 #include "framework/core/file.h"
 #include "mirrorflow.h"
@@ -18,10 +21,12 @@
 ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
 ABSL_FLAG(int, replicas, 0, "number of CPU replicas; 0: one for each core");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
-ABSL_FLAG(int64_t, epochs, 10, "how often to go through the training images");
+ABSL_FLAG(int64_t, epochs, 20, "how often to go through the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
-ABSL_FLAG(std::string, optimizer, "adam", "sgd, momentum or adam");
-ABSL_FLAG(double, learning_rate, 0, "0: what suits the optimizer");
+ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
+ABSL_FLAG(double, learning_rate, 0, "the highest of the run; 0: what suits the optimizer");
+ABSL_FLAG(std::string, schedule, "one_cycle",
+          "of the learning rate: one_cycle (from 0 up and down again over --epochs) or constant");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values and the order of examples");
 ABSL_FLAG(std::string, data_dir, "", "where the four IDX files are; empty: where Debian puts them");
 ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
@@ -36,25 +41,21 @@ namespace {
 constexpr int64_t kTestBatchSize = 1000;
 constexpr int kTracedSteps = 5;
 
-absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer() {
+// `total_steps`: of all epochs, even if --steps ends the run before.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
+  const std::string schedule = absl::GetFlag(FLAGS_schedule);
   const double given = absl::GetFlag(FLAGS_learning_rate);
-  if (given < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--learning_rate must be >= 0, got ", given));
-  }
-  auto rate = [&](double otherwise) { return given > 0 ? given : otherwise; };
-  std::unique_ptr<Optimizer> optimizer;
-  if (name == "sgd") {
-    optimizer = std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.1)});
-  } else if (name == "momentum") {
-    optimizer = std::make_unique<Momentum>(Momentum::Options{rate(0.05), 0.9});
-  } else if (name == "adam") {
-    optimizer = std::make_unique<Adam>(Adam::Options{rate(0.001)});
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer must be sgd, momentum or adam, got '", name, "'"));
-  }
-  return optimizer;
+  auto rate = [&](double otherwise) -> LearningRate {
+    const double highest = given > 0 ? given : otherwise;
+    if (schedule == "constant") return highest;
+    // A start close to 0: at a high rate the first steps of a network amplify every rounding.
+    return schedules::OneCycle(
+        {.max_learning_rate = highest, .total_steps = total_steps, .div_factor = 1000});
+  };
+  if (name == "sgd") return std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.2)});
+  if (name == "momentum") return std::make_unique<Momentum>(Momentum::Options{rate(0.03)});
+  return std::make_unique<Adam>(Adam::Options{rate(0.002)});
 }
 
 // The share of the test images that the model gets right. Sums are exact, so the last, smaller
@@ -99,13 +100,27 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
   run.replicas = strategy.num_replicas_in_sync();
   run.global_batch = batch_size;
   for (const VariableInfo& variable : session.layout().variables()) {
-    if (!variable.is_slot) run.parameters += variable.shape.num_elements();
+    if (variable.bucket >= 0) run.parameters += variable.shape.num_elements();
   }
   run.precision = "float";
   return run;
 }
 
+absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
+                         std::initializer_list<absl::string_view> choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " must be one of ", absl::StrJoin(choices, ", "), ", got '", value, "'"));
+}
+
 absl::Status CheckFlags() {
+  if (double rate = absl::GetFlag(FLAGS_learning_rate); !(rate >= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("--learning_rate must be >= 0, got ", rate));
+  }
+  MF_RETURN_IF_ERROR(
+      CheckChoice("optimizer", absl::GetFlag(FLAGS_optimizer), {"sgd", "momentum", "adam"}));
+  MF_RETURN_IF_ERROR(
+      CheckChoice("schedule", absl::GetFlag(FLAGS_schedule), {"one_cycle", "constant"}));
   for (const auto& [name, value, least] :
        {std::make_tuple("global_batch_size", absl::GetFlag(FLAGS_global_batch_size), int64_t{1}),
         std::make_tuple("epochs", absl::GetFlag(FLAGS_epochs), int64_t{1}),
@@ -122,11 +137,23 @@ absl::Status Run(ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(CheckFlags());
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer());
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   MF_ASSIGN_OR_RETURN(auto strategy,
                       MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
                                                 .session = {.seed = seed}}));
+  *code = kExitBadInput;
+  FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
+                             .shape_images = absl::GetFlag(FLAGS_model) == "cnn"};
+  MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
+  data.split = Split::kTest;
+  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
+  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
+  const Dataset train = images.Shuffle(seed).Batch(batch_size);
+  MF_RETURN_IF_ERROR(train.status());
+
+  *code = kExitUsage;
+  const int64_t total_steps = absl::GetFlag(FLAGS_epochs) * train.size().value();
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(total_steps));
   Graph graph;
   Scope root(&graph);
   Classifier model;
@@ -136,12 +163,6 @@ absl::Status Run(ExitCode* code) {
     MF_ASSIGN_OR_RETURN(model, BuildClassifier(root, absl::GetFlag(FLAGS_model)));
     train_op = optimizer->Minimize(root, model.loss);
   }
-  *code = kExitBadInput;
-  FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
-                             .shape_images = absl::GetFlag(FLAGS_model) == "cnn"};
-  MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
-  data.split = Split::kTest;
-  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
 
   *code = kExitInternal;
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
@@ -149,8 +170,6 @@ absl::Status Run(ExitCode* code) {
                       session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
   MF_ASSIGN_OR_RETURN(Step test_step,
                       session->Prepare({model.images, model.labels}, {model.accuracy}));
-  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
-  const Dataset train = images.Shuffle(seed).Batch(batch_size);
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
   TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};

@@ -6,6 +6,7 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/add_n.h"
 #include "ops/binary.h"
+#include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/gradients.h"
@@ -67,7 +68,19 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
                                     Output gate) const {
   if (!scope.ok() || gradients.empty()) return Operation();
   const Scope s = scope.SubScope("train");
-  const Shared shared = Prepare(s, DTypeOf(s, gradients[0].variable), gate);
+  const DataType dtype = DTypeOf(s, gradients[0].variable);
+  const LearningRateSchedule& schedule = learning_rate().schedule();
+  Variable step;
+  Output rate;
+  if (schedule) {
+    step =
+        CreateVariable(s, "global_step", {}, initializers::Zeros(), DT_INT64, {.trainable = false});
+    rate = schedule(s, ops::Cast(s, step.value, dtype));
+  } else {
+    rate = ops::ScalarConst(s.WithName("learning_rate"), dtype, learning_rate().value());
+  }
+  if (!s.ok()) return Operation();
+  const Shared shared = Prepare(s, rate);
   std::vector<Operation> updates;
   for (const GradientAndVariable& gv : gradients) {
     if (!s.ok()) return Operation();
@@ -75,6 +88,11 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
   }
   const Operation last = Finish(s, shared, updates, gate);
   if (last.valid()) updates.push_back(last);
+  if (schedule && s.ok()) {
+    const Output one =
+        gate.valid() ? ops::Cast(s, gate, DT_INT64) : ops::ScalarConst(s, DT_INT64, 1);
+    updates.push_back(ops::AssignAddVariableOp(s, step.handle, one));
+  }
   return s.ok() ? ops::Group(s, updates) : Operation();
 }
 
@@ -111,8 +129,8 @@ std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
   return clipped;
 }
 
-Optimizer::Shared GradientDescent::Prepare(const Scope& scope, DataType dtype, Output) const {
-  return {ops::ScalarConst(scope.WithName("learning_rate"), dtype, options_.learning_rate)};
+Optimizer::Shared GradientDescent::Prepare(const Scope& scope, Output learning_rate) const {
+  return {learning_rate};
 }
 
 Operation GradientDescent::Update(const Scope& scope, const GradientAndVariable& gv,
@@ -121,9 +139,9 @@ Operation GradientDescent::Update(const Scope& scope, const GradientAndVariable&
                                            {.gates = Gates(gate)});
 }
 
-Optimizer::Shared Momentum::Prepare(const Scope& scope, DataType dtype, Output) const {
-  return {ops::ScalarConst(scope.WithName("learning_rate"), dtype, options_.learning_rate),
-          ops::ScalarConst(scope.WithName("momentum"), dtype, options_.momentum)};
+Optimizer::Shared Momentum::Prepare(const Scope& scope, Output learning_rate) const {
+  return {learning_rate,
+          ops::ScalarConst(scope.WithName("momentum"), learning_rate.dtype(), options_.momentum)};
 }
 
 Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
@@ -133,20 +151,21 @@ Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, co
                                     {.use_nesterov = options_.use_nesterov, .gates = Gates(gate)});
 }
 
-// beta1_power, beta2_power, lr, beta1, beta2, epsilon, and the handles of the two powers.
-Optimizer::Shared Adam::Prepare(const Scope& scope, DataType dtype, Output) const {
-  const Variable beta1_power =
-      CreateVariable(scope, "beta1_power", {}, initializers::Constant(options_.beta1), dtype,
-                     {.trainable = false});
-  const Variable beta2_power =
-      CreateVariable(scope, "beta2_power", {}, initializers::Constant(options_.beta2), dtype,
-                     {.trainable = false});
+// learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, and the handles of the powers.
+Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate) const {
+  const DataType dtype = learning_rate.dtype();
+  auto power = [&](absl::string_view name, double beta) {
+    return CreateVariable(scope, name, {}, initializers::Constant(beta), dtype,
+                          {.trainable = false});
+  };
   auto scalar = [&](absl::string_view name, double value) {
     return ops::ScalarConst(scope.WithName(name), dtype, value);
   };
-  return {beta1_power.value,
+  const Variable beta1_power = power("beta1_power", options_.beta1);
+  const Variable beta2_power = power("beta2_power", options_.beta2);
+  return {learning_rate,
+          beta1_power.value,
           beta2_power.value,
-          scalar("learning_rate", options_.learning_rate),
           scalar("beta1", options_.beta1),
           scalar("beta2", options_.beta2),
           scalar("epsilon", options_.epsilon),
@@ -158,7 +177,7 @@ Operation Adam::Update(const Scope& scope, const GradientAndVariable& gv, const 
                        Output gate) const {
   const Shared& v = shared;
   return ops::ResourceApplyAdam(scope, gv.variable, Slot(scope, gv.variable, "m"),
-                                Slot(scope, gv.variable, "v"), {v[0], v[1], v[2], v[3], v[4], v[5]},
+                                Slot(scope, gv.variable, "v"), {v[1], v[2], v[0], v[3], v[4], v[5]},
                                 gv.gradient, {.gates = Gates(gate)});
 }
 
@@ -170,8 +189,8 @@ Operation Adam::Finish(const Scope& scope, const Shared& shared,
   const Scope after = scope.WithControlDependencies(updates);
   std::vector<Operation> assigns;
   for (int i = 0; i < 2; ++i) {
-    Output next = ops::Mul(scope, v[i], v[3 + i]);
-    if (gate.valid()) next = ops::SelectV2(scope, gate, next, v[i]);
+    Output next = ops::Mul(scope, v[1 + i], v[3 + i]);
+    if (gate.valid()) next = ops::SelectV2(scope, gate, next, v[1 + i]);
     assigns.push_back(ops::AssignVariableOp(after, v[6 + i], next));
   }
   return scope.ok() ? ops::Group(scope, assigns) : Operation();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/graph/scope.h"
+#include "train/learning_rate.h"
 
 namespace mirrorflow {
 
@@ -37,14 +38,15 @@ class Optimizer {
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
   // Updates the variables. Nothing changes in a step in which `gate` (a bool scalar; may be
-  // invalid) is false.
+  // invalid) is false. A learning rate that is a schedule counts steps in a variable of its own.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output()) const;
 
  protected:
   // What the updates of all variables have in common, made once; each optimizer knows its order.
+  // The learning rate comes first, and has the dtype of the variables.
   using Shared = std::vector<Output>;
-  virtual Shared Prepare(const Scope& scope, DataType dtype, Output gate) const = 0;
+  virtual Shared Prepare(const Scope& scope, Output learning_rate) const = 0;
   virtual Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                            Output gate) const = 0;
   // Runs once after `updates`, for state that is no slot of a variable.
@@ -52,6 +54,9 @@ class Optimizer {
                            absl::Span<const Operation> updates, Output gate) const {
     return Operation();
   }
+
+ private:
+  virtual const LearningRate& learning_rate() const = 0;
 };
 
 // All gradients scaled by min(1, clip_norm / norm), norm = the square root of the sum of all
@@ -64,12 +69,13 @@ std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
 class GradientDescent final : public Optimizer {
  public:
   struct Options {
-    double learning_rate = 0.01;
+    LearningRate learning_rate = 0.01;
   };
   explicit GradientDescent(const Options& options) : options_(options) {}
 
  private:
-  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate) const override;
   Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                    Output gate) const override;
   const Options options_;
@@ -81,14 +87,15 @@ using SGD = GradientDescent;
 class Momentum final : public Optimizer {
  public:
   struct Options {
-    double learning_rate = 0.01;
+    LearningRate learning_rate = 0.01;
     double momentum = 0.9;
     bool use_nesterov = false;
   };
   explicit Momentum(const Options& options) : options_(options) {}
 
  private:
-  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate) const override;
   Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                    Output gate) const override;
   const Options options_;
@@ -99,7 +106,7 @@ class Momentum final : public Optimizer {
 class Adam final : public Optimizer {
  public:
   struct Options {
-    double learning_rate = 0.001;
+    LearningRate learning_rate = 0.001;
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-7;
@@ -107,7 +114,8 @@ class Adam final : public Optimizer {
   explicit Adam(const Options& options) : options_(options) {}
 
  private:
-  Shared Prepare(const Scope& scope, DataType dtype, Output gate) const override;
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate) const override;
   Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                    Output gate) const override;
   Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,

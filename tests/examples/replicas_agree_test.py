@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""N replicas train as one would: `fashion_mnist` with 1, 2, 3, 4 and 8 replicas, on real images.
+
+Usage: replicas_agree_test.py PROGRAM MODEL
+
+Losses must agree step by step to a relative 1e-4 (250 rows are an uneven split for 3, 4 and 8), and
+two runs with the same flags bit for bit.
+"""
+import os
+import subprocess
+import sys
+
+STEPS = 200
+TOLERANCE = 1e-4
+
+
+def losses(program, model, replicas):
+    log = os.path.join(os.environ["TEST_TMPDIR"], f"{model}.log")
+    command = [program, f"--model={model}", f"--replicas={replicas}", f"--steps={STEPS}",
+               "--seed=7", "--global_batch_size=250", f"--loss_log={log}"]
+    subprocess.run(command, check=True, timeout=200, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    with open(log) as lines:
+        return [line.split()[1] for line in lines]
+
+
+def main(program, model):
+    one = losses(program, model, 1)
+    assert len(one) == STEPS, f"{len(one)} losses, expected {STEPS}"
+    assert float(one[-1]) < float(one[0]), "nothing was learned"
+    for replicas in (2, 3, 4, 8):
+        many = losses(program, model, replicas)
+        apart = [abs(float(a) - float(b)) / float(a) for a, b in zip(one, many, strict=True)]
+        worst = max(apart)
+        print(f"{model}, {replicas} replicas: {worst:.1e} apart at step {apart.index(worst) + 1}")
+        assert worst <= TOLERANCE
+        if replicas == 3:
+            assert losses(program, model, 3) == many, "two runs differ"
+
+
+main(*sys.argv[1:])

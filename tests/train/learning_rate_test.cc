@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/learning_rate.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/test_session.h"
+#include "train/optimizer.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Trains w, which starts at 0, by plain gradient descent on the loss w * x: with x = -1 a step adds
+// its learning rate to w.
+struct Line {
+  std::unique_ptr<Session> session;
+  Step step;
+
+  double Run(float x) {
+    EXPECT_TRUE(step.Run({Tensor::Scalar(x)}).ok());
+    return session->ReadVariable("w")->scalar<float>();
+  }
+  int64_t global_step() { return session->ReadVariable("train/global_step")->scalar<int64_t>(); }
+};
+
+absl::StatusOr<Line> MakeLine(const schedules::OneCycleOptions& options) {
+  Graph graph;
+  Scope root(&graph);
+  const Variable w = CreateVariable(root, "w", {}, initializers::Zeros());
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, Shape());
+  const Output loss = ops::Mul(root, w.value, x);
+  const Operation train =
+      GradientDescent({.learning_rate = schedules::OneCycle(options)}).Minimize(root, loss);
+  MF_RETURN_IF_ERROR(root.status());
+  Line line;
+  MF_ASSIGN_OR_RETURN(line.session, CreateTestSession(graph, {}));
+  MF_ASSIGN_OR_RETURN(line.step, line.session->Prepare({x}, {}, {train}));
+  return line;
+}
+
+TEST(OneCycle, GivesTheRatesOfPyTorch) {
+  absl::StatusOr<Line> line = MakeLine({.max_learning_rate = 1, .total_steps = 10});
+  ASSERT_TRUE(line.ok()) << line.status();
+  // The formula of torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10) in double.
+  const double expected[] = {0.04,     0.52,     1.0,       0.9504846, 0.8117457,
+                             0.611262, 0.388742, 0.1882583, 0.0495194, 4e-06};
+  double before = 0;
+  for (double rate : expected) {
+    const double after = line->Run(-1);
+    EXPECT_NEAR(after - before, rate, 1e-6);
+    before = after;
+  }
+  EXPECT_EQ(line->global_step(), 10);
+}
+
+TEST(OneCycle, StaysAtTheLastRate) {
+  absl::StatusOr<Line> line =
+      MakeLine({.max_learning_rate = 1, .total_steps = 1, .div_factor = 2, .final_div_factor = 1});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->Run(-1), 0.5);
+  EXPECT_EQ(line->Run(-1), 1.5);
+  for (double total : {2.0, 2.5, 3.0}) EXPECT_EQ(line->Run(-1), total);
+}
+
+TEST(OneCycle, AStepWhoseLossIsNotFiniteDoesNotCount) {
+  absl::StatusOr<Line> line = MakeLine({.total_steps = 10});
+  ASSERT_TRUE(line.ok()) << line.status();
+  const double before = line->Run(-1);
+  EXPECT_EQ(line->Run(std::numeric_limits<float>::quiet_NaN()), before);
+  EXPECT_EQ(line->global_step(), 1);
+}
+
+TEST(OneCycle, RefusesOptionsOutOfRange) {
+  const absl::StatusOr<Line> line = MakeLine({.total_steps = 0});
+  EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(line.status().message()), HasSubstr("total_steps > 0"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The learning rate of an optimizer: a number, or a schedule that makes it from the step.
+//
+//   Momentum({.learning_rate = 0.1})
+//   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
+#ifndef MIRRORFLOW_TRAIN_LEARNING_RATE_H_
+#define MIRRORFLOW_TRAIN_LEARNING_RATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+// Adds the learning rate of a step to a graph; `step` is a floating scalar, 0 in the first step.
+// The result has its dtype.
+using LearningRateSchedule = std::function<Output(const Scope& scope, Output step)>;
+
+class LearningRate {
+ public:
+  LearningRate(double value) : value_(value) {}  // NOLINT: a number is a learning rate
+  LearningRate(LearningRateSchedule schedule)    // NOLINT: so is a schedule
+      : schedule_(std::move(schedule)) {}
+
+  double value() const { return value_; }
+  // Empty if the rate is a number.
+  const LearningRateSchedule& schedule() const { return schedule_; }
+
+ private:
+  double value_ = 0;
+  LearningRateSchedule schedule_;
+};
+
+namespace schedules {
+
+struct OneCycleOptions {
+  double max_learning_rate = 0.1;
+  int64_t total_steps = 0;
+  double warmup_fraction = 0.3;   // of the steps
+  double div_factor = 25;         // starts at max_learning_rate / div_factor,
+  double final_div_factor = 1e4;  // ends at the first rate / final_div_factor, and stays there
+};
+
+// Up and down again, each way half a cosine. Source: Smith and Topin, "Super-convergence", 2018;
+// PyTorch's OneCycleLR (two phases, without its cycle of the momentum). Minimize fails on options
+// out of range.
+LearningRateSchedule OneCycle(const OneCycleOptions& options);
+
+}  // namespace schedules
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_LEARNING_RATE_H_
