@@ -2,6 +2,7 @@
 #include "framework/compiler/pass.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/verifier.h"
 
@@ -9,52 +10,82 @@ namespace mirrorflow {
 
 void Pipeline::Phase(absl::string_view name) { phase_ = std::string(name); }
 
-void Pipeline::AddPass(std::unique_ptr<Pass> pass, int max_rounds) {
-  entries_.push_back({phase_, std::move(pass), max_rounds});
+Pipeline::Stage& Pipeline::AddStage(int max_rounds) {
+  stages_.push_back({phase_, {}, max_rounds});
+  return stages_.back();
+}
+
+void Pipeline::Append(std::unique_ptr<Pass> pass, Stage& stage) {
+  stage.passes.push_back(std::move(pass));
+}
+
+// True if the pass ran and changed something.
+absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
+  const CompileOptions& options = c.options;
+  if (options.disabled_passes.contains(pass.name())) {
+    if (pass.optional()) return false;
+    return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be left out"));
+  }
+  if (options.observer) options.observer(pass.name(), c, false, options.observer_arg);
+  MF_ASSIGN_OR_RETURN(const bool changed, pass.Run(c));
+  if (options.verify) {
+    const absl::Status status = VerifyGraph(c.graph);
+    if (!status.ok()) return Annotate(status, absl::StrCat("after pass ", pass.name()));
+  }
+  if (options.observer) options.observer(pass.name(), c, true, options.observer_arg);
+  return changed;
 }
 
 absl::Status Pipeline::Run(Compilation& c) const {
   Facts facts = 0;
-  for (const Entry& entry : entries_) {
-    Pass& pass = *entry.pass;
-    const std::string where = absl::StrCat("pass ", pass.name());
-    if ((pass.needs() & ~facts) != 0) {
-      return absl::InternalError(absl::StrCat(where, " needs facts that no earlier pass gives"));
+  for (const Stage& stage : stages_) {
+    for (const auto& pass : stage.passes) {
+      if ((pass->needs() & ~facts) != 0) {
+        return absl::InternalError(
+            absl::StrCat("pass ", pass->name(), " needs facts that no earlier pass gives"));
+      }
+      facts |= pass->gives();
     }
-    facts |= pass.gives();
-    if (c.options.disabled_passes.contains(pass.name())) {
-      if (pass.optional()) continue;
-      return absl::InvalidArgumentError(absl::StrCat(where, " cannot be left out"));
-    }
-    if (c.options.observer) c.options.observer(pass.name(), c, false, c.options.observer_arg);
     bool changed = true;
     for (int round = 0; changed; ++round) {
-      if (round == entry.max_rounds) {
-        if (entry.max_rounds == 1) break;
+      if (round == stage.max_rounds) {
+        if (stage.max_rounds == 1) break;
+        const std::string names =
+            absl::StrJoin(stage.passes, ", ",
+                          [](std::string* out, const auto& p) { absl::StrAppend(out, p->name()); });
         return absl::InternalError(
-            absl::StrCat(where, " did not become stable in ", round, " rounds"));
+            absl::StrCat("pass ", names, " did not become stable in ", round, " rounds"));
       }
-      absl::StatusOr<bool> result = pass.Run(c);
-      if (!result.ok()) return result.status();
-      changed = *result;
-      if (c.options.verify) {
-        absl::Status status = VerifyGraph(c.graph);
-        if (!status.ok()) return Annotate(status, absl::StrCat("after ", where));
+      changed = false;
+      for (const auto& pass : stage.passes) {
+        MF_ASSIGN_OR_RETURN(const bool pass_changed, RunPass(*pass, c));
+        changed |= pass_changed;
       }
     }
-    if (c.options.observer) c.options.observer(pass.name(), c, true, c.options.observer_arg);
   }
   return absl::OkStatus();
 }
 
+std::vector<std::string> Pipeline::OptionalPasses() const {
+  std::vector<std::string> names;
+  for (const Stage& stage : stages_) {
+    for (const auto& pass : stage.passes) {
+      if (pass->optional()) names.emplace_back(pass->name());
+    }
+  }
+  return names;
+}
+
 std::string Pipeline::ToString() const {
   std::string text, phase;
-  for (const Entry& entry : entries_) {
-    if (entry.phase != phase || text.empty()) {
-      absl::StrAppend(&text, text.empty() ? "" : "\n", entry.phase, ": ", entry.pass->name());
-      phase = entry.phase;
-    } else {
-      absl::StrAppend(&text, ", ", entry.pass->name());
+  for (const Stage& stage : stages_) {
+    for (const auto& pass : stage.passes) {
+      if (stage.phase != phase || text.empty()) {
+        absl::StrAppend(&text, text.empty() ? "" : "\n", stage.phase, ": ", pass->name());
+        phase = stage.phase;
+      } else {
+        absl::StrAppend(&text, ", ", pass->name());
+      }
     }
   }
   return text + "\n";

@@ -45,29 +45,36 @@ class Pipeline {
   void Phase(absl::string_view name);
   template <typename P, typename... Args>
   void Add(Args&&... args) {
-    AddPass(std::make_unique<P>(std::forward<Args>(args)...), /*max_rounds=*/1);
+    Append(std::make_unique<P>(std::forward<Args>(args)...), AddStage(/*max_rounds=*/1));
   }
-  // Runs until it changes nothing; an error if that takes more than `max_rounds` rounds.
-  template <typename P, typename... Args>
-  void AddUntilStable(int max_rounds, Args&&... args) {
-    AddPass(std::make_unique<P>(std::forward<Args>(args)...), max_rounds);
+  // The passes one after the other, again and again until none changes anything; an error if that
+  // takes more than `max_rounds` rounds.
+  template <typename... P>
+  void AddUntilStable(int max_rounds) {
+    Stage& stage = AddStage(max_rounds);
+    (Append(std::make_unique<P>(), stage), ...);
   }
 
   // Internal if the facts do not work out; errors of passes get the pass's name.
   absl::Status Run(Compilation& c) const;
 
+  // The names of the passes that may be left out, in order.
+  std::vector<std::string> OptionalPasses() const;
   // `phase: pass, pass\n…`, for the golden test of the order.
   std::string ToString() const;
 
  private:
-  struct Entry {
+  // What runs once, or until stable.
+  struct Stage {
     std::string phase;
-    std::unique_ptr<Pass> pass;
+    std::vector<std::unique_ptr<Pass>> passes;
     int max_rounds;
   };
-  void AddPass(std::unique_ptr<Pass> pass, int max_rounds);
+  Stage& AddStage(int max_rounds);
+  static void Append(std::unique_ptr<Pass> pass, Stage& stage);
+  static absl::StatusOr<bool> RunPass(Pass& pass, Compilation& c);
 
-  std::vector<Entry> entries_;
+  std::vector<Stage> stages_;
   std::string phase_;
 };
 

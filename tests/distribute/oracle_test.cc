@@ -8,20 +8,16 @@
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "framework/reference/interpreter.h"
+#include "distribute/pipeline.h"
 #include "gtest/gtest.h"
+#include "tests/support/compare_with_reference.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
-#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
 
-// Sums of at most some hundred doubles of size 1 in another order, through a dozen nodes.
-constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
-constexpr int kSteps = 2;
+using PassNames = absl::flat_hash_set<std::string>;
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -29,28 +25,18 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
 }
 
-// One way to run a program.
-struct Setting {
-  TestSessionOptions session;
-  std::vector<int64_t> rows;  // by replica; empty: even
+const std::vector<std::string>& OptionalPasses() {
+  static const auto* const names = new std::vector<std::string>(ProgramPipeline().OptionalPasses());
+  return *names;
+}
 
-  std::string ToString() const {
-    return absl::StrCat(session.replicas, " replicas, rows [", absl::StrJoin(rows, ","), "], ",
-                        session.queued ? "queued" : "inline", ", without [",
-                        absl::StrJoin(session.session.compile.disabled_passes, ","),
-                        "], buckets of ", session.session.bucket_bytes);
-  }
-};
-
-Setting RandomSetting(uint64_t seed, int64_t batch) {
-  Random random(seed);
-  Setting setting;
+// All of a setting but the passes that are left out.
+ProgramSetting RandomSetting(int64_t batch, Random& random) {
+  ProgramSetting setting;
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
   setting.session.queued = random.Below(4) == 0;
-  setting.session.queued_device.seed = seed;
+  setting.session.queued_device.seed = random.Next();
   setting.session.session.bucket_bytes = random.Below(2) == 0 ? 64 : 1 << 20;
-  if (random.Below(4) == 0) setting.session.session.compile.disabled_passes.insert("cse");
-  if (random.Below(4) == 0) setting.session.session.compile.disabled_passes.insert("bucket");
   if (random.Below(2) == 0) {
     int64_t left = batch;
     for (int r = 0; r + 1 < setting.session.replicas; ++r) {
@@ -62,70 +48,57 @@ Setting RandomSetting(uint64_t seed, int64_t batch) {
   return setting;
 }
 
-// The first difference between the session and the interpreter, or "".
-absl::StatusOr<std::string> Compare(const RandomProgram& program, const Setting& setting) {
-  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, setting.session));
-  MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(program.graph, TestKernels()));
-  for (const VariableInfo& variable : session->layout().variables()) {
-    MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
+// Each of them with a probability of 1 in 4.
+PassNames RandomPasses(Random& random) {
+  PassNames names;
+  for (const std::string& name : OptionalPasses()) {
+    if (random.Below(4) == 0) names.insert(name);
   }
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(program.feeds, program.fetches, program.targets));
-  std::vector<std::pair<Output, Tensor>> feeds;
-  for (size_t i = 0; i < program.feeds.size(); ++i) {
-    feeds.emplace_back(program.feeds[i], program.values[i]);
-  }
-  for (int s = 0; s < kSteps; ++s) {
-    StepParams params;
-    params.step = static_cast<uint64_t>(s);
-    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> want,
-                        reference.Run(feeds, program.fetches, program.targets, params));
-    MF_ASSIGN_OR_RETURN(const StepOutputs got,
-                        step.Run(program.values, {.replica_rows = setting.rows}));
-    for (size_t i = 0; i < want.size(); ++i) {
-      const std::string difference = Difference(want[i], got[i], kTolerance);
-      if (!difference.empty()) {
-        return absl::StrCat("step ", s, ", fetch ", program.fetches[i].ToString(), ": ",
-                            difference);
-      }
-    }
-    for (const VariableInfo& variable : session->layout().variables()) {
-      MF_ASSIGN_OR_RETURN(const Tensor first, session->ReadVariable(variable.name));
-      const std::string difference =
-          Difference(reference.variables()[variable.name], first, kTolerance);
-      if (!difference.empty()) {
-        return absl::StrCat("step ", s, ", variable ", variable.name, ": ", difference);
-      }
-      for (int r = 1; r < session->num_local_replicas(); ++r) {
-        MF_ASSIGN_OR_RETURN(const Tensor other, session->ReadVariable(variable.name, r));
-        if (!Tensor::Identical(first, other)) {
-          return absl::StrCat("step ", s, ", variable ", variable.name, " differs on replica ", r);
-        }
-      }
-    }
-  }
-  return std::string();
+  return names;
 }
 
-class OracleTest : public testing::Test {
- protected:
-  static void Run(uint64_t first, uint64_t count) {
-    for (uint64_t seed = first; seed < first + count; ++seed) {
-      const int num_ops = 4 + static_cast<int>(seed % 12);
-      absl::StatusOr<RandomProgram> program = MakeRandomProgram(seed, {.num_ops = num_ops});
-      ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
-      const Setting setting = RandomSetting(seed, program->batch);
-      const absl::StatusOr<std::string> difference = Compare(*program, setting);
-      ASSERT_TRUE(difference.ok())
-          << "seed " << seed << " (" << setting.ToString() << "): " << difference.status();
-      ASSERT_EQ(*difference, "") << "seed " << seed << " (" << setting.ToString() << ")";
-    }
-  }
-};
-
-TEST_F(OracleTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
-  Run(FromEnvironment("MIRRORFLOW_ORACLE_FIRST", 1),
-      FromEnvironment("MIRRORFLOW_ORACLE_PROGRAMS", 2000));
+// One program, without the passes that `choose(random)` names.
+template <typename Choose>
+void CheckProgram(uint64_t seed, Choose choose) {
+  const int num_ops = 4 + static_cast<int>(seed % 12);
+  const absl::StatusOr<RandomProgram> program = MakeRandomProgram(seed, {.num_ops = num_ops});
+  ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+  Random random(seed);
+  ProgramSetting setting = RandomSetting(program->batch, random);
+  setting.session.session.compile.disabled_passes = choose(random);
+  const absl::StatusOr<std::string> difference = CompareWithReference(*program, setting);
+  ASSERT_TRUE(difference.ok()) << "seed " << seed << " (" << setting.ToString()
+                               << "): " << difference.status();
+  ASSERT_EQ(*difference, "") << "seed " << seed << " (" << setting.ToString() << ")";
 }
+
+TEST(OracleTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
+  const uint64_t first = FromEnvironment("MIRRORFLOW_ORACLE_FIRST", 1);
+  const uint64_t count = FromEnvironment("MIRRORFLOW_ORACLE_PROGRAMS", 2000);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses));
+  }
+}
+
+// One optional pass of the pipeline, or all of them (-1).
+class OraclePassTest : public testing::TestWithParam<int> {};
+
+TEST_P(OraclePassTest, RandomProgramsMeanTheSameWithoutIt) {
+  const std::vector<std::string>& all = OptionalPasses();
+  PassNames off(all.begin(), all.end());
+  if (GetParam() >= 0) off = {all[GetParam()]};
+  constexpr uint64_t kPrograms = 150;
+  const uint64_t first = 1'000'000 + kPrograms * static_cast<uint64_t>(GetParam() + 1);
+  for (uint64_t seed = first; seed < first + kPrograms; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, [&](Random&) { return off; }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OptionalPasses, OraclePassTest,
+                         testing::Range(-1, static_cast<int>(OptionalPasses().size())),
+                         [](const testing::TestParamInfo<int>& info) {
+                           return info.param < 0 ? "all" : OptionalPasses()[info.param];
+                         });
 
 }  // namespace
 }  // namespace mirrorflow

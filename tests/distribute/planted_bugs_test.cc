@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that the checks can fail: plants what they are there to find.
+#include <cstring>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "distribute/collective/in_process.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/check_plan.h"
 #include "framework/core/status.h"
-#include "framework/reference/interpreter.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/compare_with_reference.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
@@ -138,6 +145,218 @@ TEST(QueuedDeviceTest, AMissingEventShowsInTheResults) {
   EXPECT_GE(shown, 3);
 }
 
+// A program with two variables and a bucket for each; the loss is fetched.
+RandomProgram TwoLayers() {
+  RandomProgram program;
+  const Scope root(&program.graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_DOUBLE, {-1, 3});
+  auto weights = [](const Scope& scope, const Shape& shape, DataType) {
+    Random random(7);
+    return ops::Const(scope, RandomTensor(DT_DOUBLE, shape, &random));
+  };
+  const Variable w0 = CreateVariable(root, "w0", {3, 8}, weights, DT_DOUBLE);
+  const Variable w1 = CreateVariable(root, "w1", {8, 3}, weights, DT_DOUBLE);
+  const Output hidden = ops::Tanh(root, ops::MatMul(root, x, w0.value));
+  const Output y = ops::MatMul(root, hidden, w1.value);
+  const Output loss = ops::Mean(root, ops::Square(root, y), {0, 1});
+  Random random(3);
+  program.batch = 5;
+  program.feeds = {x};
+  program.values = {RandomTensor(DT_DOUBLE, {5, 3}, &random)};
+  program.fetches = {loss};
+  program.targets = {GradientDescent({.learning_rate = 0.1}).Minimize(root, loss)};
+  return program;
+}
+
+ProgramSetting TwoReplicas() {
+  ProgramSetting setting;
+  setting.session.replicas = 2;
+  setting.session.collective_timeout = absl::Seconds(20);
+  setting.session.session.bucket_bytes = 64;
+  return setting;
+}
+
+TEST(PlantedBugsTest, NothingIsFoundWhereNothingIsPlanted) {
+  const auto difference = CompareWithReference(TwoLayers(), TwoReplicas());
+  ASSERT_TRUE(difference.ok()) << difference.status();
+  EXPECT_EQ(*difference, "");
+}
+
+// A CPU device on which the first bit of the first thing that is copied in comes out wrong.
+class FlippingDevice final : public Device {
+ public:
+  explicit FlippingDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  absl::string_view name() const override { return device_->name(); }
+  const DeviceTraits& traits() const override { return device_->traits(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    return device_->Allocate(bytes);
+  }
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    MF_RETURN_IF_ERROR(device_->CopyIn(host, device, bytes));
+    if (!flipped_) *device ^= std::byte{1};
+    flipped_ = true;
+    return absl::OkStatus();
+  }
+  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
+    return device_->CopyOut(device, host, bytes);
+  }
+  Lane& lane(LaneKind kind) override { return device_->lane(kind); }
+  absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
+  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
+                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
+    return device_->Execute(count, lane_of, run, deadline);
+  }
+
+ private:
+  const std::unique_ptr<Device> device_;
+  bool flipped_ = false;
+};
+
+TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAVariableIsFound) {
+  ProgramSetting setting = TwoReplicas();
+  setting.session.wrap_device = [](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
+    if (device->name() != "CPU:1") return device;
+    return std::make_unique<FlippingDevice>(std::move(device));
+  };
+  const auto difference = CompareWithReference(TwoLayers(), setting);
+  ASSERT_TRUE(difference.ok()) << difference.status();
+  EXPECT_EQ(*difference,
+            "before the first step, variable w0 on replica 1 is not, bit for bit, what it is on "
+            "replica 0");
+}
+
+// Flips a bit of what each all-reduce of doubles gives this rank: one that changes the number by
+// less than rounding may, so that only a comparison of the copies can tell.
+class FlippingCommunicator final : public Communicator {
+ public:
+  explicit FlippingCommunicator(std::unique_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+  int rank() const override { return communicator_->rank(); }
+  int world_size() const override { return communicator_->world_size(); }
+  absl::Status Start(const Collective& collective, Lane* lane) override {
+    return communicator_->Start(collective, lane);
+  }
+  absl::Status Finish(const Collective& collective, Lane* lane) override {
+    MF_RETURN_IF_ERROR(communicator_->Finish(collective, lane));
+    if (collective.dtype != DT_DOUBLE || collective.count == 0) return absl::OkStatus();
+    uint64_t bits;
+    std::memcpy(&bits, collective.out, sizeof(bits));
+    bits ^= uint64_t{1} << 16;
+    std::memcpy(collective.out, &bits, sizeof(bits));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    return communicator_->Split(color, key);
+  }
+  void Abort(absl::Status why) override { communicator_->Abort(std::move(why)); }
+
+ private:
+  const std::unique_ptr<Communicator> communicator_;
+};
+
+TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAGradientIsFound) {
+  ProgramSetting setting = TwoReplicas();
+  setting.session.wrap_communicator =
+      [](std::unique_ptr<Communicator> c) -> std::unique_ptr<Communicator> {
+    if (c->rank() != 1) return c;
+    return std::make_unique<FlippingCommunicator>(std::move(c));
+  };
+  const auto difference = CompareWithReference(TwoLayers(), setting);
+  ASSERT_TRUE(difference.ok()) << difference.status();
+  EXPECT_EQ(*difference,
+            "step 0, variable w0 on replica 1 is not, bit for bit, what it is on replica 0");
+}
+
+// What a worker would compile that puts the buckets in another order than its peers.
+absl::StatusOr<std::shared_ptr<const Program>> CompileWithSwappedBuckets(
+    const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
+    const SessionBackend& backend, const CompileOptions& options) {
+  MF_ASSIGN_OR_RETURN(auto made, CompileProgram(graph, signature, layout, backend, options));
+  auto program = std::const_pointer_cast<Program>(made);
+  std::vector<Node*>& collectives = program->state.collectives;
+  std::vector<size_t> buckets;
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    if (collectives[i]->attr<int64_t>("bucket") >= 0) buckets.push_back(i);
+  }
+  if (buckets.size() < 2) return made;  // the initialisers
+  std::swap(collectives[buckets[0]], collectives[buckets[1]]);
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    program->state.graph.SetAttr(collectives[i], "_sequence", static_cast<int64_t>(i));
+  }
+  return made;
+}
+
+// The session of rank `rank` alone: a worker with one replica.
+absl::StatusOr<std::unique_ptr<Session>> CreateWorker(const Graph& graph, int rank, int world_size,
+                                                      std::unique_ptr<Communicator>* communicator,
+                                                      SessionBackend::CompileFn compile) {
+  SessionBackend backend;
+  backend.devices.push_back(CreateCpuDevice(rank));
+  backend.ops = &AllOps();
+  backend.kernels = &TestKernels();
+  backend.compile = compile;
+  backend.world_size = world_size;
+  backend.first_rank = rank;
+  backend.connect = [communicator]() -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+    std::vector<std::unique_ptr<Communicator>> own;
+    own.push_back(std::move(*communicator));
+    return own;
+  };
+  SessionOptions options{.bucket_bytes = 64, .pin_threads = false};
+  options.compile.check_plan = true;
+  return Session::Create(graph, std::move(backend), options);
+}
+
+struct WorkersRun {
+  uint64_t fingerprints[2];
+  absl::Status statuses[2];
+  absl::Duration took;
+};
+
+constexpr absl::Duration kWorkersTimeout = absl::Seconds(60);
+
+absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_rank_1) {
+  const RandomProgram program = TwoLayers();
+  MF_ASSIGN_OR_RETURN(auto communicators,
+                      CreateInProcessCommunicators(2, {.timeout = kWorkersTimeout}));
+  const SessionBackend::CompileFn compile[] = {CompileProgram, compile_on_rank_1};
+  std::unique_ptr<Session> sessions[2];
+  Step steps[2];
+  WorkersRun run;
+  for (int r = 0; r < 2; ++r) {
+    MF_ASSIGN_OR_RETURN(sessions[r],
+                        CreateWorker(program.graph, r, 2, &communicators[r], compile[r]));
+    MF_ASSIGN_OR_RETURN(steps[r],
+                        sessions[r]->Prepare(program.feeds, program.fetches, program.targets));
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, steps[r].Compile({program.values[0].shape()}));
+    run.fingerprints[r] = plans.program->Fingerprint();
+  }
+  const absl::Time start = absl::Now();
+  std::thread peer([&] { run.statuses[1] = steps[1].Run(program.values).status(); });
+  run.statuses[0] = steps[0].Run(program.values).status();
+  peer.join();
+  run.took = absl::Now() - start;
+  return run;
+}
+
+TEST(PlantedBugsTest, BucketsSwappedOnOneRankAreFoundOnAllWithoutWaitingForADeadline) {
+  const absl::StatusOr<WorkersRun> good = RunTwoWorkers(CompileProgram);
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->fingerprints[0], good->fingerprints[1]);
+  for (const absl::Status& status : good->statuses) EXPECT_TRUE(status.ok()) << status;
+
+  const absl::StatusOr<WorkersRun> bad = RunTwoWorkers(CompileWithSwappedBuckets);
+  ASSERT_TRUE(bad.ok()) << bad.status();
+  EXPECT_NE(bad->fingerprints[0], bad->fingerprints[1]);
+  for (const absl::Status& status : bad->statuses) {
+    ASSERT_FALSE(status.ok());
+    for (const char* bucket : {"all_reduce/bucket_0", "all_reduce/bucket_1"}) {
+      EXPECT_NE(status.message().find(bucket), absl::string_view::npos) << status;
+    }
+  }
+  EXPECT_LT(bad->took, kWorkersTimeout / 2);
+}
+
 // The trap of SHARDING.md section 2: gradient + λ·w with the gradient partial would count λ·w once
 // a replica. With a rule that calls the sum multilinear that is what happens, and it shows.
 TEST(ShardingTest, WeightDecayOnAPartialGradientShowsInTheResults) {
@@ -171,6 +390,78 @@ TEST(ShardingTest, WeightDecayOnAPartialGradientShowsInTheResults) {
     const Tensor want = Tensor::Of<double>({2, 1}, {1 - 5, 1 - 7});
     const bool right = Difference(want, *(*session)->ReadVariable("w"), {}).empty();
     EXPECT_EQ(right, !planted);
+  }
+}
+
+// A rule that is wrong in one of the ways that are easy to get wrong.
+struct WrongRule {
+  const char* name;
+  Output (*build)(const Scope& scope, Output x);  // x is [6, 2], its rows are split
+  ShardingFn rule;
+};
+
+constexpr WrongRule kWrongRules[] = {
+    {"a local concatenation permutes rows",
+     [](const Scope& s, Output x) {
+       return ops::ConcatV2(s, {x, x}, 0);
+     },
+     [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+       return ShardingRule{.dims = "ab,ab,->ab"};
+     }},
+    {"the maxima of the shares are added",
+     [](const Scope& s, Output x) { return ops::Max(s, x, {0}); },
+     [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+       return ShardingRule{.dims = "ab,.->b", .contracted = Reduction::kSum};
+     }},
+    {"each replica divides by its own count",
+     [](const Scope& s, Output x) { return ops::Mean(s, x, {0}); },
+     [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+       return ShardingRule{.dims = "ab,.->b", .contracted = Reduction::kSum};
+     }},
+    {"a square is called linear",
+     [](const Scope& s, Output x) { return ops::Square(s, ops::Sum(s, x, {0})); },
+     [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+       return ShardingRule{.dims = "a->a", .linearity = Linearity::kJoint};
+     }},
+    {"a softmax over the rows is that of each share",
+     [](const Scope& s, Output x) {
+       return ops::Softmax(s, ops::Transpose(s, x, {1, 0}));
+     },
+     [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+       return ShardingRule{.dims = "ab->ab"};
+     }},
+};
+
+absl::StatusOr<std::string> DifferenceUnderRule(const WrongRule& row, bool planted) {
+  RandomProgram program;
+  const Scope root(&program.graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_DOUBLE, {-1, 2});
+  Output y = row.build(root, x);
+  MF_RETURN_IF_ERROR(program.graph.status());
+  OpDef wrong = y.node->op();
+  if (planted) {
+    wrong.sharding = row.rule;
+    const std::vector<Output> inputs(y.node->inputs().begin(), y.node->inputs().end());
+    MF_ASSIGN_OR_RETURN(Node * node,
+                        program.graph.AddNode("wrong", wrong, y.node->attrs(), inputs));
+    MF_RETURN_IF_ERROR(program.graph.values().Infer(*node));
+    y = node->output(0);
+  }
+  Random random(1);
+  program.feeds = {x};
+  program.values = {RandomTensor(DT_DOUBLE, {6, 2}, &random)};
+  program.fetches = {y};
+  return CompareWithReference(program, TwoReplicas());
+}
+
+TEST(PlantedBugsTest, AWrongShardingRuleIsFound) {
+  for (const WrongRule& row : kWrongRules) {
+    const auto right = DifferenceUnderRule(row, false);
+    ASSERT_TRUE(right.ok()) << row.name << ": " << right.status();
+    EXPECT_EQ(*right, "") << row.name;
+    const auto wrong = DifferenceUnderRule(row, true);
+    ASSERT_TRUE(wrong.ok()) << row.name << ": " << wrong.status();
+    EXPECT_NE(*wrong, "") << row.name;
   }
 }
 

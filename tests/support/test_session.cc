@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/test_session.h"
 
+#include <utility>
+#include <vector>
+
 #include "distribute/collective/collective_ops.h"
 #include "distribute/collective/in_process.h"
 #include "distribute/pipeline.h"
+#include "framework/core/status.h"
 #include "kernels/cpu/all_kernels.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
@@ -26,13 +30,24 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   for (int i = 0; i < options.replicas; ++i) {
     backend.devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
                                              : CreateCpuDevice(i));
+    if (options.wrap_device) {
+      backend.devices.back() = options.wrap_device(std::move(backend.devices.back()));
+    }
   }
   backend.ops = &AllOps();
   backend.kernels = &TestKernels();
   backend.compile = CompileProgram;
   backend.world_size = options.replicas;
-  backend.connect = [replicas = options.replicas, timeout = options.collective_timeout] {
-    return CreateInProcessCommunicators(replicas, {.timeout = timeout});
+  backend.connect = [options]() -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+    MF_ASSIGN_OR_RETURN(
+        auto communicators,
+        CreateInProcessCommunicators(options.replicas, {.timeout = options.collective_timeout}));
+    for (std::unique_ptr<Communicator>& communicator : communicators) {
+      if (options.wrap_communicator) {
+        communicator = options.wrap_communicator(std::move(communicator));
+      }
+    }
+    return communicators;
   };
   SessionOptions session = options.session;
   session.pin_threads = false;

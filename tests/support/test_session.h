@@ -4,8 +4,8 @@
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 
+#include <functional>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/session.h"
@@ -19,6 +19,10 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
+  // Plant bugs: called for each device and each communicator, in the order of the replicas.
+  std::function<std::unique_ptr<Device>(std::unique_ptr<Device>)> wrap_device = nullptr;
+  std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap_communicator =
+      nullptr;
 };
 
 // The verifier runs after every pass and CheckPlan on every plan.

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/compare_with_reference.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/reference/interpreter.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+// Sums of at most some hundred doubles of size 1 in another order, through a dozen nodes.
+constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
+constexpr int kSteps = 2;
+
+absl::StatusOr<std::string> DifferenceOfVariables(const Session& session, Interpreter& reference) {
+  for (const VariableInfo& variable : session.layout().variables()) {
+    MF_ASSIGN_OR_RETURN(const Tensor got, session.ReadVariable(variable.name));
+    const std::string difference =
+        Difference(reference.variables()[variable.name], got, kTolerance);
+    if (!difference.empty()) return absl::StrCat("variable ", variable.name, ": ", difference);
+  }
+  return DifferenceOfCopies(session);
+}
+
+}  // namespace
+
+std::string ProgramSetting::ToString() const {
+  return absl::StrCat(session.replicas, " replicas, rows [", absl::StrJoin(rows, ","), "], ",
+                      session.queued ? "queued" : "inline", ", without [",
+                      absl::StrJoin(session.session.compile.disabled_passes, ","), "], buckets of ",
+                      session.session.bucket_bytes);
+}
+
+absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
+  for (const VariableInfo& variable : session.layout().variables()) {
+    MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name));
+    for (int r = 1; r < session.num_local_replicas(); ++r) {
+      MF_ASSIGN_OR_RETURN(const Tensor other, session.ReadVariable(variable.name, r));
+      if (!Tensor::Identical(first, other)) {
+        return absl::StrCat("variable ", variable.name, " on replica ", r,
+                            " is not, bit for bit, what it is on replica 0");
+      }
+    }
+  }
+  return std::string();
+}
+
+absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
+                                                 const ProgramSetting& setting) {
+  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, setting.session));
+  MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(program.graph, TestKernels()));
+  for (const VariableInfo& variable : session->layout().variables()) {
+    MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
+  }
+  MF_ASSIGN_OR_RETURN(std::string difference, DifferenceOfCopies(*session));
+  if (!difference.empty()) return absl::StrCat("before the first step, ", difference);
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(program.feeds, program.fetches, program.targets));
+  std::vector<std::pair<Output, Tensor>> feeds;
+  for (size_t i = 0; i < program.feeds.size(); ++i) {
+    feeds.emplace_back(program.feeds[i], program.values[i]);
+  }
+  for (int s = 0; s < kSteps; ++s) {
+    StepParams params;
+    params.step = static_cast<uint64_t>(s);
+    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> want,
+                        reference.Run(feeds, program.fetches, program.targets, params));
+    MF_ASSIGN_OR_RETURN(const StepOutputs got,
+                        step.Run(program.values, {.replica_rows = setting.rows}));
+    for (size_t i = 0; i < want.size(); ++i) {
+      difference = Difference(want[i], got[i], kTolerance);
+      if (!difference.empty()) {
+        return absl::StrCat("step ", s, ", fetch ", program.fetches[i].ToString(), ": ",
+                            difference);
+      }
+    }
+    MF_ASSIGN_OR_RETURN(difference, DifferenceOfVariables(*session, reference));
+    if (!difference.empty()) return absl::StrCat("step ", s, ", ", difference);
+  }
+  return std::string();
+}
+
+}  // namespace mirrorflow
