@@ -49,7 +49,7 @@ class Tree:
         self.files = {}
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(f for f in folders if _is_source_folder(folder == str(root), f))
-            for name in sorted(names):
+            for name in sorted(set(names) - {".git"}):  # a file, in a worktree of git
                 path = pathlib.Path(folder, name)
                 try:
                     self.files[str(path.relative_to(root))] = path.read_text(encoding="utf-8")
