@@ -2,9 +2,15 @@
 #include "distribute/collective/waiter.h"
 
 #include <immintrin.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
+#include <ctime>
+#include <optional>
 #include <utility>
 
 namespace mirrorflow {
@@ -15,6 +21,20 @@ using std::chrono::microseconds;
 bool HaveCores(int num_threads) {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_threads;
+}
+
+// Sleeps while `word` is `value`, until it is woken or `deadline` has passed, or for no reason.
+void FutexWait(const std::atomic<uint32_t>& word, uint32_t value,
+               std::chrono::steady_clock::time_point deadline) {
+  const int64_t ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
+  const timespec until = {ns / 1000000000, ns % 1000000000};  // both clocks are CLOCK_MONOTONIC
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, nullptr,
+          FUTEX_BITSET_MATCH_ANY);
+}
+
+void FutexWakeAll(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace
@@ -46,19 +66,27 @@ Waiter::Outcome Waiter::WaitLonger(const std::atomic<uint64_t>& counter, uint64_
 
 Waiter::Outcome Waiter::Sleep(const std::atomic<uint64_t>& counter, uint64_t target,
                               Deadline deadline) {
-  const auto reached = [&] { return counter.load(std::memory_order_seq_cst) >= target; };
-  std::unique_lock<std::mutex> lock(mutex_);
+  const auto look = [&]() -> std::optional<Outcome> {
+    if (counter.load(std::memory_order_seq_cst) >= target) return Outcome::kReached;
+    if (aborted()) return Outcome::kAborted;
+    if (Clock::now() >= deadline) return Outcome::kTimedOut;
+    return std::nullopt;
+  };
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  woken_.wait_until(lock, deadline, [&] { return aborted() || reached(); });
+  std::optional<Outcome> outcome;
+  do {
+    // Read before the look: a wake after it changes the word, and there is no sleep.
+    const uint32_t wakes = wakes_.load(std::memory_order_seq_cst);
+    outcome = look();
+    if (!outcome) FutexWait(wakes_, wakes, deadline);
+  } while (!outcome);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
-  if (reached()) return Outcome::kReached;
-  return aborted() ? Outcome::kAborted : Outcome::kTimedOut;
+  return *outcome;
 }
 
 void Waiter::Wake() {
-  // A sleeper holds the mutex from its last look at the counter until it sleeps.
-  std::lock_guard<std::mutex> lock(mutex_);
-  woken_.notify_all();
+  wakes_.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeAll(wakes_);
 }
 
 void Waiter::Abort(absl::Status why) {
@@ -66,7 +94,7 @@ void Waiter::Abort(absl::Status why) {
   if (aborted()) return;
   failure_ = why.ok() ? absl::AbortedError("aborted without a reason") : std::move(why);
   aborted_.store(true, std::memory_order_seq_cst);
-  woken_.notify_all();
+  Wake();
 }
 
 absl::Status Waiter::failure() const {

@@ -4,14 +4,13 @@
 // one of them aborts.
 //
 // A wait spins, because a peer that runs answers in less than a microsecond; then it yields,
-// because the peer may need this core; then it sleeps. Nothing takes a lock or allocates but
-// sleeping, waking a sleeper, and Abort.
+// because the peer may need this core; then it sleeps on a futex, which the standard library has
+// only without a deadline. Nothing takes a lock or allocates but Abort.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_WAITER_H_
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 
@@ -63,9 +62,9 @@ class Waiter {
   const Clock::duration spin_;   // from the start of a wait
   const Clock::duration yield_;  // the same
   std::atomic<int> sleepers_{0};
+  std::atomic<uint32_t> wakes_{0};  // what sleepers sleep on: it changes with every wake
   std::atomic<bool> aborted_{false};
   mutable std::mutex mutex_;
-  std::condition_variable woken_;
   absl::Status failure_;  // guarded by mutex_
 };
 

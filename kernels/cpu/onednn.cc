@@ -8,13 +8,13 @@
 
 #include <initializer_list>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "dnnl.hpp"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
@@ -66,12 +66,12 @@ class Primitive {
     memory::desc desc;
   };
 
-  // Operands are given in the order of `args`; where there is a scratchpad, it is the last.
   Primitive(int id, dnnl::primitive primitive, std::vector<Arg> args)
       : id_(id), primitive_(std::move(primitive)), args_(std::move(args)) {}
 
   const memory::desc& desc(int i) const { return args_[i].desc; }
 
+  // `operands` in the order of `args`. A scratchpad of no size may be null.
   absl::Status Run(std::initializer_list<const void*> operands) const;
 
  private:
@@ -130,10 +130,10 @@ absl::Status Primitive::Run(std::initializer_list<const void*> operands) const {
   const OneThread one_thread;
   ThreadOperands& mine = ThreadOperands::Mine();
   MF_ASSIGN_OR_RETURN(std::vector<dnnl_exec_arg_t> * args, mine.Of(*this));
-  size_t i = 0;
+  MF_CHECK(operands.size() == args->size());
+  dnnl_exec_arg_t* arg = args->data();
   for (const void* operand : operands) {
-    if (i == args->size()) break;  // no scratchpad
-    dnnl_memory_set_data_handle((*args)[i++].memory, const_cast<void*>(operand));
+    dnnl_memory_set_data_handle((arg++)->memory, const_cast<void*>(operand));
   }
   const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), mine.stream(),
                                                       static_cast<int>(args->size()), args->data());
@@ -143,9 +143,9 @@ absl::Status Primitive::Run(std::initializer_list<const void*> operands) const {
 // The primitive called `key`. At the first call `make(id)` makes it.
 absl::StatusOr<const Primitive*> Cached(const std::string& key,
                                         absl::FunctionRef<std::unique_ptr<Primitive>(int)> make) {
-  static absl::Mutex mu(absl::kConstInit);
+  static std::mutex mu;
   static auto* const primitives = new std::map<std::string, std::unique_ptr<Primitive>>();
-  absl::MutexLock lock(&mu);
+  std::lock_guard<std::mutex> lock(mu);
   const auto it = primitives->find(key);
   if (it != primitives->end()) return it->second.get();
   const OneThread one_thread;

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the allocations of an in-process collective. A program of its own, because it replaces
-// operator new.
-#include <atomic>
+// Counts what an in-process collective allocates. A program of its own, because the counter sees
+// the whole process.
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "distribute/collective/in_process.h"
 #include "gtest/gtest.h"
-
-static std::atomic<int64_t> allocations{0};
-
-void* operator new(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#include "tools/hot_path_counter.h"
 
 namespace mirrorflow {
 namespace {
@@ -35,7 +22,7 @@ void RunAll(Communicator& communicator, float* memory, absl::Span<const int64_t>
             int64_t* counted) {
   const Collective barrier{.kind = CollectiveKind::kBarrier, .name = "barrier"};
   ASSERT_EQ(communicator.Run(barrier), absl::OkStatus());
-  const int64_t before = allocations.load();
+  const int64_t before = CountHotPath().allocations;
   bool ok = true;
   for (int i = 0; i < 100; ++i) {
     for (const CollectiveKind kind :
@@ -50,7 +37,7 @@ void RunAll(Communicator& communicator, float* memory, absl::Span<const int64_t>
       ok = communicator.Run(collective).ok() && ok;
     }
   }
-  *counted = allocations.load() - before;
+  *counted = CountHotPath().allocations - before;
   EXPECT_TRUE(ok);
   ASSERT_EQ(communicator.Run(barrier), absl::OkStatus());
 }
@@ -70,9 +57,9 @@ TEST(InProcessAllocations, CollectivesThatSucceedAllocateNothing) {
 }
 
 TEST(InProcessAllocations, AreSeenByThisTest) {
-  const int64_t before = allocations.load();
+  const int64_t before = CountHotPath().allocations;
   auto ranks = CreateInProcessCommunicators(1).value();
-  EXPECT_GT(allocations.load(), before);
+  EXPECT_GT(CountHotPath().allocations, before);
 }
 
 }  // namespace

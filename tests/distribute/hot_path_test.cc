@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a step does not do once it has run. The counters see the whole process, so a test waits for
+// nothing and shares its program with nothing else.
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "examples/models.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tools/hot_path_counter.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kWarmUp = 3;
+constexpr int kSteps = 20;
+
+class HotPath : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
+  const auto& [name, replicas] = GetParam();
+  auto strategy = MirroredStrategy::Create({.num_cpu_replicas = replicas}).value();
+  Graph graph;
+  Scope root(&graph);
+  Classifier model;
+  Operation train;
+  {
+    auto mirrored = strategy->scope();
+    model = BuildClassifier(root, name).value();
+    train = Adam({}).Minimize(root, model.loss, {.clip_norm = 1});
+  }
+  auto session = strategy->NewSession(graph).value();
+  Step step = session->Prepare({model.images, model.labels}, {model.loss}, {train}).value();
+  const std::vector<int64_t> sizes =
+      name == "cnn" ? std::vector<int64_t>{31, 28, 28, 1} : std::vector<int64_t>{31, 784};
+  Tensor images = Tensor::Allocate(DT_FLOAT, Shape(sizes)).value();
+  Tensor labels = Tensor::Allocate(DT_INT32, Shape({31})).value();
+  int i = 0;
+  for (float& x : images.flat<float>()) x = static_cast<float>(i++ % 17) / 17;
+  for (int32_t& y : labels.flat<int32_t>()) y = i++ % 10;
+  const std::vector<Tensor> feeds = {images, labels};
+
+  for (int s = 0; s < kWarmUp; ++s) ASSERT_TRUE(step.Run(feeds).ok());
+  const HotPathCounts before = CountHotPath();
+  bool ok = true;
+  for (int s = 0; s < kSteps; ++s) ok = step.Run(feeds).ok() && ok;
+  const HotPathCounts spent = CountHotPath() - before;
+  EXPECT_TRUE(ok);
+  // oneDNN makes small objects in each call of a primitive; no way of calling it avoids them.
+  EXPECT_EQ(spent.allocations, spent.onednn_allocations);
+  EXPECT_EQ(spent.page_faults, 0);
+  EXPECT_EQ(spent.locks, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, HotPath,
+                         testing::Combine(testing::Values("mlp", "cnn"), testing::Values(1, 2, 3)));
+
+TEST(HotPathCounter, CountsAllocationsLocksAndPages) {
+  constexpr int64_t kBytes = 1 << 22;
+  std::mutex mutex;
+  const HotPathCounts before = CountHotPath();
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    const std::vector<char> pages(kBytes, 1);
+    EXPECT_EQ(pages.back(), 1);
+  }
+  const HotPathCounts spent = CountHotPath() - before;
+  EXPECT_EQ(spent.allocations, 1);
+  EXPECT_EQ(spent.onednn_allocations, 0);
+  EXPECT_EQ(spent.locks, 1);
+  EXPECT_GE(spent.page_faults, 1);
+}
+
+}  // namespace
+}  // namespace mirrorflow
