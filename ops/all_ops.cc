@@ -21,6 +21,7 @@
 #include "ops/random.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
+#include "ops/replica_index.h"
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"
@@ -54,6 +55,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterMaxPool(ops);
   RegisterRandom(ops);
   RegisterReduction(ops);
+  RegisterReplicaIndex(ops);
   RegisterReshape(ops);
   RegisterSelect(ops);
   RegisterShapeOps(ops);

@@ -22,6 +22,7 @@
 #include "ops/max_pool.h"
 #include "ops/random.h"
 #include "ops/reduction.h"
+#include "ops/replica_index.h"
 #include "ops/reshape.h"
 #include "ops/select.h"
 #include "ops/shape_ops.h"

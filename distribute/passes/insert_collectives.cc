@@ -31,12 +31,6 @@ class Inserter {
     }
     // Owners copy out their rows of a sharded fetch; a partial one joins its value's reduction.
     for (Output& fetch : c_.fetches) {
-      if (std::holds_alternative<PerReplica>(c_.shardings.at(fetch))) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("fetch ", fetch.ToString(),
-                         " differs between replicas; expected a value that means one thing, or "
-                         "fetch it as PerReplica"));
-      }
       if (AsPartial(c_.shardings.at(fetch)) == nullptr) continue;
       MF_ASSIGN_OR_RETURN(fetch, Convert(fetch, Replicated()));
       changed_ = true;

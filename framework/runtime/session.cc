@@ -274,6 +274,11 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   const Plan& plan = variant->bound[0]->plan();
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
     const PlannedFetch& fetch = plan.fetches[i];
+    if (std::holds_alternative<PerReplica>(fetch.sharding)) {
+      variant->output_is_view.push_back(true);
+      variant->outputs.emplace_back();
+      continue;
+    }
     // A value that is whole on replica 0 is handed out where it lies, unless it is fed: then it
     // lies elsewhere in each step.
     const bool fed = fetch.operand.region >= Plan::kFirstFeedRegion &&

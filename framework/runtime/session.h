@@ -57,7 +57,8 @@ struct SessionBackend {
 };
 
 // The fetched values of one Run, in the order of the fetches. Views, valid until the session's next
-// Run; Tensor::Clone() keeps one.
+// Run; Tensor::Clone() keeps one. A fetch that differs between replicas (ReplicaIndex) has no value
+// here: Step::PerReplica() has them.
 using StepOutputs = absl::Span<const Tensor>;
 
 struct RunOptions {

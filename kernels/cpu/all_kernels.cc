@@ -20,6 +20,7 @@ void RegisterMatMulCpu(KernelRegistry& kernels);
 void RegisterMaxPoolCpu(KernelRegistry& kernels);
 void RegisterRandomCpu(KernelRegistry& kernels);
 void RegisterReductionCpu(KernelRegistry& kernels);
+void RegisterReplicaIndexCpu(KernelRegistry& kernels);
 void RegisterReshapeCpu(KernelRegistry& kernels);
 void RegisterSelectCpu(KernelRegistry& kernels);
 void RegisterShapeOpsCpu(KernelRegistry& kernels);
@@ -50,6 +51,7 @@ void RegisterCpuKernels(KernelRegistry& kernels) {
   RegisterMaxPoolCpu(kernels);
   RegisterRandomCpu(kernels);
   RegisterReductionCpu(kernels);
+  RegisterReplicaIndexCpu(kernels);
   RegisterReshapeCpu(kernels);
   RegisterSelectCpu(kernels);
   RegisterShapeOpsCpu(kernels);

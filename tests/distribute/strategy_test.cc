@@ -234,6 +234,46 @@ TEST(MirroredStrategyTest, RefusesFeedsOfAnotherDtypeOrShape) {
   EXPECT_NE(out.status().message().find("feed images"), absl::string_view::npos) << out.status();
 }
 
+TEST(MirroredStrategyTest, APerReplicaFetchHasTheValueOfEveryReplica) {
+  auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 3}).value();
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_INT32, {});
+  const Output sum = ops::Add(root, x, ops::ReplicaIndex(root));
+  auto session = strategy->NewSession(graph).value();
+  Step step = session->Prepare({x}, {sum, x}).value();
+  const auto out = step.Run({Tensor::Scalar<int32_t>(10)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_FALSE((*out)[0].has_value());
+  EXPECT_EQ((*out)[1].scalar<int32_t>(), 10);
+  const std::vector<Tensor> values = step.PerReplica(0).value();
+  ASSERT_EQ(values.size(), 3);
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(values[r].scalar<int32_t>(), 10 + r);
+}
+
+TEST(MirroredStrategyTest, APerReplicaValueInAMirroredVariableIsAnErrorThatNamesThePath) {
+  auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
+  Graph graph;
+  const Scope root(&graph);
+  Operation write;
+  {
+    auto mirrored = strategy->scope();
+    const Variable v = CreateVariable(root, "v", {}, initializers::Zeros(), DT_INT32);
+    const Output index = ops::ReplicaIndex(root.WithName("index"));
+    const Output negated = ops::Neg(root.WithName("negated"), index);
+    write = ops::AssignVariableOp(root.WithName("write"), v.handle, negated);
+  }
+  auto session = strategy->NewSession(graph).value();
+  const auto ran = session->Prepare({}, {}, {write}).value().Run({});
+  EXPECT_EQ(ran.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(ran.status().message().find("a value that differs between replicas reaches a mirrored "
+                                        "variable: ReplicaIndex(index) -> Neg(negated) -> "
+                                        "AssignVariableOp(write)"),
+            absl::string_view::npos)
+      << ran.status();
+  EXPECT_EQ(session->ReadVariable("v")->scalar<int32_t>(), 0);
+}
+
 TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {
   const std::vector<Tensor> values = {Tensor::Of<float>({1, 2}, {1, 5}),
                                       Tensor::Of<float>({1, 2}, {3, 4})};
