@@ -4,8 +4,10 @@
 //
 //   fashion_mnist --model=cnn --replicas=2 --epochs=3
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "examples/models.h"
 #include "framework/core/file.h"
+#include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/command_line.h"
 #include "train/loop.h"
@@ -114,33 +117,41 @@ absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
 }
 
 absl::Status CheckFlags() {
-  if (double rate = absl::GetFlag(FLAGS_learning_rate); !(rate >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("--learning_rate must be >= 0, got ", rate));
+  if (double rate = absl::GetFlag(FLAGS_learning_rate); !std::isfinite(rate) || rate < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--learning_rate: out of range; expected a finite number from 0 on, got ", rate));
   }
+  MF_RETURN_IF_ERROR(CheckChoice("model", absl::GetFlag(FLAGS_model), {"mlp", "cnn"}));
   MF_RETURN_IF_ERROR(
       CheckChoice("optimizer", absl::GetFlag(FLAGS_optimizer), {"sgd", "momentum", "adam"}));
   MF_RETURN_IF_ERROR(
       CheckChoice("schedule", absl::GetFlag(FLAGS_schedule), {"one_cycle", "constant"}));
-  for (const auto& [name, value, least] :
-       {std::make_tuple("global_batch_size", absl::GetFlag(FLAGS_global_batch_size), int64_t{1}),
-        std::make_tuple("epochs", absl::GetFlag(FLAGS_epochs), int64_t{1}),
-        std::make_tuple("steps", absl::GetFlag(FLAGS_steps), int64_t{0})}) {
-    if (value >= least) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " must be at least ", least, ", got ", value));
-  }
-  return absl::OkStatus();
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("global_batch_size", absl::GetFlag(FLAGS_global_batch_size), 1));
+  MF_RETURN_IF_ERROR(CheckFlagRange("epochs", absl::GetFlag(FLAGS_epochs), 1,
+                                    std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 0));
+  // Now, not after hours of training.
+  MF_RETURN_IF_ERROR(CheckOutputFlag("loss_log", absl::GetFlag(FLAGS_loss_log)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_graph", absl::GetFlag(FLAGS_save_graph)));
+  return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
 }
 
-// `usage` is set while what can go wrong is the user's flags.
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
+  auto strategy = MirroredStrategy::Create(
+      {.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas)), .session = {.seed = seed}});
+  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  return strategy;
+}
+
+// `code` is what the program ends with should the present part fail.
 absl::Status Run(ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(CheckFlags());
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
-  MF_ASSIGN_OR_RETURN(auto strategy,
-                      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
-                                                .session = {.seed = seed}}));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<MirroredStrategy> strategy, MakeStrategy(seed));
   *code = kExitBadInput;
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
                              .shape_images = absl::GetFlag(FLAGS_model) == "cnn"};
@@ -180,18 +191,18 @@ absl::Status Run(ExitCode* code) {
     absl::StrAppend(&losses, step, " ", FloatToString(loss), "\n");
     return absl::OkStatus();
   };
-  absl::StatusOr<TrainResult> result = TrainLoop(*strategy, train_step, train, progress, loop);
+  *code = kExitBadInput;
+  const absl::StatusOr<TrainResult> result =
+      TrainLoop(*strategy, train_step, train, progress, loop);
   const std::string loss_log = absl::GetFlag(FLAGS_loss_log);
-  if (!loss_log.empty()) MF_RETURN_IF_ERROR(WriteFileAtomically(loss_log, {losses}));
-  if (!result.ok()) {
-    const bool numeric = result.status().code() == absl::StatusCode::kOutOfRange;
-    *code = numeric ? kExitNumeric : ExitCodeOf(result.status());
-    return result.status();
-  }
+  absl::Status logged;  // also, and all the more, when training failed
+  if (!loss_log.empty()) logged = WriteFileAtomically(loss_log, {losses});
+  if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
+  MF_RETURN_IF_ERROR(result.status());
+  MF_RETURN_IF_ERROR(logged);
   MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(*strategy, test_step, test));
   progress.Finish();
 
-  *code = kExitBadInput;
   if (std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
     MF_RETURN_IF_ERROR(SaveVariables(*session, path));
   }
@@ -217,7 +228,7 @@ int Main(int argc, char** argv) {
   if (!line->positional.empty()) {
     return ExitWithError(
         absl::InvalidArgumentError(
-            absl::StrCat("unexpected argument '", line->positional[0], "'; expected flags only")),
+            absl::StrCat("'", line->positional[0], "': unexpected argument; expected flags only")),
         kExitUsage);
   }
   ExitCode code = kExitOk;

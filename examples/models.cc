@@ -29,7 +29,8 @@ Output Cnn(const Scope& scope, Output x) {
 absl::StatusOr<Classifier> BuildClassifier(const Scope& scope, absl::string_view model) {
   const bool cnn = model == "cnn";
   if (!cnn && model != "mlp") {
-    return absl::InvalidArgumentError(absl::StrCat("model must be mlp or cnn, got '", model, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown model; expected mlp or cnn, got '", model, "'"));
   }
   Classifier c;
   const Shape images = cnn ? Shape({-1, 28, 28, 1}) : Shape({-1, 784});

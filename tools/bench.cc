@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -68,7 +70,8 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(absl::string_view model, int64_t 
 absl::StatusOr<TrainingStep> PrepareTraining(absl::string_view model, int64_t batch_size,
                                              int replicas) {
   TrainingStep t;
-  MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
+  MF_ASSIGN_OR_RETURN(t.strategy,
+                      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(replicas)}));
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, model));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(
@@ -213,27 +216,42 @@ absl::Status BenchCompile(Report* report) {
   return absl::OkStatus();
 }
 
+absl::Status BenchOverhead(Report* report) {
+  MF_RETURN_IF_ERROR(BenchFixedCost(report));
+  MF_RETURN_IF_ERROR(BenchDispatch(report));
+  return BenchSteadyState(report);
+}
+
+// What the flags can get wrong, before anything is measured.
+absl::Status CheckFlags() {
+  MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
+                                    std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
+  Graph graph;
+  const absl::Status model = BuildClassifier(Scope(&graph), absl::GetFlag(FLAGS_model)).status();
+  MF_RETURN_IF_ERROR(Annotate(model, "--model"));
+  const absl::Status strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas))})
+          .status();
+  return Annotate(strategy, "--replicas");
+}
+
 }  // namespace
 
-absl::Status Bench(const std::vector<std::string>& args) {
-  if (absl::GetFlag(FLAGS_batch_size) < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--batch_size must be at least 1, got ", absl::GetFlag(FLAGS_batch_size)));
-  }
+absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(CheckFlags());
   const std::string what = args.size() == 1 ? args[0] : "";
-  Report report;
-  if (what == "step") {
-    MF_RETURN_IF_ERROR(BenchStep(&report));
-  } else if (what == "overhead") {
-    MF_RETURN_IF_ERROR(BenchFixedCost(&report));
-    MF_RETURN_IF_ERROR(BenchDispatch(&report));
-    MF_RETURN_IF_ERROR(BenchSteadyState(&report));
-  } else if (what == "compile") {
-    MF_RETURN_IF_ERROR(BenchCompile(&report));
-  } else {
+  const std::map<absl::string_view, absl::Status (*)(Report*)> benches = {
+      {"step", BenchStep}, {"overhead", BenchOverhead}, {"compile", BenchCompile}};
+  const auto bench = benches.find(what);
+  if (bench == benches.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bench: expected one of step, overhead, compile, got '", what, "'"));
+        absl::StrCat("bench: unknown; expected one of step, overhead, compile, got '", what, "'"));
   }
+  *code = kExitBadInput;
+  Report report;
+  MF_RETURN_IF_ERROR(Annotate(bench->second(&report), absl::StrCat("bench ", what)));
   return report.Write();
 }
 

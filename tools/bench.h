@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tools/command_line.h"
 
 namespace mirrorflow {
 
@@ -14,7 +15,8 @@ namespace mirrorflow {
 //   overhead  what a step and a node cost when they compute nothing, and what a step allocates
 //   compile   from a graph to plans, for 1 and 8 replicas
 // With --json=FILE one object a line goes there.
-absl::Status Bench(const std::vector<std::string>& args);
+// `code` is set to what the program should end with if the result is an error.
+absl::Status Bench(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow
 

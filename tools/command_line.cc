@@ -2,12 +2,15 @@
 #include "tools/command_line.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
 
@@ -20,20 +23,31 @@ absl::Status UnknownFlag(absl::string_view name) {
   std::sort(names.begin(), names.end());
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown flag --", name,
-                   nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
+      absl::StrCat("--", name, ": unknown flag; ",
+                   nearest.empty() ? "--help lists those that there are"
+                                   : absl::StrCat("did you mean --", nearest, "?")));
+}
+
+const char* KindOf(const absl::CommandLineFlag& flag) {
+  if (flag.IsOfType<bool>()) return "true or false";
+  if (flag.IsOfType<int>()) return "an integer of 32 bits";
+  if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
+  if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
+  return flag.IsOfType<double>() ? "a number" : "another value";
 }
 
 absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
   std::string error;
   if (flag.ParseFrom(value, &error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("flag --", flag.Name(), ": illegal value '", value,
-                                                 "'", error.empty() ? "" : ": ", error));
+  return absl::InvalidArgumentError(absl::StrCat("--", flag.Name(), ": illegal value; expected ",
+                                                 KindOf(flag), ", got '", value, "'"));
 }
 
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   CommandLine line;
   bool flags_ended = false;
   for (int i = 1; i < argc; ++i) {
@@ -61,7 +75,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
       } else if (i + 1 < argc) {
         MF_RETURN_IF_ERROR(SetFlag(*flag, argv[++i]));
       } else {
-        return absl::InvalidArgumentError(absl::StrCat("flag --", name, " needs a value"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("--", name, ": no value; expected ", KindOf(*flag)));
       }
       continue;
     }
@@ -92,22 +107,37 @@ std::string FlagHelp(absl::string_view file) {
   return text;
 }
 
-int ExitWithError(const absl::Status& status, ExitCode code) {
-  std::fprintf(stderr, "ERROR %s\n", status.ToString().c_str());
-  return code;
+absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  const bool bounded = most != std::numeric_limits<int64_t>::max();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": out of range; expected at least ", least,
+                   bounded ? absl::StrCat(" and at most ", most) : "", ", got ", value));
 }
 
-ExitCode ExitCodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return kExitOk;
-    case absl::StatusCode::kResourceExhausted:
-      return kExitResources;
-    case absl::StatusCode::kInternal:
-      return kExitInternal;
-    default:
-      return kExitBadInput;
+absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
+  if (path.empty()) return absl::OkStatus();
+  return Annotate(CheckWritable(path), absl::StrCat("--", flag, "=", path));
+}
+
+std::optional<int> ReplicasOf(int flag) {
+  return flag == 0 ? std::nullopt : std::optional<int>(flag);
+}
+
+int ExitWithError(const absl::Status& status, ExitCode code) {
+  const std::string name = absl::StatusCodeToString(status.code());
+  const absl::string_view message = status.message();
+  // The errors of a file come together; each line says which file.
+  const absl::string_view where = message.substr(0, message.find(": "));
+  bool first = true;
+  for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
+    const std::string text =
+        absl::StrCat("ERROR ", name, " ", first ? "" : where, first ? "" : ": ", line, "\n");
+    std::fputs(text.c_str(), stderr);
+    first = false;
   }
+  if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
+  return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
 }
 
 }  // namespace mirrorflow

@@ -5,6 +5,9 @@
 #ifndef MIRRORFLOW_TOOLS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_COMMAND_LINE_H_
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,19 +32,28 @@ struct CommandLine {
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, `--name` and `--noname`
-// (bools);
-// `--` ends the flags. InvalidArgument names an unknown flag (and the nearest known one) or a value
-// that does not parse.
+// (bools); `--` ends the flags. InvalidArgument names an unknown flag (and the nearest known one)
+// or a value that does not parse.
+//
+// From here on a file that grows beyond its limit, or output that nobody reads any more, is an
+// error of the call and no longer the end of the process, which would leave half of a file behind.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // One line a flag: name, type's default, help text. Of flags defined in files whose name contains
 // `file`.
 std::string FlagHelp(absl::string_view file);
 
-// Writes `ERROR <CODE> <message>` on standard error and returns the exit code.
+// InvalidArgument that names the flag if `value` is not in [least, most].
+absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
+                            int64_t most = std::numeric_limits<int64_t>::max());
+// An error that names the flag if nothing can be written to `path`; empty: nothing will be.
+absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
+// The value of a flag --replicas, which stands for the default number if it is 0.
+std::optional<int> ReplicasOf(int flag);
+
+// Writes `ERROR <CODE> <where>: <what>` on standard error, a line an error if the message has
+// several, and returns the exit code: `code`, unless the status knows better (resources, internal).
 int ExitWithError(const absl::Status& status, ExitCode code);
-// The exit code that the status' own code stands for, where the program knows no better.
-ExitCode ExitCodeOf(const absl::Status& status);
 
 }  // namespace mirrorflow
 

@@ -115,32 +115,40 @@ void PrintMemory(const Plan& plan, const VariableLayout& layout) {
   }
 }
 
-}  // namespace
-
-absl::Status Inspect(const std::vector<std::string>& args) {
-  if (args.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inspect: expected one graph file, got ", args.size()));
-  }
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps()));
-  std::printf("%s",
-              GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
-  PrintNodes(graph);
-  MF_ASSIGN_OR_RETURN(const WholeGraph whole,
-                      StepOf(graph, absl::GetFlag(FLAGS_global_batch_size)));
-  MF_ASSIGN_OR_RETURN(
-      auto strategy, MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas)}));
-  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+// The step that runs everything, compiled.
+absl::Status PrintCompiled(const Graph& graph, const Strategy& strategy, int64_t batch_size) {
+  MF_ASSIGN_OR_RETURN(const WholeGraph whole, StepOf(graph, batch_size));
+  MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(whole.feeds, whole.fetches, whole.targets));
   MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(whole.shapes));
   std::printf("\ncompiled for %d replicas, global batch %lld, program %016llx\n",
-              strategy->num_replicas_in_sync(),
-              static_cast<long long>(absl::GetFlag(FLAGS_global_batch_size)),
+              strategy.num_replicas_in_sync(), static_cast<long long>(batch_size),
               static_cast<unsigned long long>(plans.program->Fingerprint()));
   PrintShardings(plans.program->state);
   PrintCollectives(*plans.plans[0]);
   PrintMemory(*plans.plans[0], session->layout());
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
+  MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
+  const auto strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas))});
+  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  if (args.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("inspect: wrong arguments; expected one graph file, got ", args.size()));
+  }
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps()));
+  std::printf("%s",
+              GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
+  PrintNodes(graph);
+  return Annotate(PrintCompiled(graph, **strategy, batch_size), args[0]);
 }
 
 }  // namespace mirrorflow

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tools/command_line.h"
 
 namespace mirrorflow {
 
 // `mirrorflow inspect GRAPH`; `args` are the words after `inspect`. Prints the graph in text form
 // and a summary: nodes by op, parameters, and, as compiled for --replicas and --global_batch_size,
 // memory, shardings, collectives and buckets.
-absl::Status Inspect(const std::vector<std::string>& args);
+// `code` is set to what the program should end with if the result is an error.
+absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow
 

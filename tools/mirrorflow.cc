@@ -26,18 +26,17 @@ int Main(int argc, char** argv) {
   std::vector<std::string> args = line->positional;
   const std::string command = args.empty() ? "" : args[0];
   if (!args.empty()) args.erase(args.begin());
+  ExitCode code = kExitUsage;
   absl::Status status;
   if (command == "inspect") {
-    status = Inspect(args);
+    status = Inspect(args, &code);
   } else if (command == "bench") {
-    status = Bench(args);
+    status = Bench(args, &code);
   } else {
-    return ExitWithError(
-        absl::InvalidArgumentError(
-            absl::StrCat("unknown command '", command, "'; expected inspect or bench (--help)")),
-        kExitUsage);
+    status = absl::InvalidArgumentError(
+        absl::StrCat("'", command, "': unknown command; expected inspect or bench (see --help)"));
   }
-  return status.ok() ? kExitOk : ExitWithError(status, ExitCodeOf(status));
+  return status.ok() ? kExitOk : ExitWithError(status, code);
 }
 
 }  // namespace

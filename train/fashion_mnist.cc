@@ -80,6 +80,10 @@ absl::StatusOr<Tensor> LabelsOf(const IdxFile& file) {
     return absl::DataLossError(
         absl::StrCat(file.path, ": wrong shape of labels; expected [N], got ", shape.ToString()));
   }
+  if (shape.dim(0) == 0) {
+    return absl::DataLossError(
+        absl::StrCat(file.path, ": no labels; expected at least one label, got none"));
+  }
   MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, shape));
   const absl::Span<const uint8_t> from = file.tensor.flat<uint8_t>();
   for (size_t i = 0; i < from.size(); ++i) {

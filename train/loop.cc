@@ -47,12 +47,16 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
       progress.Step(batch.num_rows(), metrics);
       if (options.on_step) MF_RETURN_IF_ERROR(options.on_step(result.steps, loss));
       if (!std::isfinite(loss)) {
-        return absl::OutOfRangeError(absl::StrCat("the loss is ", loss, " at step ", result.steps,
-                                                  "; no variable was changed in this step"));
+        return absl::OutOfRangeError(
+            absl::StrCat("step ", result.steps, ": the loss is not finite; expected a number, got ",
+                         loss, "; no variable was changed in this step"));
       }
     }
     MF_RETURN_IF_ERROR(input.status());
-    if (epoch_steps == 0) return absl::InvalidArgumentError("the dataset has no batch");
+    if (epoch_steps == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "epoch ", epoch + 1, ": the dataset has no batch; expected at least one, got none"));
+    }
     result.loss = loss_sum / static_cast<double>(epoch_steps);
     const Metric metrics[] = {{"mean_loss", result.loss}};
     progress.EndEpoch(metrics);

@@ -97,14 +97,13 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   Mesh mesh;
   mesh.devices = options.devices;
   if (mesh.devices.empty()) {
-    int replicas = options.num_cpu_replicas;
-    if (replicas < 0 || replicas > kMaxReplicas) {
+    const int replicas =
+        options.num_cpu_replicas.value_or(std::min(NumUsableCores(), kMaxDefaultCpuReplicas));
+    if (replicas < 1 || replicas > kMaxReplicas) {
       return absl::InvalidArgumentError(
-          absl::StrCat("num_cpu_replicas must be between 0 (one for "
-                       "each core) and ",
+          absl::StrCat("MirroredStrategy: num_cpu_replicas out of range; expected 1 to ",
                        kMaxReplicas, ", got ", replicas));
     }
-    if (replicas == 0) replicas = std::min(NumUsableCores(), kMaxDefaultCpuReplicas);
     for (int i = 0; i < replicas; ++i) mesh.devices.push_back(absl::StrCat("CPU:", i));
   }
   for (const std::string& device : mesh.devices) {

@@ -11,6 +11,7 @@
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_STRATEGY_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,8 +97,9 @@ class MirroredStrategy final : public Strategy {
   struct Options {
     // `CPU:0`, `CPU:1`, …; empty: chosen. A device may be named more than once.
     std::vector<std::string> devices = {};
-    // How many CPU replicas, if no device is named; 0: one for each core, at most 8.
-    int num_cpu_replicas = 0;
+    // How many CPU replicas, if no device is named, from 1 on; nothing: one for each core, at
+    // most 8.
+    std::optional<int> num_cpu_replicas = std::nullopt;
     // How long a collective may wait for the other replicas.
     absl::Duration collective_timeout = absl::Minutes(5);
     SessionOptions session = {};

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,8 +59,10 @@ absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
   struct statvfs disk;
   const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  return SystemError(
-      error, path, absl::StrCat("cannot reserve space; needs ", bytes, " bytes, ", free, " free"));
+  // Also for EFBIG, a limit on the size of files: what is short is room.
+  return absl::ResourceExhaustedError(absl::StrCat(path, ": cannot reserve space; needs ", bytes,
+                                                   " bytes, ", free,
+                                                   " free: ", std::strerror(error)));
 }
 
 // The file under its temporary name: gone again unless it was renamed.
@@ -81,10 +84,37 @@ struct Descriptor {
   }
 };
 
-absl::Status OpenTemporary(const std::string& directory, absl::string_view base,
-                           TemporaryFile* file) {
+// Where a file shall be.
+struct Target {
+  std::string path;
+  std::string directory;
+  std::string base;
+};
+
+absl::StatusOr<Target> TargetOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  absl::string_view directory = ".", base = path;
+  if (slash != absl::string_view::npos) {
+    directory = slash == 0 ? "/" : path.substr(0, slash);
+    base = path.substr(slash + 1);
+  }
+  Target target{std::string(path), std::string(directory), std::string(base)};
+  if (target.base.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
+  }
+  struct stat info;
+  // Renaming over /dev/null would be granted to root, and take the device away.
+  if (stat(target.path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return NotRegular(path, info.st_mode);
+  }
+  return target;
+}
+
+absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
   // The name must stay below the file system's limit of 255 bytes.
-  const std::string prefix = absl::StrCat(directory, "/.", base.substr(0, 200), ".");
+  const std::string prefix =
+      absl::StrCat(target.directory, "/.", absl::string_view(target.base).substr(0, 200), ".");
   for (int attempt = 0; attempt < 16; ++attempt) {
     uint64_t random;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) continue;
@@ -94,9 +124,12 @@ absl::Status OpenTemporary(const std::string& directory, absl::string_view base,
       file->path = std::move(path);
       return absl::OkStatus();
     }
-    if (errno != EEXIST && errno != EINTR) return SystemError(errno, path, "cannot create");
+    if (errno != EEXIST && errno != EINTR) {
+      return SystemError(errno, target.path, "cannot create a file in its directory");
+    }
   }
-  return absl::UnavailableError(absl::StrCat(prefix, "*.tmp: no free temporary name"));
+  return absl::UnavailableError(
+      absl::StrCat(target.path, ": no free temporary name in its directory"));
 }
 
 }  // namespace
@@ -141,30 +174,15 @@ absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
 
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::string_view> pieces,
                                  absl::FunctionRef<void(absl::string_view)> before_call) {
-  const std::string target(path);
-  const size_t slash = target.rfind('/');
-  const std::string directory = slash == std::string::npos ? "."
-                                : slash == 0               ? "/"
-                                                           : target.substr(0, slash);
-  const std::string base = slash == std::string::npos ? target : target.substr(slash + 1);
-  if (base.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
-  }
-  struct stat info;
-  // Renaming over /dev/null would be granted to root, and take the device away.
-  if (stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    return NotRegular(path, info.st_mode);
-  }
-
-  Descriptor parent{open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
+  Descriptor parent{open(target.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (parent.fd < 0) return SystemError(errno, path, "cannot open its directory");
   uint64_t bytes = 0;
   for (absl::string_view piece : pieces) bytes += piece.size();
 
   before_call("open");
   TemporaryFile file;
-  MF_RETURN_IF_ERROR(OpenTemporary(directory, base, &file));
+  MF_RETURN_IF_ERROR(OpenTemporary(target, &file));
   before_call("reserve");
   MF_RETURN_IF_ERROR(Reserve(file.fd, path, bytes));
   for (absl::string_view piece : pieces) {
@@ -177,7 +195,7 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
   before_call("close");
   if (close(std::exchange(file.fd, -1)) != 0) return SystemError(errno, path, "cannot close");
   before_call("rename");
-  if (rename(file.path.c_str(), target.c_str()) != 0) {
+  if (rename(file.path.c_str(), target.path.c_str()) != 0) {
     return SystemError(errno, path, "cannot rename the finished file");
   }
   file.renamed = true;
@@ -187,6 +205,12 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
     return SystemError(errno, path, "cannot fsync its directory");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckWritable(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
+  TemporaryFile file;
+  return OpenTemporary(target, &file);
 }
 
 }  // namespace mirrorflow

@@ -52,6 +52,10 @@ absl::Status WriteFileAtomically(
     absl::string_view path, absl::Span<const absl::string_view> pieces,
     absl::FunctionRef<void(absl::string_view)> before_call = [](absl::string_view) {});
 
+// Whether WriteFileAtomically could write `path` now, found out by making and removing an empty
+// temporary file: to be asked before the work whose result goes there.
+absl::Status CheckWritable(absl::string_view path);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_CORE_FILE_H_

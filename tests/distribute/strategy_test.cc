@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "examples/models.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
@@ -201,11 +202,22 @@ TEST(MirroredStrategyTest, RefusesAVariableMadeOutsideItsScope) {
 }
 
 TEST(MirroredStrategyTest, RefusesDevicesAndCountsThatDoNotExist) {
-  EXPECT_FALSE(MirroredStrategy::Create({.num_cpu_replicas = -1}).ok());
+  for (const int count : {0, -1, 1025}) {
+    const absl::Status status = MirroredStrategy::Create({.num_cpu_replicas = count}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << count;
+    EXPECT_NE(status.message().find(absl::StrCat("expected 1 to 1024, got ", count)),
+              absl::string_view::npos)
+        << status;
+  }
   EXPECT_FALSE(MirroredStrategy::Create({.devices = {"TPU:0"}}).ok());
   const auto strategy = MirroredStrategy::Create({.devices = {"CPU:0", "CPU:0"}});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);
+  // Nothing asked for: what there is.
+  const auto chosen = MirroredStrategy::Create();
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_GE((*chosen)->num_replicas_in_sync(), 1);
+  EXPECT_LE((*chosen)->num_replicas_in_sync(), 8);
 }
 
 TEST(MirroredStrategyTest, ErrorsOfBuildingComeOutOfNewSessionWithTheNode) {

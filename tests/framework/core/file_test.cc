@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A directory of the test's own, empty at its start.
 class FileTest : public ::testing::Test {
@@ -133,6 +134,21 @@ TEST_F(FileTest, KeepsTheOldFileAndLeavesNothingBehindWhenThereIsNoRoom) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot reserve space; needs 10000 bytes"));
   EXPECT_EQ(Contents(Path("a")), "old");
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
+}
+
+TEST_F(FileTest, ChecksWhetherAFileCanBeWrittenAndLeavesNothing) {
+  EXPECT_TRUE(CheckWritable(Path("a")).ok());
+  EXPECT_TRUE(Names().empty());
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
+  EXPECT_TRUE(CheckWritable(Path("a")).ok());
+  EXPECT_EQ(Contents(Path("a")), "old");
+  EXPECT_EQ(Names(), std::set<std::string>{"a"});
+  for (const std::string& path : {directory_, Path("no/file"), Path("a/file"), Path("a/"),
+                                  std::string("/dev/null"), std::string("/proc/file")}) {
+    const absl::Status status = CheckWritable(path);
+    EXPECT_FALSE(status.ok()) << path;
+    EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat(path, ": ")));
+  }
 }
 
 TEST_F(FileTest, IsDurableBeforeItIsRenamedAndTheDirectoryAfterwards) {

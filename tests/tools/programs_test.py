@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input ends our programs with an exit code and a line that names the place.
+
+The line is the last on standard error: `ERROR <CODE> <where>: <what>; expected <x>, got <y>`. No
+input may crash or hang a program, and none leaves a file behind that was not asked for.
+"""
+
+import gzip
+import os
+import pathlib
+import random
+import re
+import resource
+import struct
+import subprocess
+import tempfile
+import unittest
+
+FASHION_MNIST = os.path.abspath("examples/fashion_mnist")
+MIRRORFLOW = os.path.abspath("tools/mirrorflow")
+
+USAGE, BAD_INPUT, RESOURCES, NUMERIC = 2, 3, 5, 6
+SECONDS = 20  # none takes one; more is a hang
+
+ROWS = {"train": 40, "t10k": 20}
+
+
+def idx(dims, contents):
+    """An IDX file of bytes."""
+    return bytes([0, 0, 8, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + contents
+
+
+def images(rows, size=28):
+    return idx([rows, size, size], bytes(7 * i % 256 for i in range(rows * size * size)))
+
+
+def labels(values):
+    return idx([len(values)], bytes(values))
+
+
+def node(name, op, *inputs, **types):
+    """A node of a GraphDef as text; `types` are its attributes of the kind type."""
+    parts = [f'name: "{name}" op: "{op}"', *(f'input: "{i}"' for i in inputs)]
+    parts += [f'attr {{ key: "{k}" value {{ type: {v} }} }}' for k, v in types.items()]
+    return f"node {{ {' '.join(parts)} }}\n"
+
+
+VERSIONS = "versions { producer: 1087 }\n"
+
+
+class ProgramsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        cls.root = pathlib.Path(cls.temporary.name)
+        cls.write_data("good")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def write(cls, name, contents):
+        path = cls.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+
+    @classmethod
+    def write_data(cls, folder, **changed):
+        """A small Fashion-MNIST; `changed` are other contents of files, None for no file."""
+        for split, rows in ROWS.items():
+            files = {
+                f"{split}-images-idx3-ubyte": images(rows),
+                f"{split}-labels-idx1-ubyte": labels([i % 10 for i in range(rows)]),
+            }
+            for name, contents in files.items():
+                contents = changed.get(name.replace("-", "_"), contents)
+                if contents is not None:
+                    cls.write(f"{folder}/{name}", contents)
+
+    def files(self):
+        return {str(p.relative_to(self.root)) for p in self.root.rglob("*")}
+
+    def run_program(self, *command, new_files=(), **options):
+        before = self.files()
+        result = subprocess.run(command, cwd=self.root, timeout=SECONDS, text=True, check=False,
+                                errors="replace", capture_output=True, **options)
+        self.assertEqual(self.files() - before, set(new_files), "files it left")
+        return result
+
+    def check_fails(self, program, args, exit_code, code, where, what="", **options):
+        with self.subTest(" ".join(args)):
+            result = self.run_program(program, *args, **options)
+            last = result.stderr.splitlines()[-1] if result.stderr else ""
+            self.assertEqual(result.returncode, exit_code, last)  # below 0: died by a signal
+            self.assertRegex(last, rf"^ERROR {code} {re.escape(where)}: .*{re.escape(what)}")
+            return result
+
+    def check_training_fails(self, args, *expected, **options):
+        """`args` in addition to, or instead of, flags of a run that succeeds."""
+        good = ["--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
+                "--global_batch_size=10"]
+        return self.check_fails(FASHION_MNIST, good + args, *expected, **options)
+
+    def check_inspect_fails(self, name, contents, what, code="INVALID_ARGUMENT"):
+        self.write(name, contents)
+        self.check_fails(MIRRORFLOW, ["inspect", name], BAD_INPUT, code, name, what)
+
+    def test_good_input_ends_in_success_and_leaves_the_files_asked_for(self):
+        flags = ["loss_log=losses", "save_variables=v.safetensors", "save_graph=g.pb", "trace=t"]
+        result = self.run_program(
+            FASHION_MNIST, "--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
+            "--global_batch_size=10", *(f"--{f}" for f in flags),
+            new_files=[f.split("=")[1] for f in flags])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^test_accuracy=\S+ train_loss=\S+ examples_per_s=\S+ ")
+        self.assertEqual(len((self.root / "losses").read_text().splitlines()), 3)
+        self.assertEqual(self.run_program(MIRRORFLOW, "inspect", "g.pb").returncode, 0)
+
+        # What is cut off is no smaller graph.
+        graph = (self.root / "g.pb").read_bytes()
+        self.check_inspect_fails("cut.pb", graph[:len(graph) // 2], "cut off")
+
+    def test_no_replicas_given_means_one_for_each_core(self):
+        result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
+                                  "--replicas=0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        cores = min(len(os.sched_getaffinity(0)), 8)
+        self.assertIn(f"replicas={cores} ", result.stderr)
+
+    def test_flags_of_training(self):
+        for arg, where, what in [
+            ("--bogus", "--bogus", "unknown flag"),
+            ("--replica=2", "--replica", "did you mean --replicas?"),
+            ("extra", "'extra'", "expected flags only"),
+            ("--steps", "--steps", "no value; expected an integer"),
+            ("--steps=many", "--steps", "expected an integer of 64 bits, got 'many'"),
+            ("--steps=99999999999999999999", "--steps", "got '99999999999999999999'"),
+            ("--steps=-1", "--steps", "expected at least 0, got -1"),
+            ("--epochs=9999999999", "--epochs", "at most 2147483647, got 9999999999"),
+            ("--epochs=0", "--epochs", "expected at least 1, got 0"),
+            ("--seed=-1", "--seed", "expected a non-negative integer"),
+            ("--replicas=two", "--replicas", "expected an integer of 32 bits, got 'two'"),
+            ("--replicas=-1", "--replicas", "expected 1 to 1024, got -1"),
+            ("--replicas=1025", "--replicas", "expected 1 to 1024, got 1025"),
+            ("--global_batch_size=0", "--global_batch_size", "expected at least 1, got 0"),
+            ("--model=lstm", "--model", "expected one of mlp, cnn, got 'lstm'"),
+            ("--optimizer=lion", "--optimizer", "expected one of sgd, momentum, adam, got 'lion'"),
+            ("--schedule=cosine", "--schedule", "expected one of one_cycle, constant"),
+            ("--learning_rate=fast", "--learning_rate", "expected a number, got 'fast'"),
+            ("--learning_rate=-0.1", "--learning_rate", "got -0.1"),
+            ("--learning_rate=nan", "--learning_rate", "expected a finite number"),
+            ("--learning_rate=inf", "--learning_rate", "expected a finite number"),
+            ("--log_format=xml", "log_format", "got xml"),
+        ]:
+            self.check_training_fails([arg], USAGE, "INVALID_ARGUMENT", where, what)
+
+    def test_files_that_cannot_be_written_are_found_before_training(self):
+        for flag in ["loss_log", "save_variables", "save_graph", "trace"]:
+            for path, code, what in [
+                ("missing/file", "NOT_FOUND", "No such file or directory"),
+                ("good", "FAILED_PRECONDITION", "expected a file, got a directory"),
+                ("good/", "INVALID_ARGUMENT", "expected the name of a file"),
+                ("good/train-labels-idx1-ubyte/file", "[A-Z_]+", "Not a directory"),
+                ("/dev/null", "FAILED_PRECONDITION", "got a device"),
+                ("/proc/file", "[A-Z_]+", "cannot create a file in its directory"),
+            ]:
+                result = self.check_training_fails([f"--{flag}={path}"], USAGE, code,
+                                                   f"--{flag}={path}", what)
+                self.assertNotIn("step=", result.stderr)
+
+    def test_a_file_larger_than_it_may_be_is_an_error_and_leaves_nothing(self):
+        limit = 1 << 16  # bytes; the variables have more
+        self.check_training_fails(
+            ["--save_variables=large"], RESOURCES, "RESOURCE_EXHAUSTED", "large", "cannot reserve",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+
+    def test_data_sets(self):
+        train_images, train_labels = images(ROWS["train"]), labels([3] * ROWS["train"])
+        bad_labels = labels([77 if i == 31 else 1 for i in range(ROWS["train"])])
+        for folder, change, code, file, what in [
+            ("no_labels", {"train_labels_idx1_ubyte": None}, "NOT_FOUND", "",
+             "expected train-labels-idx1-ubyte"),
+            ("no_test", {"t10k_images_idx3_ubyte": None}, "NOT_FOUND", "",
+             "expected t10k-images-idx3-ubyte"),
+            ("empty", {"train_images_idx3_ubyte": b""}, "DATA_LOSS",
+             "/train-images-idx3-ubyte", "expected 4 bytes, got 0"),
+            ("cut", {"train_images_idx3_ubyte": train_images[:-1]}, "DATA_LOSS",
+             "/train-images-idx3-ubyte", "cut short"),
+            ("cut_gzip", {"train_images_idx3_ubyte": gzip.compress(train_images)[:-200]},
+             "DATA_LOSS", "/train-images-idx3-ubyte", "the gzip stream is cut short"),
+            ("long", {"train_labels_idx1_ubyte": train_labels + b"\0"}, "DATA_LOSS",
+             "/train-labels-idx1-ubyte", "bytes behind the data"),
+            ("text", {"train_labels_idx1_ubyte": b"1, 2, 3, sneaker, boot\n" * 9}, "DATA_LOSS",
+             "/train-labels-idx1-ubyte", "not an IDX file"),
+            ("noise", {"train_images_idx3_ubyte": random.Random(1).randbytes(5000)}, "DATA_LOSS",
+             "/train-images-idx3-ubyte", "not an IDX file"),
+            ("swapped", {"train_labels_idx1_ubyte": train_images}, "DATA_LOSS",
+             "/train-labels-idx1-ubyte", "expected [N]"),
+            ("small", {"train_images_idx3_ubyte": images(ROWS["train"], 14)}, "DATA_LOSS",
+             "/train-images-idx3-ubyte", "expected [N,28,28]"),
+            ("fewer", {"train_images_idx3_ubyte": images(ROWS["train"] - 1)}, "DATA_LOSS",
+             "/train-images-idx3-ubyte", "got 39"),
+            ("label", {"train_labels_idx1_ubyte": bad_labels}, "DATA_LOSS",
+             "/train-labels-idx1-ubyte", "label 31 is out of range; expected 0 to 9, got 77"),
+            ("none", {"train_labels_idx1_ubyte": labels([]), "train_images_idx3_ubyte": images(0)},
+             "DATA_LOSS", "/train-labels-idx1-ubyte", "expected at least one label"),
+        ]:
+            self.write_data(folder, **change)
+            self.check_training_fails([f"--data_dir={folder}"], BAD_INPUT, code, folder + file,
+                                      what)
+        (self.root / "folder/train-labels-idx1-ubyte").mkdir(parents=True)
+        self.check_training_fails(["--data_dir=folder"], BAD_INPUT, "FAILED_PRECONDITION",
+                                  "folder/train-labels-idx1-ubyte", "got a directory")
+        self.check_training_fails(["--data_dir=nowhere"], BAD_INPUT, "NOT_FOUND", "nowhere",
+                                  "no such directory")
+
+    def test_a_loss_that_is_not_finite_ends_training_and_the_losses_are_written(self):
+        self.check_training_fails(["--learning_rate=1e30", "--schedule=constant", "--loss_log=nan_losses"], NUMERIC,
+                                  "OUT_OF_RANGE", "step 2", "the loss is not finite",
+                                  new_files=["nan_losses"])
+        self.assertEqual(len((self.root / "nan_losses").read_text().splitlines()), 2)
+
+    def test_commands_and_flags_of_the_tool(self):
+        self.write("noop.txt", "a = NoOp()\n")
+        for args, where, what in [
+            ([], "''", "expected inspect or bench"),
+            (["train"], "'train'", "unknown command"),
+            (["inspect"], "inspect", "expected one graph file, got 0"),
+            (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),
+            (["inspect", "noop.txt", "--replicas=-1"], "--replicas", "got -1"),
+            (["inspect", "noop.txt", "--global_batch_size=0"], "--global_batch_size", "got 0"),
+            (["bench"], "bench", "expected one of step, overhead, compile"),
+            (["bench", "speed"], "bench", "got 'speed'"),
+            (["bench", "step", "--model=lstm"], "--model", "expected mlp or cnn, got 'lstm'"),
+            (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
+            (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "at most"),
+            (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
+            (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
+        ]:
+            self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)
+
+    def test_graphs(self):
+        self.check_fails(MIRRORFLOW, ["inspect", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")
+        self.check_fails(MIRRORFLOW, ["inspect", "good"], BAD_INPUT, "FAILED_PRECONDITION", "good")
+        two = node("a", "Neg", "b", T="DT_FLOAT") + node("b", "Neg", "a", T="DT_FLOAT")
+        cast = node("c", "Const") + node("d", "Neg", "c", T="DT_FLOAT")
+        for name, contents, what in [
+            ("empty.pb", b"", "got 0 bytes"),
+            ("empty.pbtxt", "# nothing\n", "cut off"),
+            ("empty.txt", "# nothing\n", "the graph is empty"),
+            ("random.pb", random.Random(2).randbytes(3000), "no GraphDef"),
+            ("random.pbtxt", random.Random(3).randbytes(3000), "line 1"),
+            ("random.txt", random.Random(4).randbytes(3000), "line "),
+            ("deep.pbtxt", "node { attr { value { list { func { attr { value { " * 10000, "line 1"),
+            ("cycle.pbtxt", two + VERSIONS, "the graph has a cycle: a -> b -> a"),
+            ("cycle.txt", "a = Neg(b) {T=float}\nb = Neg(a) {T=float}\n", "a -> b -> a"),
+            ("twice.pbtxt", 2 * node("a", "NoOp") + VERSIONS, "NoOp(a): a node of this name"),
+            ("unknown.pbtxt", node("a", "MatMull") + VERSIONS, "did you mean MatMul?"),
+            ("attribute.pbtxt", cast + VERSIONS, "Const(c): "),
+            ("input.pbtxt", node("a", "Neg", "z", T="DT_FLOAT") + VERSIONS, "'z'"),
+            ("versions.pbtxt", node("a", "NoOp"), "the file may be cut off"),
+            # Several errors are a line each, and each names the file.
+            ("many.txt", "a = NoOp()\na = NoOp()\nb = MatMull()\n", "line 3: MatMull(b)"),
+        ]:
+            self.check_inspect_fails(name, contents, what)
+
+
+if __name__ == "__main__":
+    unittest.main()
