@@ -112,8 +112,9 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
 absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
                          std::initializer_list<absl::string_view> choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag, " must be one of ", absl::StrJoin(choices, ", "), ", got '", value, "'"));
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown; expected one of ",
+                                                 absl::StrJoin(choices, ", "), ", got '", value,
+                                                 "'"));
 }
 
 absl::Status CheckFlags() {

@@ -110,9 +110,10 @@ std::string FlagHelp(absl::string_view file) {
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
   const bool bounded = most != std::numeric_limits<int64_t>::max();
+  const std::string range =
+      bounded ? absl::StrCat(least, " to ", most) : absl::StrCat("at least ", least);
   return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, ": out of range; expected at least ", least,
-                   bounded ? absl::StrCat(" and at most ", most) : "", ", got ", value));
+      absl::StrCat("--", flag, ": out of range; expected ", range, ", got ", value));
 }
 
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {

@@ -139,8 +139,8 @@ class ProgramsTest(unittest.TestCase):
             ("--steps=many", "--steps", "expected an integer of 64 bits, got 'many'"),
             ("--steps=99999999999999999999", "--steps", "got '99999999999999999999'"),
             ("--steps=-1", "--steps", "expected at least 0, got -1"),
-            ("--epochs=9999999999", "--epochs", "at most 2147483647, got 9999999999"),
-            ("--epochs=0", "--epochs", "expected at least 1, got 0"),
+            ("--epochs=9999999999", "--epochs", "expected 1 to 2147483647, got 9999999999"),
+            ("--epochs=0", "--epochs", "got 0"),
             ("--seed=-1", "--seed", "expected a non-negative integer"),
             ("--replicas=two", "--replicas", "expected an integer of 32 bits, got 'two'"),
             ("--replicas=-1", "--replicas", "expected 1 to 1024, got -1"),
@@ -218,9 +218,9 @@ class ProgramsTest(unittest.TestCase):
                                   "no such directory")
 
     def test_a_loss_that_is_not_finite_ends_training_and_the_losses_are_written(self):
-        self.check_training_fails(["--learning_rate=1e30", "--schedule=constant", "--loss_log=nan_losses"], NUMERIC,
-                                  "OUT_OF_RANGE", "step 2", "the loss is not finite",
-                                  new_files=["nan_losses"])
+        self.check_training_fails(
+            ["--learning_rate=1e30", "--schedule=constant", "--loss_log=nan_losses"], NUMERIC,
+            "OUT_OF_RANGE", "step 2", "the loss is not finite", new_files=["nan_losses"])
         self.assertEqual(len((self.root / "nan_losses").read_text().splitlines()), 2)
 
     def test_commands_and_flags_of_the_tool(self):
@@ -236,7 +236,7 @@ class ProgramsTest(unittest.TestCase):
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=lstm"], "--model", "expected mlp or cnn, got 'lstm'"),
             (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
-            (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "at most"),
+            (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1 to "),
             (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
