@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/dataset.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -112,6 +114,19 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
   return absl::OkStatus();
 }
 
+int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
+
+// How many rows of all components a batch can have: each with its number.
+int64_t MostRows(const std::vector<Tensor>& components) {
+  int64_t row_bytes = sizeof(int64_t);
+  for (const Tensor& component : components) {
+    Shape row = component.shape();
+    row.set_dim(0, 1);
+    row_bytes += row.num_elements() * static_cast<int64_t>(DataTypeSize(component.dtype()));
+  }
+  return MemoryOfThisMachine() / row_bytes;
+}
+
 }  // namespace
 
 Dataset Dataset::FromTensors(std::vector<Tensor> components) {
@@ -126,6 +141,12 @@ Dataset Dataset::Shuffle(uint64_t seed) const {
   if (!size_) {
     return WithError("Shuffle() needs all elements; expected a dataset that ends, got Repeat()");
   }
+  // Row numbers, where each element begins, and their order; of a huge Repeat() that is too much.
+  constexpr int64_t kBytesOfElement = 3 * sizeof(int64_t);
+  if (const int64_t most = MemoryOfThisMachine() / kBytesOfElement; *size_ > most) {
+    return WithError(absl::StrCat("Shuffle() of more than the memory holds; expected at most ",
+                                  most, " elements, got ", *size_));
+  }
   return With(
       [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
       size_);
@@ -136,6 +157,13 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
     return WithError(absl::StrCat("Batch() of no rows; expected at least 1, got ", rows));
   }
   if (batched_) return WithError("Batch() after Batch(); expected rows, got batches");
+  // A batch takes no more than there is, but a Repeat() before it may give any number of rows.
+  const int64_t largest = size_ ? std::min(*size_, rows) : rows;
+  const int64_t most = status_.ok() ? MostRows(*components_) : 0;
+  if (status_.ok() && largest > most) {
+    return WithError(absl::StrCat("Batch() of more than the memory holds; expected at most ", most,
+                                  " rows, got ", largest));
+  }
   std::optional<int64_t> size = size_;
   if (size) size = *size / rows + (!options.drop_remainder && *size % rows != 0 ? 1 : 0);
   Dataset d = With(

@@ -24,12 +24,18 @@ std::vector<Output> Gates(Output gate) {
   return gate.valid() ? std::vector<Output>{gate} : std::vector<Output>{};
 }
 
-// A slot of `variable`, called after it, which starts at zero.
-Output Slot(const Scope& scope, const Output& variable, absl::string_view name) {
-  const ValueInfo& info = scope.graph().values().at(variable);
-  return CreateVariable(scope.SubScope(variable.node->name()), name, info.handle_shape,
-                        initializers::Zeros(), info.handle_dtype, {.trainable = false})
-      .handle;
+// The slots of `variable` called `names`, in a scope called after it; they start at zero.
+std::vector<Output> Slots(const Scope& scope, const Output& variable,
+                          std::initializer_list<absl::string_view> names) {
+  const ValueInfo info = scope.graph().values().at(variable);
+  const Scope slots = scope.SubScope(variable.node->name());
+  std::vector<Output> handles;
+  for (absl::string_view name : names) {
+    handles.push_back(CreateVariable(slots, name, info.handle_shape, initializers::Zeros(),
+                                     info.handle_dtype, {.trainable = false})
+                          .handle);
+  }
+  return handles;
 }
 
 DataType DTypeOf(const Scope& scope, const Output& variable) {
@@ -146,8 +152,8 @@ Optimizer::Shared Momentum::Prepare(const Scope& scope, Output learning_rate) co
 
 Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                            Output gate) const {
-  return ops::ResourceApplyMomentum(scope, gv.variable, Slot(scope, gv.variable, "momentum"),
-                                    shared[0], gv.gradient, shared[1],
+  const std::vector<Output> slots = Slots(scope, gv.variable, {"momentum"});
+  return ops::ResourceApplyMomentum(scope, gv.variable, slots[0], shared[0], gv.gradient, shared[1],
                                     {.use_nesterov = options_.use_nesterov, .gates = Gates(gate)});
 }
 
@@ -176,9 +182,10 @@ Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate) const 
 Operation Adam::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                        Output gate) const {
   const Shared& v = shared;
-  return ops::ResourceApplyAdam(scope, gv.variable, Slot(scope, gv.variable, "m"),
-                                Slot(scope, gv.variable, "v"), {v[1], v[2], v[0], v[3], v[4], v[5]},
-                                gv.gradient, {.gates = Gates(gate)});
+  const std::vector<Output> slots = Slots(scope, gv.variable, {"m", "v"});
+  return ops::ResourceApplyAdam(scope, gv.variable, slots[0], slots[1],
+                                {v[1], v[2], v[0], v[3], v[4], v[5]}, gv.gradient,
+                                {.gates = Gates(gate)});
 }
 
 // The powers grow by one factor a step, after all updates have used them, and only in a step that

@@ -32,6 +32,10 @@ std::string OutputKey(absl::Span<const Output> outputs) {
   });
 }
 
+absl::Status NotPrepared() {
+  return absl::FailedPreconditionError("step: used before it was made by Session::Prepare");
+}
+
 }  // namespace
 
 // A step as compiled for one set of feed shapes and shares.
@@ -231,17 +235,24 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   MF_ASSIGN_OR_RETURN(variant->program, backend_.compile(graph_, {step.signature, shapes}, layout_,
                                                          backend_, options_.compile));
   const Compilation& c = variant->program->state;
+  if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != backend_.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replica_rows: expected a number for each of the ", backend_.world_size,
+                     " replicas, got ", replica_rows.size()));
+  }
   for (const Axis& axis : c.axes) {
     if (replica_rows.empty()) {
       variant->rows.push_back(EvenRows(axis.size, backend_.world_size));
       continue;
     }
     int64_t sum = 0;
-    for (int64_t share : replica_rows) sum += share < 0 ? axis.size + 1 : share;
-    if (static_cast<int>(replica_rows.size()) != backend_.world_size || sum != axis.size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the rows of the replicas must be ", backend_.world_size, " numbers with the sum ",
-          axis.size, ", got ", absl::StrJoin(replica_rows, ",")));
+    for (int64_t share : replica_rows) {
+      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
+    }
+    if (sum != axis.size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("replica_rows: expected numbers from 0 on with the sum ", axis.size,
+                       ", got ", absl::StrJoin(replica_rows, ",")));
     }
     variant->rows.push_back(replica_rows);
   }
@@ -396,6 +407,7 @@ void Session::AddTrace(const Variant& variant) {
 }
 
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {
+  if (state_ == nullptr) return NotPrepared();
   Session& session = *state_->session;
   MF_RETURN_IF_ERROR(session.indeterminate_);
   if (feeds.size() != state_->signature.feeds.size()) {
@@ -435,6 +447,7 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
 
 absl::StatusOr<StepPlans> Step::Compile(absl::Span<const Shape> feed_shapes,
                                         const RunOptions& options) {
+  if (state_ == nullptr) return NotPrepared();
   MF_ASSIGN_OR_RETURN(Session::Variant * variant,
                       state_->session->FindVariant(*state_, feed_shapes, options.replica_rows));
   StepPlans plans;
@@ -444,8 +457,14 @@ absl::StatusOr<StepPlans> Step::Compile(absl::Span<const Shape> feed_shapes,
 }
 
 absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
+  if (state_ == nullptr) return NotPrepared();
   const Session::Variant* variant = state_->last;
   if (variant == nullptr) return absl::FailedPreconditionError("the step has not run yet");
+  const int fetches = static_cast<int>(state_->signature.fetches.size());
+  if (i < 0 || i >= fetches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: no such fetch; expected 0 to ", fetches - 1, ", got ", i));
+  }
   std::vector<Tensor> values;
   for (size_t r = 0; r < variant->bound.size(); ++r) {
     const PlannedFetch& fetch = variant->bound[r]->plan().fetches[i];

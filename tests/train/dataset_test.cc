@@ -221,6 +221,18 @@ TEST(DatasetTest, OutlivesTheValueThatMadeTheIterator) {
   EXPECT_THAT(Batches(*source), ElementsAre(Labels{0, 1}, Labels{2, 3}));
 }
 
+TEST(DatasetTest, ABatchLargerThanTheDatasetIsTheDataset) {
+  for (const int64_t rows : {int64_t{4}, int64_t{1} << 40, int64_t{1} << 62}) {
+    const Dataset dataset = Pairs(3).Batch(rows);
+    EXPECT_EQ(dataset.size(), 1);
+    const auto source = dataset.MakeIterator();
+    std::vector<Tensor> batch;
+    ASSERT_TRUE(*source->Next(&batch)) << rows;
+    EXPECT_EQ(batch[0].shape().dim(0), 3);
+    EXPECT_FALSE(*source->Next(&batch)) << rows;
+  }
+}
+
 TEST(DatasetTest, AMistakeSticksAndComesOutOfStatusAndNext) {
   const struct {
     Dataset dataset;
@@ -241,6 +253,9 @@ TEST(DatasetTest, AMistakeSticksAndComesOutOfStatusAndNext) {
       {Pairs(3).Prefetch(-1), "expected 0 to 65536 batches, got -1"},
       {Pairs(3).Prefetch(1'000'000'000), "got 1000000000"},
       {Pairs(3).Repeat().Shuffle(1), "expected a dataset that ends"},
+      {Pairs(3).Repeat().Batch(int64_t{1} << 60), "Batch() of more than the memory holds"},
+      {Pairs(3).Repeat(int64_t{1} << 58).Batch(int64_t{1} << 50), "got 1125899906842624"},
+      {Pairs(3).Repeat(int64_t{1} << 62).Shuffle(1), "Shuffle() of more than the memory holds"},
       {Pairs(3).Batch(0).Batch(-1).Take(-1).Prefetch(2), "Batch() of no rows"},
   };
   for (const auto& [dataset, message] : cases) {

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a user can get wrong with a strategy, a session or a step: each is an error that names the
+// place, changes no variable and leaves the session as good as it was.
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/strategy/strategy.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/test_session.h"
+#include "train/layers.h"
+#include "train/optimizer.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRows = 7;
+constexpr int kClasses = 4;
+
+std::vector<Tensor> GoodBatch() {
+  const Tensor x = *Tensor::Allocate(DT_FLOAT, {kRows, 3});
+  for (int i = 0; i < kRows * 3; ++i) x.data<float>()[i] = static_cast<float>(i % 5) - 2;
+  return {x, Tensor::Vector<int32_t>({0, 1, 2, 3, 0, 1, 2})};
+}
+
+void ExpectError(const absl::Status& status, absl::StatusCode code, const std::string& text) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+// One dense layer, trained by momentum on that many replicas; 0: under OneDeviceStrategy.
+class BadInputTest : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    SessionOptions options{.pin_threads = false};
+    options.compile.verify = options.compile.check_plan = true;
+    if (GetParam() == 0) {
+      auto one = OneDeviceStrategy::Create({.session = options});
+      ASSERT_TRUE(one.ok()) << one.status();
+      strategy_ = *std::move(one);
+    } else {
+      auto mirrored =
+          MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .session = options});
+      ASSERT_TRUE(mirrored.ok()) << mirrored.status();
+      strategy_ = *std::move(mirrored);
+    }
+    const Scope root(&graph_);
+    const auto scope = strategy_->scope();
+    x_ = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
+    labels_ = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
+    logits_ = layers::Dense(root, x_, kClasses);
+    loss_ = losses::SparseSoftmaxCrossEntropy(root, logits_, labels_);
+    train_ = Momentum({.learning_rate = 0.1}).Minimize(root, loss_);
+    auto session = strategy_->NewSession(graph_);
+    ASSERT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+    const auto step = session_->Prepare({x_, labels_}, {loss_}, {train_});
+    ASSERT_TRUE(step.ok()) << step.status();
+    step_ = *step;
+    ASSERT_TRUE(step_.Run(GoodBatch()).ok());
+  }
+
+  std::vector<Tensor> Variables() const {
+    std::vector<Tensor> values;
+    for (const VariableInfo& v : session_->layout().variables()) {
+      for (int r = 0; r < session_->num_local_replicas(); ++r) {
+        values.push_back(*session_->ReadVariable(v.name, r));
+      }
+    }
+    return values;
+  }
+
+  // Runs the step on `feeds`, which must fail, change nothing, and leave the session at work.
+  absl::Status Fails(absl::Span<const Tensor> feeds, absl::Span<const int64_t> rows = {}) {
+    const std::vector<Tensor> before = Variables();
+    const absl::Status status = step_.Run(feeds, {.replica_rows = rows}).status();
+    const std::vector<Tensor> after = Variables();
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(Tensor::Identical(before[i], after[i])) << "variable " << i << ": " << status;
+    }
+    EXPECT_TRUE(step_.Run(GoodBatch()).ok());
+    return status;
+  }
+
+  std::unique_ptr<Strategy> strategy_;
+  Graph graph_;
+  Output x_, labels_, logits_, loss_;
+  Operation train_;
+  std::unique_ptr<Session> session_;
+  Step step_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, BadInputTest, ::testing::Values(0, 1, 2, 3));
+
+TEST_P(BadInputTest, AFeedOfAnotherDtypeIsNamedWithBothDtypes) {
+  const std::vector<Tensor> good = GoodBatch();
+  ExpectError(Fails({*Tensor::Allocate(DT_DOUBLE, {kRows, 3}), good[1]}),
+              absl::StatusCode::kInvalidArgument, "feed x: expected dtype float, got double");
+  ExpectError(Fails({good[0], *Tensor::Allocate(DT_INT64, {kRows})}),
+              absl::StatusCode::kInvalidArgument, "feed labels: expected dtype int32, got int64");
+  ExpectError(Fails({good[0], Tensor()}), absl::StatusCode::kInvalidArgument, "feed labels");
+}
+
+TEST_P(BadInputTest, AFeedOfAnotherShapeIsNamedWithBothShapes) {
+  const std::vector<Tensor> good = GoodBatch();
+  for (const Shape& shape : {Shape({kRows, 2}), Shape({kRows}), Shape({kRows, 3, 1}), Shape()}) {
+    const absl::Status status = Fails({*Tensor::Allocate(DT_FLOAT, shape), good[1]});
+    ExpectError(status, absl::StatusCode::kInvalidArgument, "feed x");
+    EXPECT_THAT(std::string(status.message()), HasSubstr(shape.ToString()));
+  }
+}
+
+TEST_P(BadInputTest, FeedsWithDifferentNumbersOfRowsNameTheNodeWhereTheyMeet) {
+  ExpectError(Fails({GoodBatch()[0], Tensor::Vector<int32_t>({0, 1, 2})}),
+              absl::StatusCode::kInvalidArgument, "SparseSoftmaxCrossEntropyWithLogits(loss/");
+}
+
+TEST_P(BadInputTest, AnotherNumberOfFeedsSaysBothNumbers) {
+  ExpectError(Fails({}), absl::StatusCode::kInvalidArgument, "expected 2 feeds, got 0");
+  std::vector<Tensor> three = GoodBatch();
+  three.push_back(three[0]);
+  ExpectError(Fails(three), absl::StatusCode::kInvalidArgument, "expected 2 feeds, got 3");
+}
+
+TEST_P(BadInputTest, ALabelOutOfRangeIsNamedWithNodeAndPositionInTheGlobalBatch) {
+  for (const int32_t bad : {-1, kClasses, std::numeric_limits<int32_t>::max()}) {
+    for (const int row : {0, kRows - 1}) {
+      std::vector<Tensor> feeds = GoodBatch();
+      feeds[1].data<int32_t>()[row] = bad;
+      const absl::Status status = Fails(feeds);
+      ExpectError(status, absl::StatusCode::kInvalidArgument,
+                  "SparseSoftmaxCrossEntropyWithLogits(loss/");
+      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("position ", row)));
+      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("got ", bad)));
+    }
+  }
+}
+
+TEST_P(BadInputTest, RowsOfReplicasThatDoNotAddUpAreRefused) {
+  const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
+  const size_t replicas = session_->world_size();
+  ExpectError(Fails(GoodBatch(), std::vector<int64_t>(replicas + 1, 1)), code,
+              absl::StrCat("for each of the ", replicas, " replicas, got ", replicas + 1));
+  if (replicas == 1) return;  // nothing is split
+  std::vector<int64_t> negative(replicas, 0);
+  negative[0] = -1;
+  negative[1] = kRows + 1;
+  const int64_t huge = std::numeric_limits<int64_t>::max();  // the sum overflows
+  for (const std::vector<int64_t>& rows :
+       {negative, std::vector<int64_t>(replicas, kRows), std::vector<int64_t>(replicas, huge)}) {
+    ExpectError(Fails(GoodBatch(), rows), code, absl::StrCat("with the sum ", kRows, ", got "));
+  }
+}
+
+TEST_P(BadInputTest, AStepOfAnotherGraphOrOfNothingIsRefused) {
+  Graph other;
+  const Output y = ops::Placeholder(Scope(&other).WithName("y"), DT_FLOAT, {-1});
+  const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
+  ExpectError(session_->Prepare({y}, {loss_}).status(), code, "the feed y is not in the graph");
+  ExpectError(session_->Prepare({}, {y}).status(), code, "the fetch y is not in the graph");
+  ExpectError(session_->Prepare({}, {Output()}).status(), code, "no output of any node");
+  EXPECT_FALSE(session_->Prepare({}, {}, {Operation()}).ok());
+
+  ExpectError(Step().Run({}).status(), absl::StatusCode::kFailedPrecondition, "step: used before");
+  EXPECT_FALSE(Step().Compile({}).ok());
+  EXPECT_FALSE(Step().PerReplica(0).ok());
+  ExpectError(step_.PerReplica(1).status(), code, "expected 0 to 0, got 1");
+  EXPECT_FALSE(step_.PerReplica(-1).ok());
+}
+
+TEST_P(BadInputTest, AFetchThatNeedsAFeedNamesThePlaceholder) {
+  const auto step = session_->Prepare({x_}, {loss_});
+  absl::Status status = step.status();
+  if (step.ok()) status = Step(*step).Run({GoodBatch()[0]}).status();
+  ExpectError(status, absl::StatusCode::kInvalidArgument, "labels");
+}
+
+TEST_P(BadInputTest, AVariableTakesOnlyAValueOfItsDtypeAndShape) {
+  const std::vector<Tensor> before = Variables();
+  const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
+  ExpectError(session_->AssignVariable("dense/bias", *Tensor::Allocate(DT_FLOAT, {kClasses + 1})),
+              code, "dense/bias");
+  ExpectError(session_->AssignVariable("dense/bias", *Tensor::Allocate(DT_DOUBLE, {kClasses})),
+              code, "dense/bias");
+  ExpectError(session_->AssignVariable("dense/bais", *Tensor::Allocate(DT_FLOAT, {kClasses})),
+              absl::StatusCode::kNotFound, "dense/bais");
+  EXPECT_FALSE(session_->ReadVariable("dense/bias", GetParam() + 1).ok());
+  EXPECT_FALSE(session_->ReadVariable("dense/bias", -1).ok());
+  const std::vector<Tensor> after = Variables();
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(Tensor::Identical(before[i], after[i]));
+}
+
+TEST_P(BadInputTest, AGraphWithACycleIsRefusedAndTheCycleShown) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {3});
+  const Output a = ops::Neg(root.WithName("a"), x);
+  const Output b = ops::Exp(root.WithName("b"), a);
+  graph.SetInput(a.node, 0, b);
+  const auto session = strategy_->NewSession(graph);
+  absl::Status status = session.status();
+  if (session.ok()) {
+    const auto step = (*session)->Prepare({x}, {b});
+    status =
+        step.ok() ? Step(*step).Run({*Tensor::Allocate(DT_FLOAT, {3})}).status() : step.status();
+  }
+  ExpectError(status, absl::StatusCode::kInvalidArgument, "cycle: a -> b -> a");
+}
+
+// What ReplicaIndex would be: an op whose value differs between replicas by its own declaration.
+const OpDef& DifferingOp() {
+  static const OpRegistry* const registry = [] {
+    auto* ops = new OpRegistry();
+    ops->Define("Differing")
+        .Doc("differs between replicas")
+        .Output("index: float")
+        .Shape([](ShapeContext& c) {
+          c.set_output(0, Shape());
+          return absl::OkStatus();
+        })
+        .Gathers("it has no inputs")
+        .NoGradient("it has no inputs")
+        .Traits(kStateful | kPerReplica);
+    return ops;
+  }();
+  return *registry->Find("Differing");
+}
+
+TEST(PerReplicaValueTest, WrittenToAMirroredVariableIsAnErrorThatNamesThePath) {
+  Graph graph;
+  const Scope root(&graph);
+  const Variable v = CreateVariable(root, "v", {}, initializers::Zeros());
+  const auto index = graph.AddNode("index", DifferingOp(), {}, {});
+  ASSERT_TRUE(index.ok()) << index.status();
+  const Output twice = ops::Mul(root.WithName("twice"), (*index)->output(0), v.value);
+  const Operation write = ops::AssignVariableOp(root.WithName("write"), v.handle, twice);
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  const auto session = CreateTestSession(graph, {.replicas = 2});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare({}, {}, {write});
+  ASSERT_TRUE(step.ok()) << step.status();
+  ExpectError(step->Run({}).status(), absl::StatusCode::kInvalidArgument,
+              "a value that differs between replicas reaches a mirrored variable: "
+              "Differing(index) -> Mul(twice) -> AssignVariableOp(write)");
+  EXPECT_EQ((*session)->ReadVariable("v")->scalar<float>(), 0);
+}
+
+}  // namespace
+}  // namespace mirrorflow
