@@ -10,7 +10,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
-#include "tests/support/test_session.h"
 #include "train/layers.h"
 #include "train/optimizer.h"
 
@@ -210,44 +209,6 @@ TEST_P(BadInputTest, AGraphWithACycleIsRefusedAndTheCycleShown) {
         step.ok() ? Step(*step).Run({*Tensor::Allocate(DT_FLOAT, {3})}).status() : step.status();
   }
   ExpectError(status, absl::StatusCode::kInvalidArgument, "cycle: a -> b -> a");
-}
-
-// What ReplicaIndex would be: an op whose value differs between replicas by its own declaration.
-const OpDef& DifferingOp() {
-  static const OpRegistry* const registry = [] {
-    auto* ops = new OpRegistry();
-    ops->Define("Differing")
-        .Doc("differs between replicas")
-        .Output("index: float")
-        .Shape([](ShapeContext& c) {
-          c.set_output(0, Shape());
-          return absl::OkStatus();
-        })
-        .Gathers("it has no inputs")
-        .NoGradient("it has no inputs")
-        .Traits(kStateful | kPerReplica);
-    return ops;
-  }();
-  return *registry->Find("Differing");
-}
-
-TEST(PerReplicaValueTest, WrittenToAMirroredVariableIsAnErrorThatNamesThePath) {
-  Graph graph;
-  const Scope root(&graph);
-  const Variable v = CreateVariable(root, "v", {}, initializers::Zeros());
-  const auto index = graph.AddNode("index", DifferingOp(), {}, {});
-  ASSERT_TRUE(index.ok()) << index.status();
-  const Output twice = ops::Mul(root.WithName("twice"), (*index)->output(0), v.value);
-  const Operation write = ops::AssignVariableOp(root.WithName("write"), v.handle, twice);
-  ASSERT_TRUE(graph.status().ok()) << graph.status();
-  const auto session = CreateTestSession(graph, {.replicas = 2});
-  ASSERT_TRUE(session.ok()) << session.status();
-  auto step = (*session)->Prepare({}, {}, {write});
-  ASSERT_TRUE(step.ok()) << step.status();
-  ExpectError(step->Run({}).status(), absl::StatusCode::kInvalidArgument,
-              "a value that differs between replicas reaches a mirrored variable: "
-              "Differing(index) -> Mul(twice) -> AssignVariableOp(write)");
-  EXPECT_EQ((*session)->ReadVariable("v")->scalar<float>(), 0);
 }
 
 }  // namespace
