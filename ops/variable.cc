@@ -43,7 +43,7 @@ absl::Status AssignShape(ShapeContext& c) {
 }
 
 absl::StatusOr<ShardingRule> AssignSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*,*->"};
+  return ShardingRule{.dims = "*,*->", .linearity = Linearity::kJoint, .linear_inputs = {1}};
 }
 
 constexpr absl::string_view kGradientAtRead =

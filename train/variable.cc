@@ -101,7 +101,12 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
   if (!initial.valid()) return variable;
   graph.SetAttr(handle, "_initializer", initial.ToString());
   if (CreationScope::Current() == nullptr) graph.SetAttr(handle, kOutsideScopeAttr, true);
-  if (!options.trainable) graph.SetAttr(handle, kNotTrainableAttr, true);
+  const bool on_read = options.synchronization == VariableSynchronization::kOnRead;
+  if (on_read) {
+    graph.SetAttr(handle, "_synchronization", std::string("ON_READ"));
+    graph.SetAttr(handle, "_aggregation", std::string("SUM"));
+  }
+  if (!options.trainable || on_read) graph.SetAttr(handle, kNotTrainableAttr, true);
   variable.value = ops::ReadVariableOp(inside.WithName("read"), variable.handle);
   return variable;
 }

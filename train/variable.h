@@ -36,9 +36,18 @@ struct Variable {
   Output value;  // its value before the step
 };
 
+// When the copies of a variable are brought together (TensorFlow's VariableSynchronization).
+enum class VariableSynchronization {
+  kOnWrite,  // all copies are equal after every step
+  // Each replica adds to its own copy, and a read sees the sum of all (aggregation SUM): gradients
+  // accumulated over several steps, metrics. Assignments only, and no optimizer may update it.
+  kOnRead,
+};
+
 struct VariableOptions {
   // False: optimizers leave it alone.
   bool trainable = true;
+  VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
 };
 
 // A variable called `name` in `scope`, which starts as `initializer` makes it. It is mirrored if it

@@ -34,6 +34,18 @@ absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
                     })};
 }
 
+absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
+  const size_t bytes = c.output_shape(0).num_elements() * DataTypeSize(c.output_dtype(0));
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+                      if (args.params().replica == 0) {
+                        std::memcpy(args.output<std::byte>(0), args.input<std::byte>(0), bytes);
+                      } else {
+                        std::memset(args.output<std::byte>(0), 0, bytes);
+                      }
+                      return absl::OkStatus();
+                    })};
+}
+
 }  // namespace
 
 void RegisterCollectiveOps(OpRegistry& ops) {
@@ -45,6 +57,19 @@ void RegisterCollectiveOps(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'")
       .Attr("bucket: int = -1")
+      .Role(OpRole::kCollective)
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
+  ops.Define(kReduceScatter)
+      .Doc("This rank's share of dimension 0 of the reduction over all ranks.")
+      .Input("value: T")
+      .Output("share: T")
+      .Attr("T: type")
+      .Attr("reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'")
+      .Attr("axis: int >= 0")
+      .Attr("factor: int >= 1")
       .Role(OpRole::kCollective)
       .Traits(kStateful)
       .Shape(SameShapes)
@@ -74,10 +99,20 @@ void RegisterCollectiveOps(OpRegistry& ops) {
       .Shape(SameShapes)
       .Gathers("it says itself how its operands lie")
       .NoGradient("inserted after differentiation");
+  ops.Define(kFirstReplicaOnly)
+      .Doc("The value on replica 0, zeros on the others: a sum that is the value.")
+      .Input("value: T")
+      .Output("part: T")
+      .Attr("T: type")
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
 }
 
 void RegisterCollectiveKernelsCpu(KernelRegistry& kernels) {
   kernels.Register(kShardSlice, "CPU", CreateShardSlice);
+  kernels.Register(kFirstReplicaOnly, "CPU", CreateFirstReplicaOnly);
 }
 
 const OpRegistry& CollectiveOps() {

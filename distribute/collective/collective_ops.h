@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes that the passes of this folder put into a graph, as ops: collectives, and the slicing
-// of a replicated value into shares. Their one-replica meaning is the identity.
+// The nodes that the passes of this folder put into a graph, as ops: collectives, and what makes
+// shares and parts of a replicated value. Their one-replica meaning is the identity.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 
@@ -11,15 +11,20 @@
 
 namespace mirrorflow {
 
-// AllReduce     N values -> N values, each reduced over the ranks; attributes `reduction`,
-// `bucket`. AllGather     the shares of dimension 0 -> the whole; attributes `axis`, `factor`.
-// ShardSlice    a replicated value -> this replica's share; attributes `axis`, `dim`, `factor`.
+// AllReduce         N values -> N values, each reduced over the ranks; `reduction`, `bucket`
+// ReduceScatter     a value -> this rank's share of dimension 0 of its reduction over the ranks;
+//                   `reduction`, `axis`, `factor`
+// AllGather         the shares of dimension 0 -> the whole; `axis`, `factor`
+// ShardSlice        a replicated value -> this replica's share; `axis`, `dim`, `factor`
+// FirstReplicaOnly  a replicated value -> itself on replica 0, zeros elsewhere
 inline constexpr char kAllReduce[] = "AllReduce";
+inline constexpr char kReduceScatter[] = "ReduceScatter";
 inline constexpr char kAllGather[] = "AllGather";
 inline constexpr char kShardSlice[] = "ShardSlice";
+inline constexpr char kFirstReplicaOnly[] = "FirstReplicaOnly";
 
 void RegisterCollectiveOps(OpRegistry& ops);
-// ShardSlice has a kernel; collectives are instructions of the plan.
+// What is no collective has a kernel; collectives are instructions of the plan.
 void RegisterCollectiveKernelsCpu(KernelRegistry& kernels);
 // A registry of just these ops.
 const OpRegistry& CollectiveOps();

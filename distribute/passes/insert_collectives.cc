@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/passes/insert_collectives.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -19,6 +20,13 @@ class Inserter {
   explicit Inserter(Compilation& c) : c_(c) {}
 
   absl::StatusOr<bool> Run() {
+    for (const Node* node : c_.graph.Nodes()) {
+      const std::vector<Sharding>& required = c_.required_inputs[node->id()];
+      for (int i = 0; i < static_cast<int>(required.size()); ++i) {
+        Want(node->input(i), required[i]);
+      }
+    }
+    for (const Output& fetch : c_.fetches) Want(fetch, Replicated());
     for (Node* node : c_.graph.Nodes()) {
       // Copied: nodes that are added below make the table grow.
       const std::vector<Sharding> required = c_.required_inputs[node->id()];
@@ -39,6 +47,11 @@ class Inserter {
   }
 
  private:
+  void Want(const Output& value, const Sharding& sharding) {
+    std::vector<Sharding>& all = wanted_[value];
+    if (std::find(all.begin(), all.end(), sharding) == all.end()) all.push_back(sharding);
+  }
+
   absl::StatusOr<Output> Convert(const Output& value, const Sharding& want) {
     const Sharding have = c_.shardings.at(value);
     if (have == want) return value;
@@ -47,8 +60,20 @@ class Inserter {
     }
     Output result;
     if (const Sharded* s = AsSharded(want)) {
+      if (AsPartial(have) != nullptr && wanted_[value].size() == 1) {
+        result = ReduceScatter(value, *s);
+      } else {
+        MF_ASSIGN_OR_RETURN(const Output whole, Convert(value, Replicated()));
+        result = Slice(whole, *s);
+      }
+    } else if (AsPartial(want) != nullptr) {
       MF_ASSIGN_OR_RETURN(const Output whole, Convert(value, Replicated()));
-      result = Slice(whole, *s);
+      result = Mark(c_.scope()
+                        .WithName(absl::StrCat(whole.node->name(), "/part"))
+                        .Build(CollectiveOps(), kFirstReplicaOnly)
+                        .Input(whole)
+                        .One(),
+                    want);
     } else if (const Partial* p = AsPartial(have)) {
       result = Mark(c_.scope()
                         .WithName(absl::StrCat(value.node->name(), "/all_reduce"))
@@ -85,33 +110,57 @@ class Inserter {
                 s);
   }
 
-  // Collectives gather the leading dimension; another one is moved there and back.
-  Output Gather(Output share, const Sharded& s) {
+  Output Gather(const Output& share, const Sharded& s) {
     const Scope scope = c_.scope().SubScope(absl::StrCat(share.node->name(), "/gather"));
-    const int rank = c_.values().shape(share).rank();
-    std::vector<int32_t> to_front(rank), back(rank);
-    std::iota(to_front.begin(), to_front.end(), 0);
-    to_front.erase(to_front.begin() + s.dim);
-    to_front.insert(to_front.begin(), s.dim);
-    for (int i = 0; i < rank; ++i) back[to_front[i]] = i;
-    auto transpose = [&](const Output& x, const std::vector<int32_t>& perm,
-                         const Sharding& sharding) {
-      return Mark(ops::Transpose(scope, x, ops::Const(scope, Tensor::Vector<int32_t>(perm))),
-                  sharding);
-    };
-    if (s.dim != 0) share = transpose(share, to_front, Sharded{s.axis, 0, s.factor});
-    Output whole = Mark(scope.Build(CollectiveOps(), kAllGather)
-                            .Input(share)
-                            .Attr("axis", s.axis)
-                            .Attr("factor", s.factor)
-                            .One(),
-                        Replicated());
-    if (s.dim != 0) whole = transpose(whole, back, Replicated());
-    return whole;
+    const Output front =
+        Transpose(scope, share, DimToFront(share, s.dim), Sharded{s.axis, 0, s.factor});
+    const Output whole = Mark(scope.Build(CollectiveOps(), kAllGather)
+                                  .Input(front)
+                                  .Attr("axis", s.axis)
+                                  .Attr("factor", s.factor)
+                                  .One(),
+                              Replicated());
+    return Transpose(scope, whole, Inverse(DimToFront(share, s.dim)), Replicated());
+  }
+
+  Output ReduceScatter(const Output& part, const Sharded& s) {
+    const Scope scope = c_.scope().SubScope(absl::StrCat(part.node->name(), "/reduce_scatter"));
+    const Partial partial = *AsPartial(c_.shardings.at(part));
+    const Output front = Transpose(scope, part, DimToFront(part, s.dim), partial);
+    const Output share = Mark(scope.Build(CollectiveOps(), kReduceScatter)
+                                  .Input(front)
+                                  .Attr("reduction", ReductionName(partial.reduction))
+                                  .Attr("axis", s.axis)
+                                  .Attr("factor", s.factor)
+                                  .One(),
+                              Sharded{s.axis, 0, s.factor});
+    return Transpose(scope, share, Inverse(DimToFront(part, s.dim)), s);
+  }
+
+  // Collectives gather and scatter the leading dimension; another one is moved there and back.
+  std::vector<int32_t> DimToFront(const Output& x, int dim) const {
+    std::vector<int32_t> perm(c_.values().shape(x).rank());
+    std::iota(perm.begin(), perm.end(), 0);
+    std::rotate(perm.begin(), perm.begin() + dim, perm.begin() + dim + 1);
+    return perm;
+  }
+
+  static std::vector<int32_t> Inverse(const std::vector<int32_t>& perm) {
+    std::vector<int32_t> inverse(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int32_t>(i);
+    return inverse;
+  }
+
+  Output Transpose(const Scope& scope, const Output& x, const std::vector<int32_t>& perm,
+                   const Sharding& sharding) {
+    if (std::is_sorted(perm.begin(), perm.end())) return x;
+    return Mark(ops::Transpose(scope, x, ops::Const(scope, Tensor::Vector<int32_t>(perm))),
+                sharding);
   }
 
   Compilation& c_;
   absl::flat_hash_map<Output, std::vector<std::pair<Sharding, Output>>> conversions_;
+  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // by all uses
   bool changed_ = false;
 };
 

@@ -106,10 +106,15 @@ class Propagation {
             return PerReplicaError(node, in);
           }
         }
+        if (OnReadVariable(*node) != nullptr) return WriteOnRead(node);
+        return TakeWhole(node);
+      case OpRole::kRead:
+        if (OnReadVariable(*node) != nullptr) {
+          return Take(node, {.inputs = {Replicated()}, .outputs = {Partial{Reduction::kSum}}});
+        }
         return TakeWhole(node);
       case OpRole::kConstant:
       case OpRole::kVariable:
-      case OpRole::kRead:
       case OpRole::kNoOp:
       case OpRole::kCollective:
         return TakeWhole(node);
@@ -134,6 +139,34 @@ class Propagation {
       return Take(node, std::move(candidate));
     }
     return Take(node, Cheapest(*node, sharding));
+  }
+
+  // The variable that the node reads or writes, if it is synchronised on read.
+  const VariableInfo* OnReadVariable(const Node& node) const {
+    const int v = c_.layout != nullptr ? c_.layout->FindHandle(node.input(0)) : -1;
+    return v >= 0 && c_.layout->variables()[v].on_read ? &c_.layout->variables()[v] : nullptr;
+  }
+
+  // Each replica stores a part of the sum, so what is written is a partial sum, and the write must
+  // be linear in it.
+  absl::StatusOr<bool> WriteOnRead(Node* node) {
+    MF_ASSIGN_OR_RETURN(const ShardingRule rule,
+                        node->op().sharding(ShardContext(*node, c_.values())));
+    if (rule.linearity != Linearity::kJoint) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          node->op().name, "(", node->name(), ") writes variable '", OnReadVariable(*node)->name,
+          "', which is synchronised on read; expected an assignment"));
+    }
+    const Output& value = node->input(1);
+    bool restart = false;
+    const Partial* partial = AsPartial(Seen(value));
+    if (partial != nullptr && partial->reduction != Reduction::kSum) {
+      restart = reduced_.insert(value).second;
+    }
+    ShardingCandidate candidate{.inputs = {Replicated(), Partial{Reduction::kSum}}};
+    if (IsReplicated(Seen(value)) && IsZero(c_, value)) candidate.inputs[1] = Replicated();
+    MF_ASSIGN_OR_RETURN(const bool again, Take(node, std::move(candidate)));
+    return restart || again;
   }
 
   // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.

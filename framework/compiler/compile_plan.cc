@@ -227,18 +227,20 @@ class PlanBuilder {
     collective.sequence = static_cast<int>(plan_->collectives.size());
     collective.name = node.name();
     InFlight flight{.index = collective.sequence, .name = AddName(node)};
+    collective.kind = KindOf(node);
     if (node.has_attr("reduction")) {
+      collective.reduction = *ParseReduction(node.attr<std::string>("reduction"));
+    }
+    const bool in_place = collective.kind == CollectiveKind::kAllReduce;
+    if (in_place) {
       const StorageTable::Slots& slots = storage_->slots(node);
       for (int i = 0; i < node.num_inputs(); ++i) {
         flight.uses.push_back(slots.storages[i]);
         if (!slots.needs_copy[i]) continue;
         EmitCopy(storage_->of(node.input(i)), slots.storages[i], flight.name);
       }
-      collective.kind = CollectiveKind::kAllReduce;
-      collective.reduction = *ParseReduction(node.attr<std::string>("reduction"));
       collective.count = slots.count;
     } else {
-      collective.kind = CollectiveKind::kAllGather;
       collective.axis = static_cast<AxisId>(node.attr<int64_t>("axis"));
       const Shape& whole = c_.values().shape(node.output(0));
       collective.elements_per_row = node.attr<int64_t>("factor");
@@ -247,7 +249,7 @@ class PlanBuilder {
       flight.uses.push_back(storage_->of(node.output(0)));
     }
     flight.in = flight.uses.front();
-    flight.out = node.has_attr("reduction") ? flight.uses.front() : flight.uses.back();
+    flight.out = in_place ? flight.uses.front() : flight.uses.back();
     plan_->collectives.push_back(std::move(collective));
     collective_storage_.emplace_back(flight.in, flight.out);
 

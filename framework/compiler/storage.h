@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/compile_plan.h"
+#include "framework/runtime/communicator.h"
 #include "framework/runtime/kernel.h"
 
 namespace mirrorflow {
@@ -24,6 +25,10 @@ struct Storage {
   int parent = -1;      // the storage that this one is a part of
   bool pinned = false;  // a collective or a fetch uses it: no output may be written over it
 };
+
+// What a collective node does, told by its attributes: `reduction` reduces, and `axis` names the
+// split whose rows are gathered or scattered.
+CollectiveKind KindOf(const Node& collective);
 
 class StorageTable {
  public:

@@ -26,6 +26,28 @@ absl::StatusOr<std::string> VariableName(const Output& handle) {
   return node->name();
 }
 
+namespace {
+
+// The attributes that CreateVariable writes, in TensorFlow's words; a graph of another maker has
+// none of them.
+absl::StatusOr<bool> IsOnRead(const Node& node) {
+  auto word = [&](absl::string_view attr, absl::string_view otherwise) {
+    return node.has_attr(attr) ? node.attr<std::string>(attr) : std::string(otherwise);
+  };
+  const std::string synchronization = word("_synchronization", "ON_WRITE");
+  const std::string aggregation = word("_aggregation", "NONE");
+  if (synchronization == "ON_WRITE") return false;
+  const bool is_number = node.attr<DataType>("dtype") != DT_BOOL;
+  if (synchronization == "ON_READ" && aggregation == "SUM" && is_number) return true;
+  return absl::InvalidArgumentError(absl::StrCat(
+      node.op().name, "(", node.name(),
+      "): expected synchronization ON_WRITE, or ON_READ of numbers with aggregation SUM, "
+      "got ",
+      synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
+}
+
+}  // namespace
+
 absl::Status VariableLayout::CollectVariables(const Graph& graph) {
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kVariable) continue;
@@ -41,6 +63,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
           "variable '", name, "': expected a numeric dtype and a fully defined shape, got ",
           DataTypeName(info.dtype), info.shape.ToString()));
     }
+    MF_ASSIGN_OR_RETURN(info.on_read, IsOnRead(*node));
     const int existing = Find(name);
     if (existing < 0) {
       by_name_.emplace(name, static_cast<int>(variables_.size()));
@@ -48,7 +71,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
       continue;
     }
     VariableInfo& first = variables_[existing];
-    if (first.dtype != info.dtype || first.shape != info.shape) {
+    if (first.dtype != info.dtype || first.shape != info.shape || first.on_read != info.on_read) {
       return absl::InvalidArgumentError(absl::StrCat(
           "two handles name variable '", name, "' but disagree: ", DataTypeName(first.dtype),
           first.shape.ToString(), " and ", DataTypeName(info.dtype), info.shape.ToString()));
@@ -85,6 +108,12 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
         return absl::InvalidArgumentError(
             absl::StrCat(update->op().name, "(", update->name(), "): unknown variable"));
       }
+    }
+    for (const int v : updated) {
+      if (!variables_[v].on_read) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          update->op().name, "(", update->name(), ") updates variable '", variables_[v].name,
+          "', which is synchronised on read; expected one that is equal on all replicas"));
     }
     VariableInfo& weight = variables_[updated[0]];
     if (weight.bucket >= 0) continue;  // updated twice: its place is known

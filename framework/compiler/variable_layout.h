@@ -33,6 +33,8 @@ struct VariableInfo {
   bool is_slot = false;     // belongs to an optimizer's update of another variable
   NodeId handle = 0;        // a VarHandleOp of it in the session's graph
   std::string initializer;  // the node that makes the initial value; may be empty
+  // Synchronised when it is read, not when it is written: the value is the sum over the replicas.
+  bool on_read = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }
 };

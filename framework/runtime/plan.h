@@ -44,14 +44,15 @@ struct Instruction {
   int64_t bytes = 0;
 };
 
-// A collective with operands in memory. Counts of gathers follow from the rows of the ranks.
+// A collective with operands in memory. Counts of gathers and scatters follow from the rows of the
+// ranks.
 struct PlannedCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   Operand in, out;
   int64_t count = 0;  // elements of an all-reduce
-  AxisId axis = 0;    // of a gather: rank r gives rows(axis, r) * elements_per_row
+  AxisId axis = 0;    // of a gather or scatter: rank r has rows(axis, r) * elements_per_row
   int64_t elements_per_row = 0;
   int sequence = 0;  // its place in the order of all collectives
   std::string name;

@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                           .count = planned.count,
                           .name = planned.name};
     bound->counts_.emplace_back();
-    if (planned.kind == CollectiveKind::kAllGather) {
+    if (planned.kind != CollectiveKind::kAllReduce) {
       for (int64_t rank_rows : rows[planned.axis]) {
         bound->counts_.back().push_back(rank_rows * planned.elements_per_row);
       }

@@ -110,9 +110,12 @@ class Session {
   int num_local_replicas() const { return static_cast<int>(replicas_.size()); }
   int world_size() const { return backend_.world_size; }
 
-  // A copy of the variable as local replica `replica` has it. NotFound for an unknown name.
-  absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica = 0) const;
-  // Sets the variable on all local replicas.
+  // A copy of the variable: what every replica has, or of one that is synchronised on read the sum
+  // over the replicas. NotFound for an unknown name.
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name) const;
+  // The same as local replica `replica` has it.
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
+  // Sets the variable on all local replicas, or the sum over them.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   bool IsInitialized(absl::string_view name) const;
 

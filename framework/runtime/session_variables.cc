@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The variables of a session: their initial values, and reading and setting them from the host.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/compile_plan.h"
+#include "framework/core/status.h"
+#include "framework/runtime/session.h"
+
+namespace mirrorflow {
+namespace {
+
+// Steps of users are numbered from 0; initialisers draw from a stream of their own.
+constexpr uint64_t kInitializerStep = ~uint64_t{0};
+
+void AddInto(const Tensor& part, Tensor* sum) {
+  DispatchDataType(
+      sum->dtype(),
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        if constexpr (!std::is_same_v<T, bool>) {
+          const T* from = part.data<T>();
+          T* to = sum->data<T>();
+          for (int64_t i = 0; i < sum->num_elements(); ++i) to[i] = static_cast<T>(to[i] + from[i]);
+        }
+        return true;
+      },
+      false);
+}
+
+}  // namespace
+
+// Initialisers run once, on one device, and every replica gets the same bits.
+absl::Status Session::InitializeVariables() {
+  GlobalSignature signature;
+  std::vector<int> variables;
+  for (size_t v = 0; v < layout_.variables().size(); ++v) {
+    const VariableInfo& variable = layout_.variables()[v];
+    if (variable.initializer.empty()) continue;
+    absl::StatusOr<Output> value = FindOutput(variable.initializer);
+    if (!value.ok()) {
+      return Annotate(value.status(),
+                      absl::StrCat("initializer of variable '", variable.name, "'"));
+    }
+    signature.step.fetches.push_back(*value);
+    variables.push_back(static_cast<int>(v));
+  }
+  if (variables.empty()) return absl::OkStatus();
+  CompileOptions options = options_.compile;
+  options.shard = false;
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
+                      backend_.compile(graph_, signature, layout_, backend_, options));
+  Device& device = replicas_[0]->device();
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                      CompilePlan(*program, {}, device.traits(), *backend_.kernels));
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replicas_[0]->Bind(plan, {}));
+  MF_RETURN_IF_ERROR(
+      bound->Run(kInitializerStep, options_.seed, absl::Now() + options_.step_timeout));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const VariableInfo& variable = layout_.variables()[variables[i]];
+    const PlannedFetch& fetch = plan->fetches[i];
+    if (fetch.dtype != variable.dtype || fetch.global_shape != variable.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("initializer of variable '", variable.name, "': expected ",
+                       DataTypeName(variable.dtype), variable.shape.ToString(), ", got ",
+                       DataTypeName(fetch.dtype), fetch.global_shape.ToString()));
+    }
+    MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
+    MF_RETURN_IF_ERROR(
+        device.CopyOut(bound->fetch_address(static_cast<int>(i)), value.raw(), value.bytes()));
+    MF_RETURN_IF_ERROR(AssignVariable(variable.name, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) const {
+  MF_ASSIGN_OR_RETURN(Tensor value, ReadVariable(name, 0));
+  if (!layout_.variables()[layout_.Find(name)].on_read) return value;
+  for (int r = 1; r < num_local_replicas(); ++r) {
+    MF_ASSIGN_OR_RETURN(const Tensor part, ReadVariable(name, r));
+    AddInto(part, &value);
+  }
+  return value;
+}
+
+absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica) const {
+  const int v = layout_.Find(name);
+  if (v < 0) return absl::NotFoundError(absl::StrCat("no variable '", name, "'"));
+  if (replica < 0 || replica >= num_local_replicas()) {
+    return absl::InvalidArgumentError(absl::StrCat("no local replica ", replica));
+  }
+  const VariableInfo& variable = layout_.variables()[v];
+  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
+  const std::byte* from = replicas_[replica]->layout_region(variable.region) + variable.offset;
+  MF_RETURN_IF_ERROR(replicas_[replica]->device().CopyOut(from, value.raw(), value.bytes()));
+  return value;
+}
+
+absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value) {
+  const int v = layout_.Find(name);
+  if (v < 0) return absl::NotFoundError(absl::StrCat("no variable '", name, "'"));
+  const VariableInfo& variable = layout_.variables()[v];
+  if (value.dtype() != variable.dtype || value.shape() != variable.shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", name, "': expected ", DataTypeName(variable.dtype), variable.shape.ToString(),
+        ", got ", DataTypeName(value.dtype()), value.shape().ToString()));
+  }
+  // A sum over the replicas has its value on the first of them.
+  const Tensor* own = &value;
+  Tensor zeros;
+  for (const auto& replica : replicas_) {
+    if (variable.on_read && replica->rank() != 0 && !zeros.has_value()) {
+      MF_ASSIGN_OR_RETURN(zeros, Tensor::Allocate(value.dtype(), value.shape()));
+      std::memset(zeros.raw(), 0, zeros.bytes());
+      own = &zeros;
+    }
+    std::byte* to = replica->layout_region(variable.region) + variable.offset;
+    MF_RETURN_IF_ERROR(replica->device().CopyIn(own->raw(), to, own->bytes()));
+  }
+  initialized_[v] = 1;
+  return absl::OkStatus();
+}
+
+bool Session::IsInitialized(absl::string_view name) const {
+  const int v = layout_.Find(name);
+  return v >= 0 && initialized_[v];
+}
+
+}  // namespace mirrorflow
