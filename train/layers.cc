@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/layers.h"
 
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,14 @@ absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
   return shape.dim(rank - 1);
 }
 
+// Whether `value`, a size that the caller asks for, is one; else the error sticks to the scope.
+bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value) {
+  if (value >= 1) return true;
+  scope.Fail(absl::InvalidArgumentError(
+      absl::StrCat(layer, ": ", what, " out of range; expected at least 1, got ", value)));
+  return false;
+}
+
 Output Finish(const Scope& scope, Output y, int64_t units, bool use_bias,
               const Initializer& bias_initializer, layers::Activation activation) {
   if (use_bias) {
@@ -44,9 +53,9 @@ Output Finish(const Scope& scope, Output y, int64_t units, bool use_bias,
 
 // The mean over every dimension.
 Output MeanOfAll(const Scope& scope, Output x) {
-  std::vector<int64_t> axes;
-  const Shape& shape = scope.shape(x);
-  for (int d = 0; d < (shape.unknown_rank() ? 0 : shape.rank()); ++d) axes.push_back(d);
+  if (scope.shape(x).unknown_rank()) x = ops::Reshape(scope, x, Shape({kUnknownDim}));
+  std::vector<int64_t> axes(scope.shape(x).rank());
+  std::iota(axes.begin(), axes.end(), 0);
   return ops::Mean(scope, x, axes);
 }
 
@@ -57,7 +66,7 @@ namespace layers {
 Output Dense(const Scope& scope, Output x, int64_t units, Activation activation,
              const DenseOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
+  if (!s.ok() || !CheckSize(s, options.name, "units", units)) return Output();
   const absl::StatusOr<int64_t> in = InputDepth(s, x, 2, options.name);
   if (!in.ok()) {
     s.Fail(in.status());
@@ -71,7 +80,10 @@ Output Dense(const Scope& scope, Output x, int64_t units, Activation activation,
 Output Conv2D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size,
               Activation activation, const Conv2DOptions& options) {
   const Scope s = scope.SubScope(options.name);
-  if (!s.ok()) return Output();
+  if (!s.ok() || !CheckSize(s, options.name, "filters", filters) ||
+      !CheckSize(s, options.name, "kernel_size", kernel_size)) {
+    return Output();
+  }
   const absl::StatusOr<int64_t> in = InputDepth(s, x, 4, options.name);
   if (!in.ok()) {
     s.Fail(in.status());
@@ -86,7 +98,7 @@ Output Conv2D(const Scope& scope, Output x, int64_t filters, int64_t kernel_size
 
 Output MaxPooling2D(const Scope& scope, Output x, int64_t pool_size,
                     const MaxPooling2DOptions& options) {
-  const int64_t step = options.strides > 0 ? options.strides : pool_size;
+  const int64_t step = options.strides != 0 ? options.strides : pool_size;
   const int64_t ksize[] = {1, pool_size, pool_size, 1}, strides[] = {1, step, step, 1};
   return ops::MaxPool(scope, x, ksize, strides, options.padding);
 }
