@@ -18,7 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Tolerance kRounding{.relative = 1e-6, .absolute = 1e-6};
 constexpr int64_t kAny = kUnknownDim;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
