@@ -37,6 +37,7 @@ std::string ProgramSetting::ToString() const {
 
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
   for (const VariableInfo& variable : session.layout().variables()) {
+    if (variable.on_read) continue;
     MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name));
     for (int r = 1; r < session.num_local_replicas(); ++r) {
       MF_ASSIGN_OR_RETURN(const Tensor other, session.ReadVariable(variable.name, r));

@@ -27,6 +27,7 @@ class Generator {
     AddSources();
     for (int i = 0; i < options_.num_ops; ++i) MF_RETURN_IF_ERROR(AddOp());
     AddTraining();
+    if (Chance(30)) AddAccumulator();
     for (int i = 0; i < 3; ++i) program_.fetches.push_back(Pick().output);
     return program_.graph.status();
   }
@@ -132,7 +133,9 @@ class Generator {
     if (x.shape.rank() != 2) return;
     const int64_t n = x.shape.dim(0), k = x.shape.dim(1), m = Size();
     if (Chance(25)) {  // contracts the rows
-      return Keep(ops::MatMul(scope_, x.output, x.output, {.transpose_a = true}), {k, k});
+      Output gram = ops::MatMul(scope_, x.output, x.output, {.transpose_a = true});
+      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs a share of it
+      return Keep(gram, {k, k});
     }
     if (Chance(50)) {
       return Keep(ops::MatMul(scope_, x.output, AddVariable({k, m}).output), {n, m});
@@ -353,6 +356,23 @@ class Generator {
       const Output rate = ops::ScalarConst(scope_, DT_DOUBLE, 0.1);
       program_.targets.push_back(
           ops::AssignSubVariableOp(scope_, gv.variable, ops::Mul(scope_, sum, rate)));
+    }
+  }
+
+  // A variable that is synchronised on read. Without a tanh in between, partial values get there.
+  void AddAccumulator() {
+    const Value& x = Pick();
+    const Variable sum = CreateVariable(scope_, "sum", x.shape, initializers::Ones(), DT_DOUBLE,
+                                        {.synchronization = VariableSynchronization::kOnRead});
+    std::vector<int64_t> rows;
+    if (x.shape.rank() > 0) rows.push_back(0);
+    const Output total = ops::Sum(scope_, x.output, rows, {.keep_dims = true});
+    const Operation add = ops::AssignAddVariableOp(
+        scope_, sum.handle, Chance(50) ? x.output : ops::AddV2(scope_, x.output, total));
+    program_.targets.push_back(add);
+    if (Chance(50)) {
+      program_.fetches.push_back(
+          ops::ReadVariableOp(scope_.WithControlDependencies({add}), sum.handle));
     }
   }
 
