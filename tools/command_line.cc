@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
@@ -16,6 +19,25 @@
 
 namespace mirrorflow {
 namespace {
+
+// A call of the standard library that finds no memory throws, on whatever thread; and what else is
+// thrown is a bug of ours. Both end the process here, with a line and a code.
+[[noreturn]] void EndByException() {
+  const char* line = "ERROR INTERNAL process: terminated\n";
+  ExitCode code = kExitInternal;
+  if (const std::exception_ptr exception = std::current_exception()) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::bad_alloc&) {
+      line = "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more to be free\n";
+      code = kExitResources;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+  }
+  std::fputs(line, stderr);
+  std::_Exit(code);
+}
 
 absl::Status UnknownFlag(absl::string_view name) {
   std::vector<std::string> names;
@@ -48,6 +70,7 @@ absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  std::set_terminate(EndByException);
   CommandLine line;
   bool flags_ended = false;
   for (int i = 1; i < argc; ++i) {

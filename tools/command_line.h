@@ -36,7 +36,8 @@ struct CommandLine {
 // or a value that does not parse.
 //
 // From here on a file that grows beyond its limit, or output that nobody reads any more, is an
-// error of the call and no longer the end of the process, which would leave half of a file behind.
+// error of the call and no longer the end of the process, which would leave half of a file behind;
+// and memory that runs out ends it with kExitResources and no longer by a signal.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // One line a flag: name, type's default, help text. Of flags defined in files whose name contains

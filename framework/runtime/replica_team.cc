@@ -4,6 +4,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
 namespace mirrorflow {
 namespace {
 
@@ -48,7 +52,14 @@ ReplicaTeam::ReplicaTeam(int size, bool pin) {
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
     Member& member = *members_[i - 1];
-    member.thread = std::thread([this, i, &member] { Loop(i, member); });
+    try {
+      member.thread = std::thread([this, i, &member] { Loop(i, member); });
+    } catch (const std::system_error& e) {
+      members_.resize(i - 1);
+      status_ = absl::ResourceExhaustedError(absl::StrCat("replica threads: cannot start number ",
+                                                          i, " of ", size - 1, ": ", e.what()));
+      return;
+    }
     if (pin && !cores.empty()) {
       cpu_set_t set;
       CPU_ZERO(&set);

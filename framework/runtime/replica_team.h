@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 
 namespace mirrorflow {
 
@@ -20,6 +21,9 @@ class ReplicaTeam {
   // alone.
   ReplicaTeam(int size, bool pin);
   ~ReplicaTeam();
+
+  // ResourceExhausted if not all threads could be started; then the team must not Run.
+  const absl::Status& status() const { return status_; }
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
   // Calls work(i) for every replica i, each on its thread, and returns when all have returned. One
@@ -39,6 +43,7 @@ class ReplicaTeam {
   std::atomic<bool> stop_{false};
   uint64_t run_ = 0;
   int spins_ = 0;
+  absl::Status status_;
 };
 
 }  // namespace mirrorflow

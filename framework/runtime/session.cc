@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   }
   MF_RETURN_IF_ERROR(session->Connect());
   session->team_ = std::make_unique<ReplicaTeam>(count, session->options_.pin_threads);
+  MF_RETURN_IF_ERROR(session->team_->status());
   session->initialized_.assign(session->layout_.variables().size(), 0);
   MF_RETURN_IF_ERROR(session->InitializeVariables());
   return session;

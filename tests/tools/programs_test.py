@@ -177,6 +177,20 @@ class ProgramsTest(unittest.TestCase):
             ["--save_variables=large"], RESOURCES, "RESOURCE_EXHAUSTED", "large", "cannot reserve",
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
 
+    def test_threads_and_memory_that_there_are_not_are_errors(self):
+        def limits(memory, stack):
+            def set_limits():
+                resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.RLIM_INFINITY))
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            return set_limits
+
+        self.check_training_fails(["--replicas=8"], RESOURCES, "RESOURCE_EXHAUSTED",
+                                  "replica threads", "cannot start number", preexec_fn=limits(4 << 30, 1 << 30))
+        self.write("huge.pb", b"")
+        os.truncate(self.root / "huge.pb", 3 << 29)
+        self.check_fails(MIRRORFLOW, ["inspect", "huge.pb"], RESOURCES, "RESOURCE_EXHAUSTED",
+                         "memory", "cannot allocate", preexec_fn=limits(1 << 30, 8 << 20))
+
     def test_data_sets(self):
         train_images, train_labels = images(ROWS["train"]), labels([3] * ROWS["train"])
         bad_labels = labels([77 if i == 31 else 1 for i in range(ROWS["train"])])
@@ -236,7 +250,7 @@ class ProgramsTest(unittest.TestCase):
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=lstm"], "--model", "expected mlp or cnn, got 'lstm'"),
             (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
-            (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1 to "),
+            (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1"),
             (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
