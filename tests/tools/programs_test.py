@@ -185,7 +185,8 @@ class ProgramsTest(unittest.TestCase):
             return set_limits
 
         self.check_training_fails(["--replicas=8"], RESOURCES, "RESOURCE_EXHAUSTED",
-                                  "replica threads", "cannot start number", preexec_fn=limits(4 << 30, 1 << 30))
+                                  "replica threads", "cannot start number",
+                                  preexec_fn=limits(4 << 30, 1 << 30))
         self.write("huge.pb", b"")
         os.truncate(self.root / "huge.pb", 3 << 29)
         self.check_fails(MIRRORFLOW, ["inspect", "huge.pb"], RESOURCES, "RESOURCE_EXHAUSTED",
