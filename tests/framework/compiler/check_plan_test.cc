@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A small plan that is right, and every way of CheckPlan to find one wrong, planted into it.
+#include "framework/compiler/check_plan.h"
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr RegionId kArena = Plan::kArenaRegion, kVariables = Plan::kFirstFeedRegion;
+constexpr LaneKind kCompute = LaneKind::kCompute, kCommunicate = LaneKind::kCommunicate;
+
+MemoryAccess Reads(RegionId region, int64_t offset, int value) {
+  return {{region, offset}, 64, false, value};
+}
+MemoryAccess Writes(RegionId region, int64_t offset, int value) {
+  return {{region, offset}, 64, true, value};
+}
+
+// Where each instruction of ValidPlan() stands.
+enum Position {
+  kGradient0,
+  kRecord0,
+  kWait0,
+  kStart0,
+  kGradient1,
+  kRecord1,
+  kWait1,
+  kStart1,
+  kFinish0,
+  kFinish1,
+  kRecord2,
+  kWait2,
+  kUpdate,
+};
+
+// Two gradients; a collective over each, the first one in flight while the second gradient is made;
+// an update of a variable.
+Plan ValidPlan() {
+  Plan plan;
+  plan.num_events = 3;
+  plan.collectives.resize(2);
+  plan.collectives[1].sequence = 1;
+  plan.node_names = {"gradient0", "gradient1", "reduce0", "reduce1", "update"};
+  plan.node_ops = {"MatMul", "MatMul", "AllReduce", "AllReduce", "Update"};
+  auto add = [&](Instruction instruction, std::vector<MemoryAccess> accesses) {
+    plan.instructions.push_back(instruction);
+    plan.accesses.push_back(std::move(accesses));
+  };
+  auto order = [&](EventId event) {
+    const bool to_compute = event == 2;
+    add({.kind = InstructionKind::kRecord,
+         .lane = to_compute ? kCommunicate : kCompute,
+         .event = event},
+        {});
+    add({.kind = InstructionKind::kWait,
+         .lane = to_compute ? kCompute : kCommunicate,
+         .event = event},
+        {});
+  };
+  auto collective = [&](InstructionKind kind, int i) {
+    add({.kind = kind, .lane = kCommunicate, .index = i, .node = 2 + i},
+        {Reads(kArena, 64 * i, i), Writes(kArena, 64 * i, i)});
+  };
+  for (int i = 0; i < 2; ++i) {
+    add({.kind = InstructionKind::kKernel, .node = i}, {Writes(kArena, 64 * i, i)});
+    order(i);
+    collective(InstructionKind::kStart, i);
+  }
+  for (int i = 0; i < 2; ++i) collective(InstructionKind::kFinish, i);
+  order(2);
+  add({.kind = InstructionKind::kKernel, .node = 4},
+      {Reads(kArena, 0, 0), Reads(kArena, 64, 1), Writes(kVariables, 0, 2)});
+  PlannedFetch fetch;
+  fetch.operand = {kArena, 64};
+  fetch.local_shape = Shape({16});
+  plan.fetches.push_back(std::move(fetch));
+  return plan;
+}
+
+void Erase(Plan& plan, int i) {
+  plan.instructions.erase(plan.instructions.begin() + i);
+  plan.accesses.erase(plan.accesses.begin() + i);
+}
+
+void Swap(Plan& plan, int i, int j) {
+  std::swap(plan.instructions[i], plan.instructions[j]);
+  std::swap(plan.accesses[i], plan.accesses[j]);
+}
+
+TEST(CheckPlanTest, SaysNothingOfAPlanThatIsRight) {
+  const absl::Status status = CheckPlan(ValidPlan());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+struct Violation {
+  const char* name;
+  void (*plant)(Plan&);
+  const char* error;
+};
+
+constexpr Violation kViolations[] = {
+    {"EventThatIsNotThere", [](Plan& p) { p.instructions[kRecord1].event = 3; },
+     "instruction 5 names an event that does not exist"},
+    {"WaitBeforeItsRecord", [](Plan& p) { Swap(p, kRecord0, kWait0); },
+     "instruction 1 waits for an event before its record"},
+    {"EventRecordedTwice", [](Plan& p) { p.instructions[kRecord1].event = 0; },
+     "instruction 5 records an event again"},
+    {"WaitLeftOut", [](Plan& p) { Erase(p, kWait0); },
+     "instruction 2 (AllReduce(reduce0)) reads region 2 bytes [0, 64) and is not ordered after "
+     "instruction 0 (MatMul(gradient0))"},
+    {"WaitForTheWrongEvent", [](Plan& p) { p.instructions[kWait1].event = 0; },
+     "instruction 7 (AllReduce(reduce1)) reads region 2 bytes [64, 128) and is not ordered after "
+     "instruction 4 (MatMul(gradient1))"},
+    {"UpdateThatDoesNotWait", [](Plan& p) { Erase(p, kWait2); },
+     "instruction 11 (Update(update)) reads region 2 bytes [0, 64) and is not ordered after "
+     "instruction 8 (AllReduce(reduce0))"},
+    {"WriteOverWhatIsBeingRead",
+     [](Plan& p) { p.accesses[kGradient1].push_back(Writes(kArena, 32, 7)); },
+     "instruction 4 (MatMul(gradient1)) writes region 2 bytes [32, 96) and is not ordered after "
+     "instruction 3 (AllReduce(reduce0))"},
+    {"CollectivesStartedInAnotherOrder",
+     [](Plan& p) {
+       p.instructions[kStart0].index = 1;
+       p.instructions[kStart1].index = 0;
+     },
+     "instruction 3 (AllReduce(reduce0)) starts a collective out of order"},
+    {"SequenceIsNotTheOrder",
+     [](Plan& p) { std::swap(p.collectives[0].sequence, p.collectives[1].sequence); },
+     "instruction 3 (AllReduce(reduce0)) starts a collective out of order"},
+    {"CollectivesFinishedInAnotherOrder", [](Plan& p) { Swap(p, kFinish0, kFinish1); },
+     "instruction 8 (AllReduce(reduce1)) finishes a collective out of order"},
+    {"FinishedBeforeItsStart", [](Plan& p) { Swap(p, kStart1, kFinish1); },
+     "finishes a collective out of order"},
+    {"CollectiveNeverFinished", [](Plan& p) { Erase(p, kFinish1); },
+     "a collective is never finished"},
+    {"ReadOfWhatNobodyWrote", [](Plan& p) { p.accesses[kUpdate].push_back(Reads(kArena, 96, 1)); },
+     "instruction 12 (Update(update)) reads arena bytes [96, 160) that nothing wrote in this step"},
+    {"LiveBytesUsedAgain", [](Plan& p) { p.accesses[kStart1].push_back(Writes(kArena, 0, 7)); },
+     "instruction 8 (AllReduce(reduce0)) reads arena bytes [0, 64) after instruction 7 "
+     "(AllReduce(reduce1)) wrote another value over them"},
+    {"FetchOfWhatNobodyWrote", [](Plan& p) { p.fetches[0].operand.offset = 96; },
+     "nothing writes fetch 0"},
+};
+
+class CheckPlanViolationTest : public testing::TestWithParam<Violation> {};
+
+TEST_P(CheckPlanViolationTest, IsReportedWithItsPlace) {
+  Plan plan = ValidPlan();
+  GetParam().plant(plan);
+  const absl::Status status = CheckPlan(plan);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(status.message().find(GetParam().error), absl::string_view::npos) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CheckPlanViolationTest, testing::ValuesIn(kViolations),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace mirrorflow

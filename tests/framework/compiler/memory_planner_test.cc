@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/memory_planner.h"
+
+#include "framework/core/buffer.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kAlignment = static_cast<int64_t>(kBufferAlignment);
+
+// What a value takes: planned offsets stay aligned.
+int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
+
+std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
+  std::vector<Lifetime> values;
+  for (int i = 0; i < count; ++i) {
+    const int first = static_cast<int>(random.Below(steps));
+    // Most values die soon, some live long.
+    const int64_t span = random.Below(random.Below(5) == 0 ? steps : 4);
+    const int last = std::min<int>(steps - 1, first + static_cast<int>(span));
+    const int64_t bytes = random.Below(10) == 0 ? 0 : 1 + random.Below(1 << (4 + i % 10));
+    values.push_back({first, last, bytes});
+  }
+  return values;
+}
+
+// The most that is alive in one step, counted step by step.
+int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
+  int64_t most = 0;
+  for (int step = 0; step < steps; ++step) {
+    int64_t live = 0;
+    for (const Lifetime& v : values) live += v.first <= step && step <= v.last ? Padded(v) : 0;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+// The first two values that are alive together and share a byte; or "".
+std::string Overlap(const std::vector<Lifetime>& values, const MemoryPlan& plan) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const bool together = values[i].first <= values[j].last && values[j].first <= values[i].last;
+      const bool share = plan.offsets[i] < plan.offsets[j] + values[j].bytes &&
+                         plan.offsets[j] < plan.offsets[i] + values[i].bytes;
+      const bool empty = values[i].bytes == 0 || values[j].bytes == 0;
+      if (together && share && !empty)
+        return "values " + std::to_string(j) + " and " + std::to_string(i);
+    }
+  }
+  return "";
+}
+
+void ExpectValid(const std::vector<Lifetime>& values, int steps) {
+  const MemoryPlan plan = PlanMemory(values);
+  ASSERT_EQ(plan.offsets.size(), values.size());
+  EXPECT_EQ(Overlap(values, plan), "");
+  EXPECT_EQ(plan.live_bytes, BruteForceLive(values, steps));
+  int64_t peak = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_GE(plan.offsets[i], 0);
+    EXPECT_EQ(plan.offsets[i] % kAlignment, 0);
+    peak = std::max(peak, plan.offsets[i] + Padded(values[i]));
+  }
+  EXPECT_EQ(plan.peak_bytes, peak);
+  EXPECT_GE(plan.peak_bytes, plan.live_bytes);
+}
+
+TEST(PlanMemoryTest, KeepsValuesThatAreAliveTogetherApart) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    const int steps = static_cast<int>(1 + random.Below(60));
+    const std::vector<Lifetime> values =
+        RandomLifetimes(random, static_cast<int>(random.Below(80)), steps);
+    ASSERT_NO_FATAL_FAILURE(ExpectValid(values, steps)) << "seed " << seed;
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(PlanMemoryTest, KeepsThemApartWhenThereAreTooManyForTheQuadraticHeuristic) {
+  Random random(5);
+  ExpectValid(RandomLifetimes(random, 6000, 4000), 4000);
+}
+
+TEST(PlanMemoryTest, NeedsLittleMoreThanWhatIsAlive) {
+  double worst = 1, sum = 0;
+  constexpr int kPlans = 200;
+  for (uint64_t seed = 1; seed <= kPlans; ++seed) {
+    Random random(seed);
+    const MemoryPlan plan = PlanMemory(RandomLifetimes(random, 60, 40));
+    const double ratio = static_cast<double>(plan.peak_bytes) / plan.live_bytes;
+    worst = std::max(worst, ratio);
+    sum += ratio;
+  }
+  EXPECT_LE(sum / kPlans, 1.02);
+  EXPECT_LE(worst, 1.2);
+}
+
+TEST(PlanMemoryTest, NeedsExactlyWhatIsAliveOfAChain) {
+  std::vector<Lifetime> values;
+  for (int i = 0; i < 50; ++i) values.push_back({i, i + 1, 1000});
+  const MemoryPlan plan = PlanMemory(values);
+  EXPECT_EQ(plan.peak_bytes, 2 * 1024);
+  EXPECT_EQ(plan.live_bytes, 2 * 1024);
+}
+
+TEST(PlanMemoryTest, PlansNothing) {
+  const MemoryPlan plan = PlanMemory({});
+  EXPECT_EQ(plan.peak_bytes, 0);
+  EXPECT_EQ(plan.live_bytes, 0);
+}
+
+// The plan of one replica that feeds x [rows, 256] and fetches `build(x)`.
+absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&, Output)) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 256});
+  const Output y = build(root, x);
+  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {}));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({4, 256})}));
+  return plans.plans[0];
+}
+
+constexpr int64_t kValueBytes = 4 * 256 * 4;
+
+TEST(PlanTest, WritesElementwiseResultsOverWhatNobodyReadsAgain) {
+  // The feed and the fetch are not the arena's to write over; all between are one value.
+  const auto plan = PlanOf([](const Scope& s, Output x) {
+    return ops::Tanh(s, ops::Exp(s, ops::Neg(s, ops::Sin(s, ops::Neg(s, x)))));
+  });
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->num_arena_values, 2);
+  EXPECT_LE((*plan)->arena_bytes, 2 * kValueBytes);
+}
+
+TEST(PlanTest, DoesNotWriteOverWhatIsReadAgain) {
+  const auto plan = PlanOf([](const Scope& s, Output x) {
+    const Output a = ops::Sin(s, x);
+    return ops::MatMul(s, ops::Exp(s, a), a, {.transpose_b = true});
+  });
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GE((*plan)->arena_bytes, 2 * kValueBytes);
+}
+
+TEST(PlanTest, TakesLittleMoreMemoryThanWhatIsAliveInTrainingSteps) {
+  int64_t arena = 0, live = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const auto program = MakeRandomProgram(seed, {.num_ops = 15, .max_batch = 200});
+    ASSERT_TRUE(program.ok()) << program.status();
+    const auto session = CreateTestSession(program->graph, {.replicas = 2});
+    ASSERT_TRUE(session.ok()) << session.status();
+    auto step = (*session)->Prepare(program->feeds, program->fetches, program->targets);
+    ASSERT_TRUE(step.ok()) << step.status();
+    std::vector<Shape> shapes;
+    for (const Tensor& value : program->values) shapes.push_back(value.shape());
+    const auto plans = step->Compile(shapes);
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    arena += plans->plans[0]->arena_bytes;
+    live += plans->plans[0]->live_bytes;
+  }
+  EXPECT_LE(static_cast<double>(arena), 1.02 * static_cast<double>(live));
+}
+
+}  // namespace
+}  // namespace mirrorflow

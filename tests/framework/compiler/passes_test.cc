@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The passes that name no op, text to text.
+#include <string>
+
+#include "framework/compiler/passes/common_subexpressions.h"
+#include "framework/compiler/passes/infer_and_fold.h"
+#include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/passes/prune.h"
+#include "gtest/gtest.h"
+#include "tests/support/compilation.h"
+
+namespace mirrorflow {
+namespace {
+
+// The step after the passes, or the error.
+template <typename... P>
+std::string After(absl::string_view text, const StepNames& names) {
+  const auto step = ParseStep(text, names);
+  if (!step.ok()) return step.status().ToString();
+  const absl::Status status = RunPasses((*step)->c, P()...);
+  if (!status.ok()) return std::string(status.message());
+  const std::string once = StepToText((*step)->c);
+  // A pass that has done its work has nothing more to do.
+  const absl::Status again = RunPasses((*step)->c, P()...);
+  EXPECT_TRUE(again.ok()) << again;
+  EXPECT_EQ(StepToText((*step)->c), once);
+  return once;
+}
+
+TEST(PruneTest, KeepsWhatFeedsFetchesAndTargetsNeed) {
+  EXPECT_EQ(
+      After<Prune>(
+          R"(
+x = Placeholder() {dtype=float, shape=<?>}
+unused_feed = Placeholder() {dtype=float, shape=<?>}
+unused = Relu(x) {T=float}
+y = Neg(x) {T=float}
+v = VarHandleOp() {dtype=float, shape=<2>}
+before = NoOp()
+write = AssignVariableOp(v, x, ^before) {dtype=float}
+other_write = AssignVariableOp(v, y) {dtype=float}
+)",
+          {.feeds = {{"x", {2}}, {"unused_feed", {2}}}, .fetches = {"y"}, .targets = {"write"}}),
+      "x = Placeholder()\n"
+      "unused_feed = Placeholder()\n"
+      "y = Neg(x)\n"
+      "v = VarHandleOp()\n"
+      "before = NoOp()\n"
+      "write = AssignVariableOp(v, x, ^before)\n");
+}
+
+TEST(PruneTest, MakesAPlaceholderOfWhatIsFed) {
+  EXPECT_EQ(After<Prune>(R"(
+x = Placeholder() {dtype=float, shape=<?>}
+hidden = Relu(x) {T=float}
+y = Neg(hidden) {T=float}
+)",
+                         {.feeds = {{"hidden", {2}}}, .fetches = {"y", "hidden"}}),
+            "hidden/fed = Placeholder()\n"
+            "y = Neg(hidden/fed)\n");
+}
+
+constexpr char kShapeArithmetic[] = R"(
+x = Placeholder() {dtype=float, shape=<?,2,3>}
+shape = Shape(x) {T=float}
+zero = Const() {dtype=int32, value=int32<1>{0}}
+one = Const() {dtype=int32, value=int32<1>{1}}
+rows = StridedSlice(shape, zero, one, one) {Index=int32, T=int32, shrink_axis_mask=1}
+columns = Const() {dtype=int32, value=int32<>{-1}}
+target = Pack(rows, columns) {N=2, T=int32}
+y = Reshape(x, target) {T=float}
+)";
+
+TEST(InferAndFoldTest, FoldsShapeArithmeticForTheFedShape) {
+  EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2, 3}}}, .fetches = {"y"}}),
+            "x = Placeholder()\n"
+            "target/folded = Const() = int32<2>{5, -1}\n"
+            "y = Reshape(x, target/folded)\n");
+}
+
+TEST(InferAndFoldTest, NeverFoldsRandomNumbersNorWhatIsTooLarge) {
+  EXPECT_EQ(After<InferAndFold>(R"(
+small = Const() {dtype=int32, value=int32<1>{4}}
+large = Const() {dtype=int32, value=int32<1>{4000}}
+one = Const() {dtype=float, value=float<>{1}}
+random = RandomUniform(small) {T=int32, dtype=float}
+folded = Fill(small, one) {T=float}
+kept = Fill(large, one) {T=float}
+)",
+                                {.fetches = {"random", "folded", "kept"}}),
+            "small = Const() = int32<1>{4}\n"
+            "large = Const() = int32<1>{4000}\n"
+            "one = Const() = float<>{1.0}\n"
+            "random = RandomUniform(small)\n"
+            "kept = Fill(large, one)\n"
+            "folded/folded = Const() = float<4>{1.0, 1.0, 1.0, 1.0}\n");
+}
+
+TEST(InferAndFoldTest, MakesOnesOfAShapeWithoutWaitingForTheValue) {
+  EXPECT_EQ(After<InferAndFold>(R"(
+x = Placeholder() {dtype=float, shape=<>}
+y = Exp(x) {T=float}
+ones = OnesLike(y) {T=float}
+z = Neg(ones) {T=float}
+)",
+                                {.feeds = {{"x", {}}}, .fetches = {"z"}}),
+            "x = Placeholder()\n"
+            "z/folded = Const() = float<>{-1.0}\n");
+}
+
+TEST(InferAndFoldTest, LetsWhatIsFoldedWaitForWhatTheNodeWaitedFor) {
+  EXPECT_EQ(After<InferAndFold>(R"(
+v = VarHandleOp() {dtype=float, shape=<>}
+one = Const() {dtype=float, value=float<>{1}}
+write = AssignVariableOp(v, one) {dtype=float}
+minus_one = Neg(one, ^write) {T=float}
+y = ReadVariableOp(v, ^minus_one) {dtype=float}
+)",
+                                {.fetches = {"y", "minus_one"}}),
+            "v = VarHandleOp()\n"
+            "one = Const() = float<>{1.0}\n"
+            "write = AssignVariableOp(v, one)\n"
+            "minus_one = Neg(one, ^write)\n"
+            "y = ReadVariableOp(v, ^minus_one)\n"
+            "minus_one/folded = Const(^write) = float<>{-1.0}\n");
+}
+
+TEST(InferAndFoldTest, RefusesShapesThatDependOnData) {
+  EXPECT_EQ(After<InferAndFold>(R"(
+x = Placeholder() {dtype=float, shape=<?>}
+shape = Placeholder() {dtype=int32, shape=<1>}
+y = Reshape(x, shape) {T=float}
+)",
+                                {.feeds = {{"x", {6}}, {"shape", {1}}}, .fetches = {"y"}}),
+            "Reshape(y): input 1 (shape) must be known before the step runs; shapes that depend on "
+            "data are not supported");
+}
+
+TEST(InferAndFoldTest, RefusesAPlaceholderThatIsNotFedAndAFeedOfAnotherShape) {
+  EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.fetches = {"y"}}),
+            "Placeholder(x): the step needs this placeholder, but it is not fed");
+  EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2}}}, .fetches = {"y"}}),
+            "feed x: expected shape [?,2,3], got [5,2]");
+}
+
+TEST(CommonSubexpressionsTest, MakesOneOfNodesThatComputeTheSame) {
+  EXPECT_EQ(
+      After<CommonSubexpressions>(R"(
+x = Placeholder() {dtype=float, shape=<2>}
+y = Placeholder() {dtype=float, shape=<2>}
+a = AddV2(x, y) {T=float}
+b = AddV2(y, x) {T=float}
+c = Relu(a) {T=float}
+d = Relu(b) {T=float}
+e = Sub(x, y) {T=float}
+f = Sub(y, x) {T=float}
+sum = AddN(c, d, e, f) {N=4, T=float}
+)",
+                                  {.feeds = {{"x", {2}}, {"y", {2}}}, .fetches = {"sum", "d"}}),
+      "x = Placeholder()\n"
+      "y = Placeholder()\n"
+      "a = AddV2(x, y)\n"
+      "c = Relu(a)\n"
+      "e = Sub(x, y)\n"
+      "f = Sub(y, x)\n"
+      "sum = AddN(c, c, e, f)\n");
+}
+
+TEST(CommonSubexpressionsTest, KeepsNodesOfOtherAttributesControlsOrRandomNumbersApart) {
+  EXPECT_EQ(
+      After<CommonSubexpressions>(R"(
+x = Placeholder() {dtype=float, shape=<2,2>}
+shape = Const() {dtype=int32, value=int32<1>{2}}
+a = MatMul(x, x) {T=float}
+b = MatMul(x, x) {T=float, transpose_b=true}
+event = NoOp()
+c = MatMul(x, x, ^event) {T=float}
+r = RandomUniform(shape) {T=int32, dtype=float}
+s = RandomUniform(shape) {T=int32, dtype=float}
+)",
+                                  {.feeds = {{"x", {2, 2}}}, .fetches = {"a", "b", "c", "r", "s"}}),
+      "x = Placeholder()\n"
+      "shape = Const() = int32<1>{2}\n"
+      "a = MatMul(x, x)\n"
+      "b = MatMul(x, x)\n"
+      "event = NoOp()\n"
+      "c = MatMul(x, x, ^event)\n"
+      "r = RandomUniform(shape)\n"
+      "s = RandomUniform(shape)\n");
+}
+
+TEST(CommonSubexpressionsTest, MakesOneOfReadsInOnePlaceAmongTheWrites) {
+  EXPECT_EQ(After<CommonSubexpressions>(R"(
+v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
+also_v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
+one = Const() {dtype=float, value=float<>{1}}
+before = ReadVariableOp(v) {dtype=float}
+also_before = ReadVariableOp(also_v) {dtype=float}
+write = AssignAddVariableOp(v, one) {dtype=float}
+same_write = AssignAddVariableOp(v, one) {dtype=float}
+after = ReadVariableOp(v, ^write) {dtype=float}
+)",
+                                        {.fetches = {"before", "also_before", "after"},
+                                         .targets = {"write", "same_write"}}),
+            "v = VarHandleOp()\n"
+            "one = Const() = float<>{1.0}\n"
+            "before = ReadVariableOp(v)\n"
+            "write = AssignAddVariableOp(v, one)\n"
+            "same_write = AssignAddVariableOp(v, one)\n"
+            "after = ReadVariableOp(v, ^write)\n");
+}
+
+TEST(OrderVariablesTest, PutsTheUsersOfAReadBeforeTheWrite) {
+  EXPECT_EQ(After<OrderVariables>(R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+shape = Const() {dtype=int32, value=int32<2>{1, 2}}
+read = ReadVariableOp(v) {dtype=float}
+view = Reshape(read, shape) {T=float}
+user = Neg(view) {T=float}
+one = Const() {dtype=float, value=float<2>{1, 1}}
+write = AssignVariableOp(v, one) {dtype=float}
+)",
+                                  {.fetches = {"user"}, .targets = {"write"}}),
+            "v = VarHandleOp()\n"
+            "shape = Const() = int32<2>{1, 2}\n"
+            "read = ReadVariableOp(v)\n"
+            "view = Reshape(read, shape)\n"
+            "user = Neg(view)\n"
+            "one = Const() = float<2>{1.0, 1.0}\n"
+            "write = AssignVariableOp(v, one, ^view, ^user)\n");
+}
+
+TEST(OrderVariablesTest, CopiesAReadThatIsFetchedOrUsedAfterTheWrite) {
+  const auto step =
+      ParseStep(R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+w = VarHandleOp() {dtype=float, shape=<2>}
+fetched = ReadVariableOp(v) {dtype=float}
+used_late = ReadVariableOp(w) {dtype=float}
+one = Const() {dtype=float, value=float<2>{1, 1}}
+write_v = AssignVariableOp(v, one) {dtype=float}
+write_w = AssignVariableOp(w, one) {dtype=float}
+late = Neg(used_late, ^write_w) {T=float}
+seen_after = ReadVariableOp(w, ^write_w) {dtype=float}
+)",
+                {.fetches = {"fetched", "late", "seen_after"}, .targets = {"write_v"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  ASSERT_TRUE(RunPasses(c, OrderVariables()).ok());
+  EXPECT_EQ(StepToText(c),
+            "v = VarHandleOp()\n"
+            "w = VarHandleOp()\n"
+            "fetched = ReadVariableOp(v)\n"
+            "used_late = ReadVariableOp(w)\n"
+            "one = Const() = float<2>{1.0, 1.0}\n"
+            "write_v = AssignVariableOp(v, one, ^fetched)\n"
+            "write_w = AssignVariableOp(w, one, ^used_late)\n"
+            "late = Neg(used_late, ^write_w)\n"
+            "seen_after = ReadVariableOp(w, ^write_w)\n");
+  EXPECT_TRUE(c.graph.FindNode("fetched")->has_attr(kCopyAttr));
+  EXPECT_TRUE(c.graph.FindNode("used_late")->has_attr(kCopyAttr));
+  EXPECT_FALSE(c.graph.FindNode("seen_after")->has_attr(kCopyAttr));
+}
+
+TEST(OrderVariablesTest, RunsWritesWithoutAnOrderInOrderOfCreation) {
+  EXPECT_EQ(After<OrderVariables>(R"(
+v = VarHandleOp() {dtype=float, shape=<>}
+w = VarHandleOp() {dtype=float, shape=<>}
+one = Const() {dtype=float, value=float<>{1}}
+first = AssignAddVariableOp(v, one) {dtype=float}
+second = AssignAddVariableOp(v, one) {dtype=float}
+of_another = AssignAddVariableOp(w, one) {dtype=float}
+third = AssignAddVariableOp(v, one) {dtype=float}
+)",
+                                  {.targets = {"third", "second", "of_another", "first"}}),
+            "v = VarHandleOp()\n"
+            "w = VarHandleOp()\n"
+            "one = Const() = float<>{1.0}\n"
+            "first = AssignAddVariableOp(v, one)\n"
+            "second = AssignAddVariableOp(v, one, ^first)\n"
+            "of_another = AssignAddVariableOp(w, one)\n"
+            "third = AssignAddVariableOp(v, one, ^first, ^second)\n");
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/pass.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+// Adds nodes nowhere: counts its runs in `log` and says that it changed something `changes` times.
+class TestPass : public Pass {
+ public:
+  explicit TestPass(std::string name = "test", int changes = 0, Facts needs = 0, Facts gives = 0)
+      : name_(std::move(name)), needs_(needs), gives_(gives), changes_(changes) {}
+  absl::string_view name() const override { return name_; }
+  Facts needs() const override { return needs_; }
+  Facts gives() const override { return gives_; }
+  absl::StatusOr<bool> Run(Compilation& c) override {
+    ++runs;
+    return changes_-- > 0;
+  }
+
+  static inline int runs = 0;
+
+ private:
+  const std::string name_;
+  const Facts needs_, gives_;
+  int changes_;
+};
+
+class Optional final : public TestPass {
+ public:
+  Optional() : TestPass("optional", 2) {}
+  bool optional() const override { return true; }
+};
+class ChangesThrice final : public TestPass {
+ public:
+  ChangesThrice() : TestPass("changes_thrice", 3) {}
+};
+class NeverStable final : public TestPass {
+ public:
+  NeverStable() : TestPass("never_stable", 1 << 20) {}
+};
+
+TEST(PipelineTest, RunsAStageUntilNoneOfItsPassesChangesAnything) {
+  Pipeline p;
+  p.AddUntilStable<Optional, ChangesThrice>(8);
+  Compilation c;
+  TestPass::runs = 0;
+  ASSERT_TRUE(p.Run(c).ok());
+  EXPECT_EQ(TestPass::runs, 2 * 4);  // three rounds with changes, and one without
+}
+
+TEST(PipelineTest, ReportsAStageThatDoesNotBecomeStable) {
+  Pipeline p;
+  p.AddUntilStable<Optional, NeverStable>(8);
+  Compilation c;
+  EXPECT_EQ(p.Run(c).ToString(),
+            "INTERNAL: pass optional, never_stable did not become stable in 8 rounds");
+}
+
+TEST(PipelineTest, RunsAPassOnceThatSaysItChangedSomething) {
+  Pipeline p;
+  p.Add<NeverStable>();
+  Compilation c;
+  TestPass::runs = 0;
+  ASSERT_TRUE(p.Run(c).ok());
+  EXPECT_EQ(TestPass::runs, 1);
+}
+
+TEST(PipelineTest, RefusesAPassWhoseFactsNobodyGives) {
+  Pipeline p;
+  p.Add<TestPass>("first", 0, 0, kPruned);
+  p.Add<TestPass>("second", 0, kPruned | kSharded);
+  Compilation c;
+  EXPECT_EQ(p.Run(c).ToString(), "INTERNAL: pass second needs facts that no earlier pass gives");
+}
+
+TEST(PipelineTest, LeavesOutOptionalPassesOnly) {
+  Pipeline p;
+  p.Phase("one");
+  p.Add<Optional>();
+  p.Phase("two");
+  p.Add<ChangesThrice>();
+  EXPECT_EQ(p.ToString(), "one: optional\ntwo: changes_thrice\n");
+  EXPECT_EQ(p.OptionalPasses(), std::vector<std::string>{"optional"});
+
+  Compilation c;
+  c.options.disabled_passes = {"optional"};
+  TestPass::runs = 0;
+  ASSERT_TRUE(p.Run(c).ok());
+  EXPECT_EQ(TestPass::runs, 1);
+  c.options.disabled_passes = {"changes_thrice"};
+  EXPECT_EQ(p.Run(c).ToString(), "INVALID_ARGUMENT: pass changes_thrice cannot be left out");
+}
+
+TEST(PipelineTest, ShowsTheGraphBeforeAndAfterEveryPass) {
+  Pipeline p;
+  p.Add<Optional>();
+  p.Add<ChangesThrice>();
+  Compilation c;
+  std::string log;
+  c.options.observer = [](absl::string_view pass, const Compilation&, bool after, void* arg) {
+    *static_cast<std::string*>(arg) +=
+        std::string(after ? "after " : "before ") + std::string(pass) + "\n";
+  };
+  c.options.observer_arg = &log;
+  ASSERT_TRUE(p.Run(c).ok());
+  EXPECT_EQ(log, "before optional\nafter optional\nbefore changes_thrice\nafter changes_thrice\n");
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step out of a graph in text form, for tests of passes, and back to text.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_COMPILATION_H_
+#define MIRRORFLOW_TESTS_SUPPORT_COMPILATION_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/compiler/compilation.h"
+#include "framework/compiler/pass.h"
+#include "framework/compiler/variable_layout.h"
+
+namespace mirrorflow {
+
+// What a step feeds, fetches and runs, by name. Fetches may say an output: `node:1`.
+struct StepNames {
+  std::vector<std::pair<std::string, Shape>> feeds = {};
+  std::vector<std::string> fetches = {};
+  std::vector<std::string> targets = {};
+  int64_t bucket_bytes = int64_t{1} << 20;
+};
+
+// A compilation with the layout that it points to.
+struct TestCompilation {
+  VariableLayout layout;
+  Compilation c;
+};
+
+// Ops are those of the library and the collectives.
+absl::StatusOr<std::unique_ptr<TestCompilation>> ParseStep(absl::string_view text,
+                                                           const StepNames& names);
+
+// One line a node in topological order: `name = Op(in0, in1, ^control)`, ` = value` of a constant,
+// and if asked ` : sharding` of output 0.
+struct StepToTextOptions {
+  bool shardings = false;
+};
+std::string StepToText(const Compilation& c, const StepToTextOptions& options = {});
+
+// Gives the facts of passes that a test leaves out.
+struct GivesAllFacts final : Pass {
+  absl::string_view name() const override { return "gives_all_facts"; }
+  Facts gives() const override { return ~Facts{0}; }
+  absl::StatusOr<bool> Run(Compilation&) override { return false; }
+};
+
+// Runs the passes, each once, with the verifier after each.
+template <typename... P>
+absl::Status RunPasses(Compilation& c, P... passes) {
+  Pipeline pipeline;
+  pipeline.Add<GivesAllFacts>();
+  c.options.verify = true;
+  (pipeline.Add<P>(std::move(passes)), ...);
+  return pipeline.Run(c);
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_COMPILATION_H_
