@@ -71,7 +71,7 @@ class Checker {
     if (next_finish_ != static_cast<int>(plan_.collectives.size())) {
       return absl::InternalError("check plan: a collective is never finished");
     }
-    return CheckFetches(now);
+    return CheckFetches();
   }
 
  private:
@@ -161,23 +161,24 @@ class Checker {
   }
 
   // The host reads fetches when all lanes are done.
-  absl::Status CheckFetches(const std::array<Clock, kNumLanes>&) const {
+  absl::Status CheckFetches() {
     for (size_t i = 0; i < plan_.fetches.size(); ++i) {
       const PlannedFetch& fetch = plan_.fetches[i];
-      if (fetch.operand.region != Plan::kArenaRegion) continue;
-      const int64_t bytes =
-          fetch.local_shape.num_elements() * static_cast<int64_t>(DataTypeSize(fetch.dtype));
-      const auto region = regions_.find(Plan::kArenaRegion);
-      if (bytes == 0) continue;
-      bool written = region != regions_.end();
-      if (written) {
-        auto it = std::prev(region->second.upper_bound(fetch.operand.offset));
-        for (; it != region->second.end() && it->first < fetch.operand.offset + bytes; ++it) {
-          written &= it->second.write.instruction >= 0;
-        }
-      }
-      if (!written) {
-        return absl::InternalError(absl::StrCat("check plan: nothing writes fetch ", i));
+      if (!StartsUndefined(fetch.operand.region)) continue;
+      const int64_t begin = fetch.operand.offset;
+      const int64_t end = begin + fetch.local_shape.num_elements() *
+                                      static_cast<int64_t>(DataTypeSize(fetch.dtype));
+      std::map<int64_t, Cell>& cells = regions_[fetch.operand.region];
+      Split(cells, begin);
+      Split(cells, end);
+      for (auto it = cells.find(begin); it->first < end; ++it) {
+        const Cell& cell = it->second;
+        if (cell.write.instruction >= 0 && cell.value == fetch.value) continue;
+        return absl::InternalError(absl::StrCat(
+            "check plan: fetch ", i, " finds arena bytes [", begin, ", ", end, ") ",
+            cell.write.instruction < 0 ? "that nothing wrote in this step"
+                                       : absl::StrCat("after ", Describe(cell.write.instruction),
+                                                      " wrote another value")));
       }
     }
     return absl::OkStatus();

@@ -312,7 +312,10 @@ class PlanBuilder {
       planned.sharding = c_.shardings.at(fetch);
       const int storage = storage_->of(fetch);
       fetch_storage_.push_back(storage);
-      if (storage >= 0) Touch(storage, NextIndex());  // until after the last instruction
+      if (storage >= 0) {
+        planned.value = storage_->Root(storage);
+        Touch(storage, NextIndex());  // until after the last instruction
+      }
       plan_->fetches.push_back(std::move(planned));
     }
   }

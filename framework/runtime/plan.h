@@ -65,6 +65,7 @@ struct PlannedFetch {
   Shape local_shape;
   Shape global_shape;
   Sharding sharding;
+  int32_t value = -1;  // as in MemoryAccess
 };
 
 struct PlannedFeed {

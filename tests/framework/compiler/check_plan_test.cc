@@ -75,6 +75,7 @@ Plan ValidPlan() {
   PlannedFetch fetch;
   fetch.operand = {kArena, 64};
   fetch.local_shape = Shape({16});
+  fetch.value = 1;
   plan.fetches.push_back(std::move(fetch));
   return plan;
 }
@@ -141,7 +142,11 @@ constexpr Violation kViolations[] = {
      "instruction 8 (AllReduce(reduce0)) reads arena bytes [0, 64) after instruction 7 "
      "(AllReduce(reduce1)) wrote another value over them"},
     {"FetchOfWhatNobodyWrote", [](Plan& p) { p.fetches[0].operand.offset = 96; },
-     "nothing writes fetch 0"},
+     "fetch 0 finds arena bytes [96, 160) that nothing wrote in this step"},
+    {"FetchOfWhatIsWrittenOver",
+     [](Plan& p) { p.accesses[kUpdate].push_back(Writes(kArena, 64, 7)); },
+     "fetch 0 finds arena bytes [64, 128) after instruction 12 (Update(update)) wrote another "
+     "value"},
 };
 
 class CheckPlanViolationTest : public testing::TestWithParam<Violation> {};
