@@ -33,15 +33,20 @@ Pipeline ProgramPipeline() {
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
-  // mix: mixed precision goes here, when every value's sharding is known and no bucket is made yet.
+  p.Phase("mix");  // mixed precision goes here: shardings are known, and no bucket is made yet
   p.Phase("communicate");
   p.Add<BucketCollectives>(
       kSmallBucketBytes);   // after CSE, or duplicates would hide inside buckets
   p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
   p.Add<OrderCollectives>();
   return p;
-  // localise, layout, fuse, schedule, memory, check: framework/compiler/compile_plan.cc, once per
-  // device type and share of rows.
+  // The second half runs once per device type and share of rows: CompilePlan, framework/compiler.
+  //   localise  Localise: one replica's shapes
+  //   layout    CreateKernels: each kernel has its own, behind plain operands
+  //   fuse      nothing yet
+  //   schedule  ScheduleNodes
+  //   memory    StorageTable: what shares memory; PlanMemory: where it lies
+  //   check     CheckPlan
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,

@@ -141,7 +141,7 @@ absl::Status CheckFlags() {
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
   auto strategy = MirroredStrategy::Create(
-      {.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas)), .session = {.seed = seed}});
+      {.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas)), .seed = seed});
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   return strategy;
 }

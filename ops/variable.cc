@@ -42,8 +42,12 @@ absl::Status AssignShape(ShapeContext& c) {
                    c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
 }
 
-absl::StatusOr<ShardingRule> AssignSharding(const ShardContext&) {
-  return ShardingRule{.dims = "*,*->", .linearity = Linearity::kJoint, .linear_inputs = {1}};
+// Linear, so that a variable that is synchronised on read can take a partial sum.
+absl::StatusOr<ShardingRule> AssignSharding(const ShardContext& c) {
+  const bool sums = c.node().attr<DataType>("dtype") != DT_BOOL;
+  return ShardingRule{.dims = "*,*->",
+                      .linearity = sums ? Linearity::kJoint : Linearity::kNone,
+                      .linear_inputs = {1}};
 }
 
 constexpr absl::string_view kGradientAtRead =

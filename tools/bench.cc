@@ -157,6 +157,29 @@ absl::Status BenchDispatch(Report* report) {
   return absl::OkStatus();
 }
 
+void ReportArena(absl::string_view graph, const Plan& plan, Report* report) {
+  const double live = static_cast<double>(std::max<int64_t>(plan.live_bytes, 1));
+  report->AddFigure(absl::StrCat("C16 arena/live ", graph, ", ", plan.num_arena_values, " values"),
+                    static_cast<double>(plan.arena_bytes) / live, 1.05);
+}
+
+// How well the arena of a large plan is packed: training of a hundred layers of several widths.
+absl::Status BenchArena(Report* report) {
+  MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 64});
+  Output y = x;
+  for (int i = 0; i < 100; ++i) y = layers::Dense(root, y, 16 + 8 * (i * 5 % 11), ops::Tanh);
+  const Output loss = ops::Mean(root, ops::Square(root, y), {0, 1});
+  const Operation train = Adam({}).Minimize(root, loss);
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {loss}, {train}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({64, 64})}));
+  ReportArena("deep", *plans.plans[0], report);
+  return absl::OkStatus();
+}
+
 // Allocations and page faults of steps after the first, and how well the arena is packed.
 absl::Status BenchSteadyState(Report* report) {
   for (const char* model : {"mlp", "cnn"}) {
@@ -177,10 +200,7 @@ absl::Status BenchSteadyState(Report* report) {
     MF_ASSIGN_OR_RETURN(const StepPlans plans,
                         t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
     const Plan& plan = *plans.plans[0];
-    report->AddFigure(absl::StrCat("C16 arena/live ", model),
-                      static_cast<double>(plan.arena_bytes) /
-                          static_cast<double>(std::max<int64_t>(plan.live_bytes, 1)),
-                      1.05);
+    ReportArena(model, plan, report);
     report->AddFigure(absl::StrCat("bytes_copied_to_buckets ", model),
                       static_cast<double>(plan.copied_to_buckets), 0);
   }
@@ -219,6 +239,7 @@ absl::Status BenchCompile(Report* report) {
 absl::Status BenchOverhead(Report* report) {
   MF_RETURN_IF_ERROR(BenchFixedCost(report));
   MF_RETURN_IF_ERROR(BenchDispatch(report));
+  MF_RETURN_IF_ERROR(BenchArena(report));
   return BenchSteadyState(report);
 }
 

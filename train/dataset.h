@@ -49,8 +49,9 @@ class Dataset {
   Dataset Repeat(int64_t count = kForever) const;
   // The first `count` elements.
   Dataset Take(int64_t count) const;
-  // Has up to `batches` finished batches waiting, made on a thread of the iterator's own; 0 turns
-  // it off. Wherever it stands in the pipeline, it is the finished batches that wait.
+  // Has up to `batches` finished batches waiting, made on a thread of the iterator's own: 1 unless
+  // said otherwise; 0 makes each batch when it is asked for. Wherever it stands in the pipeline, it
+  // is the finished batches that wait.
   Dataset Prefetch(int batches) const;
 
   const absl::Status& status() const { return status_; }
@@ -72,7 +73,7 @@ class Dataset {
   std::vector<Stage> stages_;
   std::optional<int64_t> size_ = 0;
   bool batched_ = false;
-  int prefetch_ = 0;
+  int prefetch_ = 1;
   absl::Status status_ = absl::FailedPreconditionError("dataset: used before it was made");
 };
 

@@ -72,7 +72,10 @@ absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph
   return Session::Create(graph, std::move(backend), session_options_);
 }
 
-OneDeviceStrategy::OneDeviceStrategy(const Options& options) : Strategy(options.session) {
+OneDeviceStrategy::OneDeviceStrategy(const Options& options)
+    : Strategy({.seed = options.seed,
+                .step_timeout = options.step_timeout,
+                .compile = options.compile}) {
   mesh_.devices = {options.device};
 }
 
@@ -89,7 +92,11 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const { return BackendFor(mesh_); }
 
 MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
-    : Strategy(options.session),
+    : Strategy({.seed = options.seed,
+                .bucket_bytes = options.bucket_bytes,
+                .step_timeout = options.step_timeout,
+                .pin_threads = options.pin_threads,
+                .compile = options.compile}),
       collective_timeout_(options.collective_timeout),
       mesh_(std::move(mesh)) {}
 

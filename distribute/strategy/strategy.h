@@ -47,8 +47,8 @@ class Strategy {
   // created outside scope().
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
-  // The batches of one epoch of `dataset` (anything with MakeIterator(epoch)). Dataset::Prefetch
-  // makes them ahead of time, on a thread of their own.
+  // The batches of one epoch of `dataset` (anything with MakeIterator(epoch)). A Dataset makes them
+  // ahead of time, on a thread of their own.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0) const {
     return DistributedDataset(dataset.MakeIterator(epoch));
@@ -76,7 +76,9 @@ class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
     std::string device = "CPU:0";
-    SessionOptions session = {};
+    uint64_t seed = 0;                                // of random ops that have none of their own
+    absl::Duration step_timeout = absl::Minutes(10);  // a step that takes longer is given up
+    CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
@@ -100,9 +102,14 @@ class MirroredStrategy final : public Strategy {
     // How many CPU replicas, if no device is named, from 1 on; nothing: one for each core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // How long a collective may wait for the other replicas.
+    // A bucket of gradients, which one all-reduce carries, is closed before it grows above this.
+    int64_t bucket_bytes = int64_t{1} << 20;
+    uint64_t seed = 0;  // of random ops that have none of their own
+    // How long a collective may wait for the other replicas, and how long a step may take.
     absl::Duration collective_timeout = absl::Minutes(5);
-    SessionOptions session = {};
+    absl::Duration step_timeout = absl::Minutes(10);
+    bool pin_threads = true;  // to one core each
+    CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -32,6 +34,21 @@ class Lane {
   virtual absl::Status Wait(EventId id) = 0;
   // Fires event `id` when all that was enqueued before is done.
   virtual absl::Status Record(EventId id) = 0;
+
+  // What a library of kernels needs one of for each lane (its stream, its handles): a T, made when
+  // a kernel of this lane first asks for it.
+  template <typename T>
+  T& Library() {
+    static const char tag = 0;  // its address names T
+    for (const auto& [of, library] : libraries_) {
+      if (of == &tag) return *static_cast<T*>(library.get());
+    }
+    libraries_.emplace_back(&tag, std::make_shared<T>());
+    return *static_cast<T*>(libraries_.back().second.get());
+  }
+
+ private:
+  std::vector<std::pair<const void*, std::shared_ptr<void>>> libraries_;
 };
 
 // What the compiler and the runtime need to know about a kind of device.

@@ -1,70 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one declaration and one line a stem, sorted.
+// The table of contents: one line a stem, sorted.
 #include "kernels/cpu/all_kernels.h"
 
 namespace mirrorflow {
 
-void RegisterAddNCpu(KernelRegistry& kernels);
-void RegisterArgMaxCpu(KernelRegistry& kernels);
-void RegisterBiasAddCpu(KernelRegistry& kernels);
-void RegisterBinaryCpu(KernelRegistry& kernels);
-void RegisterBroadcastGradientCpu(KernelRegistry& kernels);
-void RegisterCastCpu(KernelRegistry& kernels);
-void RegisterConcatCpu(KernelRegistry& kernels);
-void RegisterConstantCpu(KernelRegistry& kernels);
-void RegisterConv2DCpu(KernelRegistry& kernels);
-void RegisterGatherCpu(KernelRegistry& kernels);
-void RegisterIdentityCpu(KernelRegistry& kernels);
-void RegisterMatMulCpu(KernelRegistry& kernels);
-void RegisterMaxPoolCpu(KernelRegistry& kernels);
-void RegisterRandomCpu(KernelRegistry& kernels);
-void RegisterReductionCpu(KernelRegistry& kernels);
-void RegisterReplicaIndexCpu(KernelRegistry& kernels);
-void RegisterReshapeCpu(KernelRegistry& kernels);
-void RegisterSelectCpu(KernelRegistry& kernels);
-void RegisterShapeOpsCpu(KernelRegistry& kernels);
-void RegisterSliceCpu(KernelRegistry& kernels);
-void RegisterSoftmaxCpu(KernelRegistry& kernels);
-void RegisterSoftmaxXentCpu(KernelRegistry& kernels);
-void RegisterStridedSliceCpu(KernelRegistry& kernels);
-void RegisterTileCpu(KernelRegistry& kernels);
-void RegisterTransposeCpu(KernelRegistry& kernels);
-void RegisterUnaryCpu(KernelRegistry& kernels);
-void RegisterUnaryGradCpu(KernelRegistry& kernels);
-void RegisterUpdateCpu(KernelRegistry& kernels);
-void RegisterVariableCpu(KernelRegistry& kernels);
+// A list and no includes: a stem of kernels has no header.
+// clang-format off
+#define MF_STEMS(F)       \
+  F(AddN)                 \
+  F(ArgMax)               \
+  F(BiasAdd)              \
+  F(Binary)               \
+  F(BroadcastGradient)    \
+  F(Cast)                 \
+  F(Concat)               \
+  F(Constant)             \
+  F(Conv2D)               \
+  F(Gather)               \
+  F(Identity)             \
+  F(MatMul)               \
+  F(MaxPool)              \
+  F(Random)               \
+  F(Reduction)            \
+  F(ReplicaIndex)         \
+  F(Reshape)              \
+  F(Select)               \
+  F(ShapeOps)             \
+  F(Slice)                \
+  F(Softmax)              \
+  F(SoftmaxXent)          \
+  F(StridedSlice)         \
+  F(Tile)                 \
+  F(Transpose)            \
+  F(Unary)                \
+  F(UnaryGrad)            \
+  F(Update)               \
+  F(Variable)
+// clang-format on
+
+#define MF_DECLARE(Stem) void Register##Stem##Cpu(KernelRegistry& kernels);
+MF_STEMS(MF_DECLARE)
 
 void RegisterCpuKernels(KernelRegistry& kernels) {
-  RegisterAddNCpu(kernels);
-  RegisterArgMaxCpu(kernels);
-  RegisterBiasAddCpu(kernels);
-  RegisterBinaryCpu(kernels);
-  RegisterBroadcastGradientCpu(kernels);
-  RegisterCastCpu(kernels);
-  RegisterConcatCpu(kernels);
-  RegisterConstantCpu(kernels);
-  RegisterConv2DCpu(kernels);
-  RegisterGatherCpu(kernels);
-  RegisterIdentityCpu(kernels);
-  RegisterMatMulCpu(kernels);
-  RegisterMaxPoolCpu(kernels);
-  RegisterRandomCpu(kernels);
-  RegisterReductionCpu(kernels);
-  RegisterReplicaIndexCpu(kernels);
-  RegisterReshapeCpu(kernels);
-  RegisterSelectCpu(kernels);
-  RegisterShapeOpsCpu(kernels);
-  RegisterSliceCpu(kernels);
-  RegisterSoftmaxCpu(kernels);
-  RegisterSoftmaxXentCpu(kernels);
-  RegisterStridedSliceCpu(kernels);
-  RegisterTileCpu(kernels);
-  RegisterTransposeCpu(kernels);
-  RegisterUnaryCpu(kernels);
-  RegisterUnaryGradCpu(kernels);
-  RegisterUpdateCpu(kernels);
-  RegisterVariableCpu(kernels);
+#define MF_CALL(Stem) Register##Stem##Cpu(kernels);
+  MF_STEMS(MF_CALL)
 }
 
 const KernelRegistry& CpuKernels() {

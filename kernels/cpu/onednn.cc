@@ -3,7 +3,7 @@
 // A primitive is oneDNN's word for an operation compiled for given shapes. Compiling takes 0.1 to
 // 0.5 ms, so there is one of each in the process, shared by equal layers and by all replicas.
 // Running it needs memory objects that name its operands; those are made at the first run on a
-// thread, belong to that thread, and only get new pointers afterwards.
+// lane, belong to that lane, and only get new pointers afterwards.
 #include "kernels/cpu/onednn.h"
 
 #include <initializer_list>
@@ -18,6 +18,7 @@
 #include "dnnl.hpp"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "framework/runtime/device.h"
 
 // Of the OpenMP run-time that oneDNN brings along; its header comes with one compiler only.
 extern "C" {
@@ -72,23 +73,28 @@ class Primitive {
   const memory::desc& desc(int i) const { return args_[i].desc; }
 
   // `operands` in the order of `args`. A scratchpad of no size may be null.
-  absl::Status Run(std::initializer_list<const void*> operands) const;
+  absl::Status Run(Lane& lane, std::initializer_list<const void*> operands) const;
 
  private:
-  friend class ThreadOperands;
+  friend class LaneOperands;
 
   const int id_;  // small: 0, 1, 2 … in order of creation
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };
 
-// What one thread needs to run primitives: a stream, and by primitive the memory objects that stand
-// for its operands. Two threads may run one primitive at the same time, so they cannot share these.
-class ThreadOperands {
+// What a lane needs to run primitives: a stream, and by primitive the memory objects that stand for
+// its operands. Two lanes may run one primitive at the same time, so they cannot share these.
+class LaneOperands {
  public:
-  static ThreadOperands& Mine() {
-    thread_local ThreadOperands operands;
-    return operands;
+  LaneOperands() = default;
+  LaneOperands(const LaneOperands&) = delete;
+  LaneOperands& operator=(const LaneOperands&) = delete;
+  ~LaneOperands() {
+    for (const std::vector<dnnl_exec_arg_t>& args : by_id_) {
+      for (const dnnl_exec_arg_t& arg : args) dnnl_memory_destroy(arg.memory);
+    }
+    if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
   // Of the last call of Of() that succeeded.
@@ -114,21 +120,13 @@ class ThreadOperands {
   }
 
  private:
-  ThreadOperands() = default;
-  ~ThreadOperands() {
-    for (const std::vector<dnnl_exec_arg_t>& args : by_id_) {
-      for (const dnnl_exec_arg_t& arg : args) dnnl_memory_destroy(arg.memory);
-    }
-    if (stream_ != nullptr) dnnl_stream_destroy(stream_);
-  }
-
   dnnl_stream_t stream_ = nullptr;
   std::vector<std::vector<dnnl_exec_arg_t>> by_id_;
 };
 
-absl::Status Primitive::Run(std::initializer_list<const void*> operands) const {
+absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> operands) const {
   const OneThread one_thread;
-  ThreadOperands& mine = ThreadOperands::Mine();
+  LaneOperands& mine = lane.Library<LaneOperands>();
   MF_ASSIGN_OR_RETURN(std::vector<dnnl_exec_arg_t> * args, mine.Of(*this));
   MF_CHECK(operands.size() == args->size());
   dnnl_exec_arg_t* arg = args->data();
@@ -288,15 +286,15 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
   return KernelPlan{
-      .kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+      .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
         const void* weights = args.input<float>(1);
         if (reorder != nullptr) {
-          MF_RETURN_IF_ERROR(reorder->Run({weights, start + filter, start + reorder_pad}));
+          MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
           weights = start + filter;
         }
         return primitive->Run(
-            {args.input<float>(input), weights, args.output<float>(0), start + pad});
+            lane, {args.input<float>(input), weights, args.output<float>(0), start + pad});
       }),
       .scratch_bytes = bytes};
 }
@@ -322,9 +320,10 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{.kernel = MakeKernel([product, bytes](const KernelArgs& args, Lane&) {
-                      return product->Run({args.input<float>(0), args.input<float>(1),
-                                           args.output<float>(0), Scratch::Start(args, bytes)});
+  return KernelPlan{.kernel = MakeKernel([product, bytes](const KernelArgs& args, Lane& lane) {
+                      return product->Run(
+                          lane, {args.input<float>(0), args.input<float>(1), args.output<float>(0),
+                                 Scratch::Start(args, bytes)});
                     }),
                     .scratch_bytes = bytes};
 }
@@ -383,14 +382,14 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeom
   const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+  return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
                       std::byte* const start = Scratch::Start(args, bytes);
                       void* const out = args.output<float>(0);
                       void* const gradient = reorder != nullptr ? start + filter : out;
-                      MF_RETURN_IF_ERROR(primitive->Run(
-                          {args.input<float>(0), gradient, args.input<float>(2), start + pad}));
+                      MF_RETURN_IF_ERROR(primitive->Run(lane, {args.input<float>(0), gradient,
+                                                               args.input<float>(2), start + pad}));
                       if (reorder == nullptr) return absl::OkStatus();
-                      return reorder->Run({gradient, out, start + reorder_pad});
+                      return reorder->Run(lane, {gradient, out, start + reorder_pad});
                     }),
                     .scratch_bytes = bytes};
 }

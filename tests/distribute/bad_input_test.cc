@@ -36,15 +36,14 @@ void ExpectError(const absl::Status& status, absl::StatusCode code, const std::s
 class BadInputTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    SessionOptions options{.pin_threads = false};
-    options.compile.verify = options.compile.check_plan = true;
+    const CompileOptions checked{.verify = true, .check_plan = true};
     if (GetParam() == 0) {
-      auto one = OneDeviceStrategy::Create({.session = options});
+      auto one = OneDeviceStrategy::Create({.compile = checked});
       ASSERT_TRUE(one.ok()) << one.status();
       strategy_ = *std::move(one);
     } else {
-      auto mirrored =
-          MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .session = options});
+      auto mirrored = MirroredStrategy::Create(
+          {.num_cpu_replicas = GetParam(), .pin_threads = false, .compile = checked});
       ASSERT_TRUE(mirrored.ok()) << mirrored.status();
       strategy_ = *std::move(mirrored);
     }

@@ -27,9 +27,9 @@ struct Training {
 absl::StatusOr<std::unique_ptr<Training>> MakeTraining(absl::string_view model, int replicas) {
   auto t = std::make_unique<Training>();
   MirroredStrategy::Options options{.num_cpu_replicas = replicas};
-  options.session.pin_threads = false;
-  options.session.compile.check_plan = true;
-  options.session.compile.verify = true;
+  options.pin_threads = false;
+  options.compile.check_plan = true;
+  options.compile.verify = true;
   MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create(options));
   const Scope root(&t->graph);
   auto mirrored = t->strategy->scope();

@@ -38,12 +38,12 @@ class TrainLoopTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (GetParam() == 0) {
-      auto one = OneDeviceStrategy::Create({.session = {.pin_threads = false}});
+      auto one = OneDeviceStrategy::Create();
       ASSERT_TRUE(one.ok()) << one.status();
       strategy_ = *std::move(one);
     } else {
-      auto mirrored = MirroredStrategy::Create(
-          {.num_cpu_replicas = GetParam(), .session = {.pin_threads = false}});
+      auto mirrored =
+          MirroredStrategy::Create({.num_cpu_replicas = GetParam(), .pin_threads = false});
       ASSERT_TRUE(mirrored.ok()) << mirrored.status();
       strategy_ = *std::move(mirrored);
     }
