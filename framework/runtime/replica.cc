@@ -10,12 +10,23 @@
 #include "framework/core/status.h"
 
 namespace mirrorflow {
+namespace {
+
+absl::StatusOr<std::shared_ptr<std::byte>> AllocateFor(absl::string_view what, int rank,
+                                                       Device& device, size_t bytes) {
+  absl::StatusOr<std::shared_ptr<std::byte>> memory = device.Allocate(bytes);
+  if (memory.ok()) return memory;
+  return Annotate(memory.status(), absl::StrCat(what, " of replica ", rank, " on ", device.name()));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int rank,
                                                          absl::Span<const int64_t> layout_bytes) {
   std::unique_ptr<Replica> replica(new Replica(device, rank));
   for (int64_t bytes : layout_bytes) {
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> region, device->Allocate(bytes));
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> region,
+                        AllocateFor("variables", rank, *device, bytes));
     replica->layout_.push_back(std::move(region));
   }
   return replica;
@@ -24,7 +35,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
 absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows) {
   if (plan->arena_bytes > arena_bytes_ || arena_ == nullptr) {
-    MF_ASSIGN_OR_RETURN(arena_, device_->Allocate(plan->arena_bytes));
+    MF_ASSIGN_OR_RETURN(arena_, AllocateFor("arena", rank_, *device_, plan->arena_bytes));
     arena_bytes_ = plan->arena_bytes;
   }
   std::unique_ptr<BoundPlan> bound(new BoundPlan(this, plan));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/core/tensor.h"
 
+#include <sys/sysinfo.h>
+
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -28,6 +30,16 @@ TEST(BufferTest, IsAlignedAndZeroAlsoWhenHuge) {
 TEST(BufferTest, ReportsWhatItCannotAllocate) {
   const auto buffer = Buffer::Allocate(std::numeric_limits<size_t>::max() - 10);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// The system would promise it, and end the process when it is written.
+TEST(BufferTest, RefusesWhatTheMachineDoesNotHave) {
+  struct sysinfo info;
+  ASSERT_EQ(sysinfo(&info), 0);
+  const size_t all = (info.totalram + info.totalswap) * info.mem_unit;
+  const auto buffer = Buffer::Allocate(all + (size_t{1} << 30));
+  EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(buffer.status().message().find("expected at most "), absl::string_view::npos);
 }
 
 TEST(AlignUpTest, RoundsToTheNextMultiple) {
