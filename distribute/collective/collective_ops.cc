@@ -15,6 +15,20 @@ absl::Status SameShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+constexpr char kReduction[] = "reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'";
+constexpr char kAxis[] = "axis: int >= 0";
+constexpr char kFactor[] = "factor: int >= 1";
+
+OpBuilder Define(OpRegistry& ops, absl::string_view name, absl::string_view doc) {
+  return ops.Define(name)
+      .Doc(doc)
+      .Attr("T: type")
+      .Traits(kStateful)
+      .Shape(SameShapes)
+      .Gathers("it says itself how its operands lie")
+      .NoGradient("inserted after differentiation");
+}
+
 absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
   const int dim = static_cast<int>(c.attr<int64_t>("dim"));
   const int64_t axis = c.attr<int64_t>("axis"), factor = c.attr<int64_t>("factor");
@@ -49,65 +63,36 @@ absl::StatusOr<KernelPlan> CreateFirstReplicaOnly(const KernelContext& c) {
 }  // namespace
 
 void RegisterCollectiveOps(OpRegistry& ops) {
-  ops.Define(kAllReduce)
-      .Doc("Each output is the reduction of its input over all ranks.")
+  Define(ops, kAllReduce, "Each output is the reduction of its input over all ranks.")
       .Input("values: N * T")
       .Output("reduced: N * T")
       .Attr("N: int >= 1")
-      .Attr("T: type")
-      .Attr("reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'")
+      .Attr(kReduction)
       .Attr("bucket: int = -1")
-      .Role(OpRole::kCollective)
-      .Traits(kStateful)
-      .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
-      .NoGradient("inserted after differentiation");
-  ops.Define(kReduceScatter)
-      .Doc("This rank's share of dimension 0 of the reduction over all ranks.")
+      .Role(OpRole::kCollective);
+  Define(ops, kReduceScatter, "This rank's share of dimension 0 of the reduction over all ranks.")
       .Input("value: T")
       .Output("share: T")
-      .Attr("T: type")
-      .Attr("reduction: {'sum', 'mean', 'max', 'min', 'all', 'any'} = 'sum'")
-      .Attr("axis: int >= 0")
-      .Attr("factor: int >= 1")
-      .Role(OpRole::kCollective)
-      .Traits(kStateful)
-      .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
-      .NoGradient("inserted after differentiation");
-  ops.Define(kAllGather)
-      .Doc("The whole of a value whose dimension 0 is sharded.")
+      .Attr(kReduction)
+      .Attr(kAxis)
+      .Attr(kFactor)
+      .Role(OpRole::kCollective);
+  Define(ops, kAllGather, "The whole of a value whose dimension 0 is sharded.")
       .Input("share: T")
       .Output("whole: T")
-      .Attr("T: type")
-      .Attr("axis: int >= 0")
-      .Attr("factor: int >= 1")
-      .Role(OpRole::kCollective)
-      .Traits(kStateful)
-      .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
-      .NoGradient("inserted after differentiation");
-  ops.Define(kShardSlice)
-      .Doc("This replica's share of dimension `dim` of a replicated value.")
+      .Attr(kAxis)
+      .Attr(kFactor)
+      .Role(OpRole::kCollective);
+  Define(ops, kShardSlice, "This replica's share of dimension `dim` of a replicated value.")
       .Input("whole: T")
       .Output("share: T")
-      .Attr("T: type")
-      .Attr("axis: int >= 0")
+      .Attr(kAxis)
       .Attr("dim: int >= 0")
-      .Attr("factor: int >= 1")
-      .Traits(kStateful)
-      .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
-      .NoGradient("inserted after differentiation");
-  ops.Define(kFirstReplicaOnly)
-      .Doc("The value on replica 0, zeros on the others: a sum that is the value.")
+      .Attr(kFactor);
+  Define(ops, kFirstReplicaOnly,
+         "The value on replica 0, zeros on the others: a sum that is the value.")
       .Input("value: T")
-      .Output("part: T")
-      .Attr("T: type")
-      .Traits(kStateful)
-      .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
-      .NoGradient("inserted after differentiation");
+      .Output("part: T");
 }
 
 void RegisterCollectiveKernelsCpu(KernelRegistry& kernels) {
