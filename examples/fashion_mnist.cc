@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -22,7 +23,8 @@
 #include "train/loop.h"
 
 ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
-ABSL_FLAG(int, replicas, 0, "number of CPU replicas; 0: one for each core");
+ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
+          "number of CPU replicas; one for each core if it is not given");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
 ABSL_FLAG(int64_t, epochs, 20, "how often to go through the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
@@ -140,8 +142,8 @@ absl::Status CheckFlags() {
 }
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
-  auto strategy = MirroredStrategy::Create(
-      {.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas)), .seed = seed});
+  auto strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas), .seed = seed});
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   return strategy;
 }

@@ -70,8 +70,7 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(absl::string_view model, int64_t 
 absl::StatusOr<TrainingStep> PrepareTraining(absl::string_view model, int64_t batch_size,
                                              int replicas) {
   TrainingStep t;
-  MF_ASSIGN_OR_RETURN(t.strategy,
-                      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(replicas)}));
+  MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, model));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(
@@ -252,8 +251,7 @@ absl::Status CheckFlags() {
   const absl::Status model = BuildClassifier(Scope(&graph), absl::GetFlag(FLAGS_model)).status();
   MF_RETURN_IF_ERROR(Annotate(model, "--model"));
   const absl::Status strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas))})
-          .status();
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas)}).status();
   return Annotate(strategy, "--replicas");
 }
 

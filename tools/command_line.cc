@@ -52,7 +52,7 @@ absl::Status UnknownFlag(absl::string_view name) {
 
 const char* KindOf(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<bool>()) return "true or false";
-  if (flag.IsOfType<int>()) return "an integer of 32 bits";
+  if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "an integer of 32 bits";
   if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
   if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
   return flag.IsOfType<double>() ? "a number" : "another value";
@@ -142,10 +142,6 @@ absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
   if (path.empty()) return absl::OkStatus();
   return Annotate(CheckWritable(path), absl::StrCat("--", flag, "=", path));
-}
-
-std::optional<int> ReplicasOf(int flag) {
-  return flag == 0 ? std::nullopt : std::optional<int>(flag);
 }
 
 int ExitWithError(const absl::Status& status, ExitCode code) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +48,6 @@ absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least
                             int64_t most = std::numeric_limits<int64_t>::max());
 // An error that names the flag if nothing can be written to `path`; empty: nothing will be.
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
-// The value of a flag --replicas, which stands for the default number if it is 0.
-std::optional<int> ReplicasOf(int flag);
 
 // Writes `ERROR <CODE> <where>: <what>` on standard error, a line an error if the message has
 // several, and returns the exit code: `code`, unless the status knows better (resources, internal).

@@ -15,7 +15,7 @@
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
           "inspect: rows of the feeds whose leading dimension is open");
-ABSL_FLAG(int, replicas, 2, "inspect, bench: CPU replicas; 0: one for each core");
+ABSL_FLAG(int, replicas, 2, "inspect, bench: CPU replicas");
 
 namespace mirrorflow {
 namespace {
@@ -137,7 +137,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
   const auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = ReplicasOf(absl::GetFlag(FLAGS_replicas))});
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas)});
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.size() != 1) {
     return absl::InvalidArgumentError(

@@ -124,8 +124,7 @@ class ProgramsTest(unittest.TestCase):
         self.check_inspect_fails("cut.pb", graph[:len(graph) // 2], "cut off")
 
     def test_no_replicas_given_means_one_for_each_core(self):
-        result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
-                                  "--replicas=0")
+        result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         cores = min(len(os.sched_getaffinity(0)), 8)
         self.assertIn(f"replicas={cores} ", result.stderr)
@@ -143,6 +142,7 @@ class ProgramsTest(unittest.TestCase):
             ("--epochs=0", "--epochs", "got 0"),
             ("--seed=-1", "--seed", "expected a non-negative integer"),
             ("--replicas=two", "--replicas", "expected an integer of 32 bits, got 'two'"),
+            ("--replicas=0", "--replicas", "expected 1 to 1024, got 0"),
             ("--replicas=-1", "--replicas", "expected 1 to 1024, got -1"),
             ("--replicas=1025", "--replicas", "expected 1 to 1024, got 1025"),
             ("--global_batch_size=0", "--global_batch_size", "expected at least 1, got 0"),
