@@ -11,6 +11,7 @@
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
 #include "framework/core/status.h"
+#include "ops/passes/simplify_algebra.h"
 
 namespace mirrorflow {
 namespace {
@@ -29,7 +30,7 @@ Pipeline ProgramPipeline() {
   p.Add<Prune>();
   p.Add<InferAndFold>();
   p.Phase("simplify");
-  p.AddUntilStable<CommonSubexpressions>(kMaxSimplifyRounds);
+  p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();

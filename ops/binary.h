@@ -13,6 +13,15 @@ void RegisterBinary(OpRegistry& ops);
 
 namespace ops {
 
+// For passes that are about them.
+inline constexpr char kAdd[] = "Add";
+inline constexpr char kAddV2[] = "AddV2";
+inline constexpr char kDiv[] = "Div";
+inline constexpr char kDivNoNan[] = "DivNoNan";
+inline constexpr char kMul[] = "Mul";
+inline constexpr char kRealDiv[] = "RealDiv";
+inline constexpr char kSub[] = "Sub";
+
 // Shapes:   any two that broadcast; the result has the shape of both together.
 // Dtypes:   float, double, int32, int64, uint8, unless said otherwise. Integers wrap around.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by

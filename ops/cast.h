@@ -10,6 +10,8 @@ void RegisterCast(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kCast[] = "Cast";  // for passes that are about it
+
 struct CastOptions {
   // Rounds towards zero where a float type cannot hold the number: not from double to float.
   bool truncate = false;

@@ -18,6 +18,10 @@ void RegisterReduction(OpRegistry& ops);
 
 namespace ops {
 
+// For passes that are about them.
+inline constexpr char kMean[] = "Mean";
+inline constexpr char kSum[] = "Sum";
+
 // The dimensions to reduce, negative ones counted from the end: numbers known here, `{0, -1}`, or
 // an integer scalar or vector that is a constant when a plan is made.
 class ReductionAxes {

@@ -13,6 +13,8 @@ void RegisterTranspose(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kTranspose[] = "Transpose";  // for passes that are about it
+
 // Transpose: y[i[perm[0]], i[perm[1]], …] = x[i[0], i[1], …].
 // Shapes:   perm [R], a permutation of 0 … R-1, a constant when a plan is made.
 // Gradient: dy transposed by the inverse permutation.

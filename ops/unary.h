@@ -13,6 +13,8 @@ void RegisterUnary(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kNeg[] = "Neg";  // for passes that are about it
+
 // Shapes:   any, kept; may be empty.
 // Dtypes:   float and double; those that say so have more.
 // Special:  as IEEE 754 and C have them: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers

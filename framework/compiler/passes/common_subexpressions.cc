@@ -38,13 +38,6 @@ std::string Key(const Compilation& c, const Node& node) {
   return key;
 }
 
-// A view whose output has its input's shape and dtype.
-bool IsIdentity(const Compilation& c, const Node& node) {
-  return node.op().has(kView) && node.num_outputs() == 1 && node.num_inputs() > 0 &&
-         node.output_dtype(0) == node.input(0).dtype() && node.control_inputs().empty() &&
-         c.values().shape(node.output(0)) == c.values().shape(node.input(0));
-}
-
 }  // namespace
 
 absl::StatusOr<bool> CommonSubexpressions::Run(Compilation& c) {
@@ -52,13 +45,6 @@ absl::StatusOr<bool> CommonSubexpressions::Run(Compilation& c) {
   absl::flat_hash_map<std::string, Node*> first;
   bool changed = false;
   for (Node* node : order) {
-    if (IsIdentity(c, *node)) {
-      c.ReplaceValue(node->output(0), node->input(0));
-      c.graph.ReplaceControlUses(node, node->input(0).node);
-      std::replace(c.targets.begin(), c.targets.end(), node, node->input(0).node);
-      changed = true;
-      continue;
-    }
     if (!MayMerge(*node)) continue;
     const auto [it, inserted] = first.emplace(Key(c, *node), node);
     if (inserted) continue;

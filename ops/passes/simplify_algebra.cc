@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/simplify_algebra.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/transpose.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
+
+// What stands in for another value must not take an order away that control edges ask for.
+bool IsFree(const Node& node) { return node.control_inputs().empty(); }
+
+bool IsView(const Node& node) {
+  return Computes(node.op()) && node.op().has(kView) && node.num_outputs() == 1 &&
+         node.num_inputs() > 0 && IsFree(node);
+}
+
+const Tensor& ConstantOf(const Compilation& c, const Output& output) {
+  return c.values().at(output).constant;
+}
+
+// Whether all elements are `number`, -0 and 0 told apart where the dtype has both.
+bool IsAll(const Tensor& tensor, double number) {
+  if (!tensor.has_value() || tensor.dtype() == DT_BOOL) return false;
+  return DispatchDataType(
+      tensor.dtype(),
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        return std::all_of(tensor.flat<T>().begin(), tensor.flat<T>().end(), [&](T x) {
+          if constexpr (std::is_floating_point_v<T>) {
+            if (std::signbit(x) != std::signbit(number)) return false;
+          }
+          return x == static_cast<T>(number);
+        });
+      },
+      false);
+}
+
+// A view of views is one of what they show; one under the same shape is what it shows.
+Output View(Compilation& c, const Node& node) {
+  if (!IsView(node)) return Output();
+  Output source = node.input(0);
+  while (IsView(*source.node)) source = source.node->input(0);
+  const Shape& shape = c.values().shape(node.output(0));
+  if (c.values().shape(source) == shape) return source;
+  if (source == node.input(0)) return Output();
+  const Scope scope = c.scope().WithName(node.name());
+  return ops::Reshape(scope, source, ops::VectorConst(scope, shape.dims(), DT_INT64));
+}
+
+// The permutation of a transpose; empty for any other node, and for a scalar's.
+std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
+  if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
+  absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
+  return perm.ok() ? *std::move(perm) : std::vector<int64_t>();
+}
+
+// Two transposes are one; one that leaves all dimensions in their places is its input.
+Output Transpose(Compilation& c, const Node& node) {
+  std::vector<int64_t> perm = PermutationOf(c, node);
+  if (perm.empty()) return Output();
+  Output source = node.input(0);
+  const std::vector<int64_t> inner = PermutationOf(c, *source.node);
+  if (!inner.empty()) {
+    for (int64_t& d : perm) d = inner[d];
+    source = source.node->input(0);
+  }
+  if (std::is_sorted(perm.begin(), perm.end())) return source;
+  if (inner.empty()) return Output();
+  return ops::Transpose(c.scope().WithName(node.name()), source, perm);
+}
+
+// A cast to the dtype that the value has.
+Output Cast(Compilation& c, const Node& node) {
+  if (!Is(node, ops::kCast) || node.output_dtype(0) != node.input(0).dtype()) return Output();
+  return node.input(0);
+}
+
+// -(-x): the sign bit is flipped twice; the smallest integer is its own negative both times.
+Output NegOfNeg(Compilation& c, const Node& node) {
+  const bool twice = Is(node, ops::kNeg) && Is(*node.input(0).node, ops::kNeg);
+  if (!twice || !IsFree(*node.input(0).node)) return Output();
+  return node.input(0).node->input(0);
+}
+
+// A reduction that puts no two elements together.
+Output ReduceNothing(Compilation& c, const Node& node) {
+  if (!Is(node, ops::kSum) && !Is(node, ops::kMean)) return Output();
+  const Tensor& axes = ConstantOf(c, node.input(1));
+  return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
+}
+
+// The operand next to which an op gives its other operand. Sums with 0 are told apart by sign:
+// -0 + 0 is 0, and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 are no
+// rule: NaN * 0 is NaN.
+struct Neutral {
+  const char* op;
+  double number;
+};
+constexpr Neutral kNeutrals[] = {
+    {ops::kAdd, -0.0}, {ops::kAddV2, -0.0},  {ops::kSub, 0.0},      {ops::kMul, 1.0},
+    {ops::kDiv, 1.0},  {ops::kRealDiv, 1.0}, {ops::kDivNoNan, 1.0},
+};
+
+Output NeutralOperand(Compilation& c, const Node& node) {
+  for (const Neutral& neutral : kNeutrals) {
+    if (!Is(node, neutral.op)) continue;
+    if (IsAll(ConstantOf(c, node.input(1)), neutral.number)) return node.input(0);
+    const bool either = node.op().has(kCommutative);
+    if (either && IsAll(ConstantOf(c, node.input(0)), neutral.number)) return node.input(1);
+  }
+  return Output();
+}
+
+// Each returns what gives the bits of output 0 of a node, or an invalid output. All are bit exact:
+// they move no element, or compute what IEEE 754 says is its operand.
+using Rule = Output (*)(Compilation&, const Node&);
+constexpr Rule kRules[] = {View, Transpose, Cast, NegOfNeg, ReduceNothing, NeutralOperand};
+
+// The first rule's answer that has the shape and dtype of the node's output: a neutral operand may
+// have been there to broadcast the other one.
+Output Simplified(Compilation& c, const Node& node) {
+  const Output output = node.output(0);
+  for (const Rule rule : kRules) {
+    const Output value = rule(c, node);
+    if (!value.valid() || value.dtype() != output.dtype()) continue;
+    if (c.values().shape(value) == c.values().shape(output)) return value;
+  }
+  return Output();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> SimplifyAlgebra::Run(Compilation& c) {
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  bool changed = false;
+  for (Node* node : order) {
+    if (!Computes(node->op()) || node->num_outputs() != 1 || !IsFree(*node)) continue;
+    const Output value = Simplified(c, *node);
+    MF_RETURN_IF_ERROR(c.graph.status());
+    if (!value.valid()) continue;
+    c.ReplaceValue(node->output(0), value);
+    c.graph.ReplaceControlUses(node, value.node);
+    std::replace(c.targets.begin(), c.targets.end(), node, value.node);
+    changed = true;
+  }
+  return c.RemoveDeadNodes() || changed;
+}
+
+}  // namespace mirrorflow
