@@ -87,21 +87,26 @@ class Generator {
 
   Output Vector(const std::vector<int64_t>& values) { return ops::VectorConst(scope_, values); }
 
-  // Keeps the value if it stays small; random numbers times random numbers would soon be infinite.
+  // Keeps the value, made small: random numbers times random numbers would soon be infinite.
   void Keep(Output output, const Shape& shape) {
-    if (!output.valid() || shape.num_elements() > 400) return;
-    pool_.push_back({ops::Tanh(scope_, output), shape});
+    if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
+  }
+
+  // For values that are not larger than those they are made of: partial ones and views meet other
+  // ops as they are.
+  void KeepAsItIs(Output output, const Shape& shape) {
+    if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
   }
 
   absl::Status AddOp() {
     using Maker = void (Generator::*)(const Value&);
-    constexpr Maker kMakers[] = {&Generator::Unary,     &Generator::Binary,  &Generator::Binary,
-                                 &Generator::Product,   &Generator::Product, &Generator::Reduce,
-                                 &Generator::Reduce,    &Generator::Regroup, &Generator::Transpose,
-                                 &Generator::Concat,    &Generator::Cut,     &Generator::Lookup,
-                                 &Generator::Softmax,   &Generator::Repeat,  &Generator::Choose,
-                                 &Generator::SumOfMany, &Generator::Noise,   &Generator::Stack,
-                                 &Generator::Fill,      &Generator::Round,   &Generator::Same};
+    constexpr Maker kMakers[] = {
+        &Generator::Unary,     &Generator::Binary, &Generator::Binary, &Generator::Product,
+        &Generator::Product,   &Generator::Reduce, &Generator::Reduce, &Generator::Regroup,
+        &Generator::Transpose, &Generator::Concat, &Generator::Cut,    &Generator::Lookup,
+        &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
+        &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
+        &Generator::Same,      &Generator::Same};
     const Maker maker = kMakers[random_.Below(static_cast<int64_t>(std::size(kMakers)))];
     (this->*maker)(Value(Pick()));
     return program_.graph.status();
@@ -156,8 +161,10 @@ class Generator {
     }
     const bool keep_dims = Chance(40);
     Output y;
+    bool grows = false;
     switch (random_.Below(3)) {
       case 0:
+        grows = true;
         y = ops::Sum(scope_, x.output, axes, {.keep_dims = keep_dims});
         break;
       case 1:
@@ -167,7 +174,8 @@ class Generator {
         y = ops::Max(scope_, x.output, axes, {.keep_dims = keep_dims});
         break;
     }
-    Keep(y, keep_dims ? kept : shape);
+    if (grows) y = ops::Tanh(scope_, y);
+    KeepAsItIs(y, keep_dims ? kept : shape);
   }
 
   // Merges two neighbours or splits one dimension.
@@ -186,7 +194,7 @@ class Generator {
     }
     if (dims.size() > 5) return;
     const Shape shape{absl::Span<const int64_t>(dims)};
-    Keep(ops::Reshape(scope_, x.output, shape), shape);
+    KeepAsItIs(ops::Reshape(scope_, x.output, shape), shape);
   }
 
   void Transpose(const Value& x) {
@@ -195,7 +203,7 @@ class Generator {
     for (int d = x.shape.rank() - 1; d > 0; --d) std::swap(perm[d], perm[random_.Below(d + 1)]);
     Shape shape;
     for (int64_t d : perm) shape.AddDim(x.shape.dim(static_cast<int>(d)));
-    if (!perm.empty()) Keep(ops::Transpose(scope_, x.output, Vector(perm)), shape);
+    if (!perm.empty()) KeepAsItIs(ops::Transpose(scope_, x.output, Vector(perm)), shape);
   }
 
   void Concat(const Value& x) {
@@ -301,12 +309,28 @@ class Generator {
     std::vector<int64_t> dims(x.shape.dims().begin(), x.shape.dims().end());
     dims.insert(dims.begin() + axis, 1);
     if (dims.size() > 5) return;
-    Keep(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
+    KeepAsItIs(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
   }
 
+  // What gives x or its negative: what the compiler finds there are fewer ways to say.
   void Same(const Value& x) {
-    Keep(Chance(50) ? ops::Identity(scope_, x.output) : ops::StopGradient(scope_, x.output),
-         x.shape);
+    using Builder = Output (*)(const Scope&, Output x, Output zero, Output one);
+    using S = const Scope&;
+    constexpr Builder kBuilders[] = {
+        [](S s, Output x, Output, Output) { return ops::Identity(s, x); },
+        [](S s, Output x, Output, Output) { return ops::StopGradient(s, x); },
+        [](S s, Output x, Output, Output) { return ops::Neg(s, x); },
+        [](S s, Output x, Output, Output) { return ops::Cast(s, x, DT_DOUBLE); },
+        [](S s, Output x, Output, Output) { return ops::Sum(s, x, {}); },
+        [](S s, Output x, Output zero, Output) { return ops::AddV2(s, zero, x); },
+        [](S s, Output x, Output zero, Output) { return ops::Sub(s, x, zero); },
+        [](S s, Output x, Output, Output one) { return ops::Mul(s, x, one); },
+        [](S s, Output x, Output, Output one) { return ops::RealDiv(s, x, one); },
+    };
+    const Output zero = ops::ScalarConst(scope_, DT_DOUBLE, Chance(50) ? 0.0 : -0.0);
+    const Output one = ops::ScalarConst(scope_, DT_DOUBLE, 1);
+    const Builder builder = kBuilders[random_.Below(static_cast<int64_t>(std::size(kBuilders)))];
+    KeepAsItIs(builder(scope_, x.output, zero, one), x.shape);
   }
 
   // A loss of several values, its gradients, and updates of one kind or another.
