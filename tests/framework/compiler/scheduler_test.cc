@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/scheduler.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/passes/order_collectives.h"
+#include "framework/compiler/compile_plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
+#include "tests/support/test_session.h"
 
 namespace mirrorflow {
 namespace {
@@ -102,6 +105,28 @@ check = Sign(read) {T=float}
 )",
                {.feeds = {{"x", {2}}}, .fetches = {"check"}, .targets = {"write"}}, {"check"}),
       "v x write read check");
+}
+
+TEST(CompilePlanTest, FinishesACollectiveWhereItsResultIsFirstUsed) {
+  const auto step = ParseStep(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  ASSERT_TRUE(RunPasses((*step)->c, OrderCollectives()).ok());
+  const Program program{std::move((*step)->c)};
+  const auto plan = CompilePlan(program, {}, DeviceTraits(), TestKernels());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::string text;
+  for (const Instruction& i : (*plan)->instructions) {
+    if (i.kind == InstructionKind::kRecord || i.kind == InstructionKind::kWait) continue;
+    const char* what = i.kind == InstructionKind::kStart    ? "start "
+                       : i.kind == InstructionKind::kFinish ? "finish "
+                       : i.kind == InstructionKind::kCopy   ? "copy "
+                                                            : "";
+    absl::StrAppend(&text, text.empty() ? "" : ", ", what, (*plan)->node_names[i.node]);
+  }
+  // g3 and g2 have other users, so the collectives' operands are copies of them.
+  EXPECT_EQ(text,
+            "g3, copy r3, start r3, g2, copy r2, start r2, finish r3, u3, g1, start r1, finish r2, "
+            "u2, finish r1, u1");
 }
 
 }  // namespace
