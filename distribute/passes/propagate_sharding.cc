@@ -159,7 +159,8 @@ class Propagation {
     }
     const Output& value = node->input(1);
     bool restart = false;
-    const Partial* partial = AsPartial(Seen(value));
+    const Sharding seen = Seen(value);
+    const Partial* partial = AsPartial(seen);
     if (partial != nullptr && partial->reduction != Reduction::kSum) {
       restart = reduced_.insert(value).second;
     }
