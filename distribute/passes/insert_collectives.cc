@@ -20,19 +20,16 @@ class Inserter {
   explicit Inserter(Compilation& c) : c_(c) {}
 
   absl::StatusOr<bool> Run() {
-    for (const Node* node : c_.graph.Nodes()) {
-      const std::vector<Sharding>& required = c_.required_inputs[node->id()];
-      for (int i = 0; i < static_cast<int>(required.size()); ++i) {
-        Want(node->input(i), required[i]);
-      }
+    const std::vector<Node*> nodes = c_.graph.Nodes();  // those that are here now
+    for (const Node* node : nodes) {
+      for (int i = 0; i < node->num_inputs(); ++i) Want(node->input(i), Required(*node, i));
     }
     for (const Output& fetch : c_.fetches) Want(fetch, Replicated());
-    for (Node* node : c_.graph.Nodes()) {
-      // Copied: nodes that are added below make the table grow.
-      const std::vector<Sharding> required = c_.required_inputs[node->id()];
-      for (int i = 0; i < static_cast<int>(required.size()); ++i) {
-        MF_ASSIGN_OR_RETURN(const Output value, Convert(node->input(i), required[i]));
-        if (value == node->input(i)) continue;
+    for (Node* node : nodes) {
+      for (int i = 0; i < node->num_inputs(); ++i) {
+        const Sharding required = Required(*node, i);
+        if (c_.shardings.at(node->input(i)) == required) continue;
+        MF_ASSIGN_OR_RETURN(const Output value, Convert(node->input(i), required));
         c_.graph.SetInput(node, i, value);
         changed_ = true;
       }
@@ -47,7 +44,13 @@ class Inserter {
   }
 
  private:
+  Sharding Required(const Node& node, int i) const {
+    const std::vector<Sharding>& required = c_.required_inputs[node.id()];
+    return required.empty() ? Sharding(Replicated()) : required[i];
+  }
+
   void Want(const Output& value, const Sharding& sharding) {
+    if (AsPartial(c_.shardings.at(value)) == nullptr) return;
     std::vector<Sharding>& all = wanted_[value];
     if (std::find(all.begin(), all.end(), sharding) == all.end()) all.push_back(sharding);
   }
@@ -160,7 +163,7 @@ class Inserter {
 
   Compilation& c_;
   absl::flat_hash_map<Output, std::vector<std::pair<Sharding, Output>>> conversions_;
-  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // by all uses
+  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // of partial values, by all uses
   bool changed_ = false;
 };
 

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -26,16 +30,21 @@ class Propagation {
 
   absl::Status Run() {
     MF_RETURN_IF_ERROR(ShardFeeds());
+    bool stale = true;  // the order, after a node was expanded
     for (bool again = true; again;) {
       again = false;
-      MF_ASSIGN_OR_RETURN(order_, TopologicalOrder(c_.graph));
-      c_.required_inputs.assign(c_.graph.id_limit(), {});
+      if (stale) {
+        MF_ASSIGN_OR_RETURN(order_, TopologicalOrder(c_.graph));
+        c_.required_inputs.resize(c_.graph.id_limit());
+        stale = false;
+      }
+      taken_partial_.clear();
       for (Node* node : order_) {
         MF_ASSIGN_OR_RETURN(const bool restart, Visit(node));
         again |= restart;
-        if (expanded_) break;  // the order is stale
+        if (expanded_) break;
       }
-      expanded_ = false;
+      stale = std::exchange(expanded_, false);
       again |= ReduceFetches();
     }
     return SweepBackward();
@@ -124,12 +133,15 @@ class Propagation {
         break;
     }
     bool per_replica = node->op().has(kPerReplica);
+    bool replicated = !per_replica;
     for (const Output& in : node->inputs()) {
       per_replica |= std::holds_alternative<PerReplica>(c_.shardings.at(in));
+      replicated &= IsReplicated(Seen(in));
     }
-    MF_ASSIGN_OR_RETURN(const NodeSharding sharding, NodeSharding::Create(c_, *node));
+    if (replicated) return TakeWhole(node);  // whatever the rule says
+    MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
     if (per_replica) {
-      ShardingCandidate candidate = sharding.Whole();
+      ShardingCandidate candidate = sharding->Whole();
       for (int i = 0; i < node->num_inputs(); ++i) {
         if (std::holds_alternative<PerReplica>(c_.shardings.at(node->input(i)))) {
           candidate.inputs[i] = PerReplica();
@@ -138,7 +150,18 @@ class Propagation {
       candidate.outputs.assign(node->num_outputs(), PerReplica());
       return Take(node, std::move(candidate));
     }
-    return Take(node, Cheapest(*node, sharding));
+    return Take(node, Cheapest(*node, *sharding));
+  }
+
+  // Rules know shapes but no shardings: they are the same in every sweep.
+  absl::StatusOr<const NodeSharding*> RuleOf(const Node& node) {
+    if (node.id() >= static_cast<NodeId>(rules_.size())) rules_.resize(c_.graph.id_limit());
+    std::unique_ptr<NodeSharding>& rule = rules_[node.id()];
+    if (rule == nullptr) {
+      MF_ASSIGN_OR_RETURN(NodeSharding parsed, NodeSharding::Create(c_, node));
+      rule = std::make_unique<NodeSharding>(std::move(parsed));
+    }
+    return rule.get();
   }
 
   // The variable that the node reads or writes, if it is synchronised on read.
@@ -162,7 +185,7 @@ class Propagation {
     const Sharding seen = Seen(value);
     const Partial* partial = AsPartial(seen);
     if (partial != nullptr && partial->reduction != Reduction::kSum) {
-      restart = reduced_.insert(value).second;
+      restart = Reduce(value);
     }
     ShardingCandidate candidate{.inputs = {Replicated(), Partial{Reduction::kSum}}};
     if (IsReplicated(Seen(value)) && IsZero(c_, value)) candidate.inputs[1] = Replicated();
@@ -208,19 +231,24 @@ class Propagation {
   }
 
   absl::StatusOr<bool> TakeWhole(Node* node) {
-    ShardingCandidate candidate;
-    candidate.inputs.assign(node->num_inputs(), Replicated());
-    candidate.outputs.assign(node->num_outputs(), Replicated());
-    return Take(node, std::move(candidate));
+    bool restart = false;
+    for (const Output& in : node->inputs()) {
+      if (AsPartial(Seen(in)) != nullptr) restart |= Reduce(in);
+    }
+    c_.required_inputs[node->id()].clear();
+    for (int i = 0; i < node->num_outputs(); ++i) c_.shardings.Set(node->output(i), Replicated());
+    return restart;
   }
 
   absl::StatusOr<bool> Take(Node* node, ShardingCandidate candidate) {
     if (candidate.expand) return Expand(node);
     bool restart = false;
     for (int i = 0; i < node->num_inputs(); ++i) {
-      const bool is_partial = AsPartial(Seen(node->input(i))) != nullptr;
-      if (is_partial && !AsPartial(candidate.inputs[i])) {
-        restart |= reduced_.insert(node->input(i)).second;
+      if (AsPartial(Seen(node->input(i))) == nullptr) continue;
+      if (AsPartial(candidate.inputs[i])) {
+        taken_partial_.insert(node->input(i));
+      } else {
+        restart |= Reduce(node->input(i));
       }
     }
     c_.required_inputs[node->id()] = std::move(candidate.inputs);
@@ -228,6 +256,11 @@ class Propagation {
       c_.shardings.Set(node->output(i), candidate.outputs[i]);
     }
     return restart;
+  }
+
+  // Reduces a partial value, for all its uses. True if that comes too late for one of this sweep.
+  bool Reduce(const Output& value) {
+    return reduced_.insert(value).second && taken_partial_.contains(value);
   }
 
   absl::StatusOr<bool> Expand(Node* node) {
@@ -249,7 +282,7 @@ class Propagation {
   bool ReduceFetches() {
     bool restart = false;
     for (const Output& fetch : c_.fetches) {
-      if (AsPartial(c_.shardings.at(fetch))) restart |= reduced_.insert(fetch).second;
+      if (AsPartial(c_.shardings.at(fetch))) restart |= Reduce(fetch);
     }
     return restart;
   }
@@ -260,7 +293,8 @@ class Propagation {
     const Sharded* demand = nullptr;
     for (const Use& use : output.node->uses()) {
       if (use.slot == Use::kControl || use.user->input(use.slot) != output) continue;
-      const Sharded* s = AsSharded(c_.required_inputs[use.user->id()][use.slot]);
+      const std::vector<Sharding>& required = c_.required_inputs[use.user->id()];
+      const Sharded* s = required.empty() ? nullptr : AsSharded(required[use.slot]);
       if (s == nullptr || (demand != nullptr && !(*demand == *s))) return nullptr;
       demand = s;
     }
@@ -279,8 +313,8 @@ class Propagation {
       bool free = true;  // inputs are replicated, so that a share of them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
-      MF_ASSIGN_OR_RETURN(const NodeSharding sharding, NodeSharding::Create(c_, *node));
-      auto candidate = sharding.ForLetter(sharding.OutputLetter(0, demand->dim), demand->axis);
+      MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
+      auto candidate = sharding->ForLetter(sharding->OutputLetter(0, demand->dim), demand->axis);
       if (!candidate.has_value() || !(candidate->outputs[0] == Sharding(*demand))) continue;
       c_.required_inputs[node->id()] = candidate->inputs;
       c_.shardings.Set(output, candidate->outputs[0]);
@@ -290,7 +324,9 @@ class Propagation {
 
   Compilation& c_;
   std::vector<Node*> order_;
+  std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   absl::flat_hash_set<Output> reduced_;
+  absl::flat_hash_set<Output> taken_partial_;  // by some node of this sweep
   bool expanded_ = false;
 };
 

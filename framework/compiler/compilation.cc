@@ -17,7 +17,8 @@ const Sharding& ShardingTable::at(const Output& output) const {
 
 void ShardingTable::Set(const Output& output, Sharding sharding) {
   const size_t id = output.node->id();
-  if (id >= rows_.size()) rows_.resize(id + 1);
+  if (IsReplicated(sharding) && (id >= rows_.size() || rows_[id].empty())) return;  // it is already
+  if (id >= rows_.size()) rows_.resize(output.node->id() + 1);
   if (rows_[id].empty()) rows_[id].resize(output.node->num_outputs());
   rows_[id][output.index] = sharding;
 }

@@ -88,7 +88,7 @@ struct Compilation {
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // By node id: the sharding that the node needs of each input.
+  // By node id: the sharding that the node needs of each input; empty: all replicated.
   std::vector<std::vector<Sharding>> required_inputs;
   // The collectives, in the one order in which every rank starts them.
   std::vector<Node*> collectives;

@@ -61,9 +61,12 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   for (size_t r = 0; r < layout_.size(); ++r) {
     bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
   }
+  bound->kernel_bases_.reserve(bases.size());
   for (std::byte* base : bases) bound->kernel_bases_.push_back(device_->KernelAddress(base));
 
   bound->first_write_ = static_cast<int>(plan->instructions.size());
+  bound->instructions_.reserve(plan->instructions.size());
+  bound->original_.reserve(plan->instructions.size());
   const RegionId first_layout = plan->layout_region(0);
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     const Instruction& instruction = plan->instructions[i];
