@@ -38,6 +38,7 @@ ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
 ABSL_FLAG(std::string, save_variables, "", "write the variables to this .safetensors file");
 ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtxt, .txt)");
 ABSL_FLAG(std::string, trace, "", "write a Chrome trace of some steps to this file");
+ABSL_FLAG(bool, check_plan, false, "check each plan before it runs: what is read was written");
 ABSL_FLAG(std::string, log_format, "auto", "auto, bar, text, json or off");
 
 namespace mirrorflow {
@@ -143,7 +144,9 @@ absl::Status CheckFlags() {
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
   auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas), .seed = seed});
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                                .seed = seed,
+                                .compile = {.check_plan = absl::GetFlag(FLAGS_check_plan)}});
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   return strategy;
 }

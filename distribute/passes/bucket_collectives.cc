@@ -33,18 +33,18 @@ std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>
 using Key = std::tuple<int, DataType, std::string, int>;
 
 absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {
+  if (members.size() == 1 && bucket < 0) return absl::OkStatus();  // as it is
   std::vector<Output> inputs;
   for (const Node* member : members) inputs.push_back(member->input(0));
-  const std::string name =
-      bucket >= 0 ? absl::StrCat("all_reduce/bucket_", bucket) : members[0]->name();
-  Node* joined =
-      c.scope()
-          .WithName(absl::StrCat(name, members.size() > 1 && bucket < 0 ? "_joined" : ""))
-          .Build(CollectiveOps(), kAllReduce)
-          .InputList(inputs)
-          .Attr("reduction", members[0]->attr<std::string>("reduction"))
-          .Attr("bucket", bucket)
-          .Finish();
+  const std::string name = bucket >= 0 ? absl::StrCat("all_reduce/bucket_", bucket)
+                                       : absl::StrCat(members[0]->name(), "_joined");
+  Node* joined = c.scope()
+                     .WithName(name)
+                     .Build(CollectiveOps(), kAllReduce)
+                     .InputList(inputs)
+                     .Attr("reduction", members[0]->attr<std::string>("reduction"))
+                     .Attr("bucket", bucket)
+                     .Finish();
   MF_RETURN_IF_ERROR(c.graph.status());
   for (size_t i = 0; i < members.size(); ++i) {
     c.ReplaceValue(members[i]->output(0), joined->output(static_cast<int>(i)));

@@ -55,6 +55,7 @@ class Propagation {
   absl::Status ShardFeeds() {
     c_.axes.clear();
     c_.shardings.Clear();
+    bool has_rows = false, has_open = false;
     for (size_t i = 0; i < c_.feeds.size(); ++i) {
       const Output& feed = c_.feeds[i];
       const Shape& declared = feed.node->attr<Shape>("shape");
@@ -62,6 +63,8 @@ class Propagation {
       const bool open = declared.unknown_rank()
                             ? shape.rank() > 0
                             : declared.rank() > 0 && declared.dim(0) == kUnknownDim;
+      has_rows |= shape.rank() > 0;
+      has_open |= open;
       // Nothing to split in an empty batch.
       if (!open || shape.dim(0) == 0) continue;
       AxisId axis = 0;
@@ -75,13 +78,22 @@ class Propagation {
       if (axis == static_cast<AxisId>(c_.axes.size())) c_.axes.push_back({shape.dim(0)});
       c_.shardings.Set(feed, Sharded{axis, 0, 1});
     }
-    return absl::OkStatus();
+    if (!has_rows || has_open) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feed ", c_.feeds[0].ToString(),
+        ": nothing to split over the replicas, and each would do "
+        "all of the work; expected a placeholder with an unknown leading dimension, got ",
+        c_.feed_shapes[0].ToString()));
   }
+
+  // Not its node: that of an expanded one is gone.
+  using Key = std::pair<NodeId, int>;
+  static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
 
   // What users of the value see: partial values that some use cannot take are reduced first.
   Sharding Seen(const Output& output) const {
-    if (reduced_.contains(output)) return Replicated();
-    return c_.shardings.at(output);
+    const Sharding& sharding = c_.shardings.at(output);
+    return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
   absl::Status PerReplicaError(const Node* sink, const Output& value) const {
@@ -196,6 +208,7 @@ class Propagation {
   // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
   ShardingCandidate Cheapest(const Node& node, const NodeSharding& sharding) const {
     std::vector<ShardingCandidate> candidates;
+    std::vector<std::pair<char, AxisId>> tried;
     std::vector<const Partial*> partial(node.num_inputs(), nullptr);
     std::vector<Sharding> seen;
     std::vector<bool> is_zero;
@@ -206,7 +219,10 @@ class Propagation {
     for (int i = 0; i < node.num_inputs(); ++i) {
       partial[i] = AsPartial(seen[i]);
       if (const Sharded* s = AsSharded(seen[i])) {
-        if (auto candidate = sharding.ForLetter(sharding.InputLetter(i, s->dim), s->axis)) {
+        const std::pair<char, AxisId> split = {sharding.InputLetter(i, s->dim), s->axis};
+        if (std::find(tried.begin(), tried.end(), split) != tried.end()) continue;
+        tried.push_back(split);
+        if (auto candidate = sharding.ForLetter(split.first, split.second)) {
           candidates.push_back(*std::move(candidate));
         }
       }
@@ -246,7 +262,7 @@ class Propagation {
     for (int i = 0; i < node->num_inputs(); ++i) {
       if (AsPartial(Seen(node->input(i))) == nullptr) continue;
       if (AsPartial(candidate.inputs[i])) {
-        taken_partial_.insert(node->input(i));
+        taken_partial_.insert(KeyOf(node->input(i)));
       } else {
         restart |= Reduce(node->input(i));
       }
@@ -260,7 +276,7 @@ class Propagation {
 
   // Reduces a partial value, for all its uses. True if that comes too late for one of this sweep.
   bool Reduce(const Output& value) {
-    return reduced_.insert(value).second && taken_partial_.contains(value);
+    return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
 
   absl::StatusOr<bool> Expand(Node* node) {
@@ -273,6 +289,7 @@ class Propagation {
     MF_RETURN_IF_ERROR(c_.graph.status());
     for (int i = 0; i < node->num_outputs(); ++i) c_.ReplaceValue(node->output(i), outputs[i]);
     c_.graph.ReplaceControlUses(node, outputs[0].node);
+    std::replace(c_.targets.begin(), c_.targets.end(), node, outputs[0].node);
     c_.RemoveDeadNodes();
     expanded_ = true;
     return true;
@@ -325,8 +342,8 @@ class Propagation {
   Compilation& c_;
   std::vector<Node*> order_;
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
-  absl::flat_hash_set<Output> reduced_;
-  absl::flat_hash_set<Output> taken_partial_;  // by some node of this sweep
+  absl::flat_hash_set<Key> reduced_;
+  absl::flat_hash_set<Key> taken_partial_;  // by some node of this sweep
   bool expanded_ = false;
 };
 

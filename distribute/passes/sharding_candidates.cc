@@ -96,6 +96,8 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   Reduction reduction = Reduction::kSum;
   for (int i : linear) {
     if (partial[i] != nullptr) {
+      // A sum of what one replica must add up and another compare is neither.
+      if (num_partial > 0 && partial[i]->reduction != reduction) return std::nullopt;
       ++num_partial;
       reduction = partial[i]->reduction;
       candidate.inputs[i] = *partial[i];

@@ -85,7 +85,11 @@ class PlanBuilder {
     StorageTable storage(c_, shapes_, order_, kernel_plans_, first_layout_region);
     storage_ = &storage;
     lifetimes_.resize(storage.storages().size(), {std::numeric_limits<int>::max(), -1, 0});
-    for (Node* node : order_) EmitNode(*node);
+    const Node* const guard = LastUnguarded(failing);
+    for (Node* node : order_) {
+      EmitNode(*node);
+      if (node == guard) EmitBarrier();
+    }
     FinishUpTo(static_cast<int>(c_.collectives.size()) - 1);
     AddFetches();
     MF_RETURN_IF_ERROR(FillConstants());
@@ -186,13 +190,40 @@ class PlanBuilder {
     }
   }
 
+  // The last node that can fail on its data, if replicas could write variables after it without
+  // having heard of one another: no collective is behind it.
+  const Node* LastUnguarded(const std::vector<Node*>& failing) const {
+    if (!c_.options.shard) return nullptr;
+    bool has_write = false;
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      if (std::find(failing.begin(), failing.end(), *it) != failing.end()) {
+        return has_write ? *it : nullptr;
+      }
+      if ((*it)->op().role == OpRole::kCollective) return nullptr;
+      has_write |= (*it)->op().role == OpRole::kWrite;
+    }
+    return nullptr;
+  }
+
+  // Nobody goes on before all have come here.
+  void EmitBarrier() {
+    const int sequence = static_cast<int>(plan_->collectives.size());
+    plan_->node_names.push_back("before_writes");
+    plan_->node_ops.push_back("Barrier");
+    plan_->collectives.push_back(
+        {.kind = CollectiveKind::kBarrier, .sequence = sequence, .name = "before_writes"});
+    collective_storage_.emplace_back(-1, -1);
+    Launch({.index = sequence, .name = static_cast<int>(plan_->node_names.size()) - 1});
+    FinishUpTo(sequence);
+  }
+
   void EmitKernel(const Node& node) {
     KernelPlan& kernel = kernel_plans_[node.id()];
     Instruction instruction{.kind = InstructionKind::kKernel,
                             .index = static_cast<int32_t>(plan_->kernels.size()),
                             .first_operand = static_cast<int32_t>(plan_->operands.size()),
-                            .num_inputs = static_cast<int16_t>(node.num_inputs()),
-                            .num_outputs = static_cast<int16_t>(node.num_outputs()),
+                            .num_inputs = static_cast<int32_t>(node.num_inputs()),
+                            .num_outputs = static_cast<int32_t>(node.num_outputs()),
                             .node = AddName(node)};
     std::vector<std::pair<int, bool>> uses;
     for (int i = 0; i < node.num_inputs(); ++i) {
@@ -243,6 +274,7 @@ class PlanBuilder {
     } else {
       collective.axis = static_cast<AxisId>(node.attr<int64_t>("axis"));
       const Shape& whole = c_.values().shape(node.output(0));
+      collective.count = whole.num_elements();
       collective.elements_per_row = node.attr<int64_t>("factor");
       for (int d = 1; d < whole.rank(); ++d) collective.elements_per_row *= whole.dim(d);
       flight.uses.push_back(storage_->of(node.input(0)));
@@ -253,6 +285,12 @@ class PlanBuilder {
     plan_->collectives.push_back(std::move(collective));
     collective_storage_.emplace_back(flight.in, flight.out);
 
+    Launch(std::move(flight));
+  }
+
+  // Starts a collective whose operands are known.
+  void Launch(InFlight flight) {
+    FinishUpTo(flight.index - Communicator::kMaxInFlight);
     Order(LaneKind::kCompute, LaneKind::kCommunicate);
     // From here on until it is finished the collective may read and write all of its memory.
     Append({.kind = InstructionKind::kStart,

@@ -8,9 +8,9 @@
 namespace mirrorflow {
 
 // For outputs of collectives that are the gradient of a variable with a place in a bucket: that
-// variable (an index into the layout's variables). An update is the element-wise region between
-// reduced gradients and writes, whatever ops spell it, so the search goes from each update back
-// through element-wise nodes and views of the variable's size until it meets a collective.
+// variable (an index into the layout's variables). The search goes from each optimizer's op back
+// through element-wise nodes and views of the variable's size until it meets a collective. Updates
+// that are spelt as assignments have no place yet: their gradients are reduced one by one.
 using GradientPlaces = absl::flat_hash_map<Output, int>;
 GradientPlaces FindGradientPlaces(const Compilation& c);
 

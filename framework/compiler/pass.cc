@@ -36,7 +36,22 @@ absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
   return changed;
 }
 
+absl::Status Pipeline::CheckNames(const CompileOptions& options) const {
+  for (const std::string& name : options.disabled_passes) {
+    bool known = false;
+    for (const Stage& stage : stages_) {
+      for (const auto& pass : stage.passes) known |= pass->name() == name;
+    }
+    if (known) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("disabled_passes: unknown pass; expected some of ",
+                     absl::StrJoin(OptionalPasses(), ", "), ", got ", name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Pipeline::Run(Compilation& c) const {
+  MF_RETURN_IF_ERROR(CheckNames(c.options));
   Facts facts = 0;
   for (const Stage& stage : stages_) {
     for (const auto& pass : stage.passes) {

@@ -55,7 +55,8 @@ class Pipeline {
     (Append(std::make_unique<P>(), stage), ...);
   }
 
-  // Internal if the facts do not work out; errors of passes get the pass's name.
+  // Internal if the facts do not work out, InvalidArgument if a pass to be left out does not exist;
+  // other errors are the passes' own.
   absl::Status Run(Compilation& c) const;
 
   // The names of the passes that may be left out, in order.
@@ -71,6 +72,7 @@ class Pipeline {
     int max_rounds;
   };
   Stage& AddStage(int max_rounds);
+  absl::Status CheckNames(const CompileOptions& options) const;
   static void Append(std::unique_ptr<Pass> pass, Stage& stage);
   static absl::StatusOr<bool> RunPass(Pass& pass, Compilation& c);
 

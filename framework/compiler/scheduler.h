@@ -17,7 +17,9 @@
 namespace mirrorflow {
 
 // `fails_on_data` holds the nodes whose kernels can fail on what is in their inputs: they run
-// before every write, on every replica (a collective that the write waits for starts after them).
+// before every write, on every replica (a collective that the write waits for starts after them;
+// where there is none, the plan has a barrier). Whether a kernel can fail must not depend on
+// shapes.
 absl::StatusOr<std::vector<Node*>> ScheduleNodes(const Compilation& c,
                                                  const std::vector<Node*>& fails_on_data);
 

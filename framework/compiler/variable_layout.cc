@@ -64,6 +64,8 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
           DataTypeName(info.dtype), info.shape.ToString()));
     }
     MF_ASSIGN_OR_RETURN(info.on_read, IsOnRead(*node));
+    MF_RETURN_IF_ERROR(
+        Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
       by_name_.emplace(name, static_cast<int>(variables_.size()));
@@ -136,8 +138,9 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     const int b = static_cast<int>(buckets_.size()) - 1;
     for (size_t k = 0; k < updated.size(); ++k) {
       VariableInfo& variable = variables_[updated[k]];
-      // A slot of another shape or dtype, or one that two weights share, lies with the rest.
-      if (k > 0 && (variable.bytes() != weight.bytes() || variable.is_slot)) continue;
+      // A slot of another size lies with the rest; one that is another weight, or another's slot,
+      // where it lies already.
+      if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0)) continue;
       variable.region = regions_of[b][k];
       variable.offset = used[b];
       variable.is_slot = k > 0;

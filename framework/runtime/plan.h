@@ -37,8 +37,8 @@ struct Instruction {
   LaneKind lane = LaneKind::kCompute;
   int32_t index = 0;          // kernel or collective
   int32_t first_operand = 0;  // into Plan::operands
-  int16_t num_inputs = 0;
-  int16_t num_outputs = 0;
+  int32_t num_inputs = 0;
+  int32_t num_outputs = 0;
   EventId event = 0;
   int32_t node = -1;  // into Plan::node_names
   int64_t bytes = 0;
@@ -51,7 +51,7 @@ struct PlannedCollective {
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   Operand in, out;
-  int64_t count = 0;  // elements of an all-reduce
+  int64_t count = 0;  // elements of the whole
   AxisId axis = 0;    // of a gather or scatter: rank r has rows(axis, r) * elements_per_row
   int64_t elements_per_row = 0;
   int sequence = 0;  // its place in the order of all collectives

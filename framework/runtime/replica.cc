@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                           .count = planned.count,
                           .name = planned.name};
     bound->counts_.emplace_back();
-    if (planned.kind != CollectiveKind::kAllReduce) {
+    if (planned.kind == CollectiveKind::kAllGather ||
+        planned.kind == CollectiveKind::kReduceScatter) {
       for (int64_t rank_rows : rows[planned.axis]) {
         bound->counts_.back().push_back(rank_rows * planned.elements_per_row);
       }
@@ -147,6 +148,7 @@ absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& in
 // A collective may gather a feed, which lies elsewhere in each step.
 void BoundPlan::LocateCollective(int i) {
   const PlannedCollective& planned = plan_->collectives[i];
+  if (planned.kind == CollectiveKind::kBarrier) return;
   collectives_[i].in = kernel_bases_[planned.in.region] + planned.in.offset;
   collectives_[i].out = kernel_bases_[planned.out.region] + planned.out.offset;
 }

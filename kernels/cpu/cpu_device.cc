@@ -4,6 +4,9 @@
 #include <sched.h>
 
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
@@ -53,6 +56,13 @@ class CpuDevice final : public Device {
   InlineLane lane_;
 };
 
+// A number that Linux knows of a CPU; -1 if it does not.
+int Topology(int cpu, absl::string_view what) {
+  std::ifstream file(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/topology/", what));
+  int value = -1;
+  return file >> value ? value : -1;
+}
+
 }  // namespace
 
 std::unique_ptr<Device> CreateCpuDevice(int index) { return std::make_unique<CpuDevice>(index); }
@@ -60,7 +70,13 @@ std::unique_ptr<Device> CreateCpuDevice(int index) { return std::make_unique<Cpu
 int NumUsableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set);
+  std::set<std::pair<int, int>> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
+    cores.emplace(package, core >= 0 ? core : -1 - cpu);  // a core of its own if nobody knows
+  }
+  return static_cast<int>(cores.size());
 }
 
 }  // namespace mirrorflow

@@ -14,7 +14,7 @@ namespace mirrorflow {
 // Device `CPU:index`.
 std::unique_ptr<Device> CreateCpuDevice(int index);
 
-// The cores that this process may run on.
+// The cores that this process may run on; two CPUs that share one count once.
 int NumUsableCores();
 
 }  // namespace mirrorflow

@@ -31,12 +31,21 @@ void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key
   }
 }
 
+// Whether nothing on the way from the variable to this handle waits for another node.
+bool IsFree(const Output& handle) {
+  const Node* node = handle.node;
+  while (node->control_inputs().empty() && node->op().has(kView) && node->num_inputs() > 0) {
+    node = node->input(0).node;
+  }
+  return node->control_inputs().empty();
+}
+
 std::string Key(const Compilation& c, const Node& node) {
   std::vector<std::string> inputs;
   for (const Output& in : node.inputs()) {
-    // All handles of a variable are one.
+    // All handles of a variable are one, but for those that come with an order.
     const absl::StatusOr<std::string> variable =
-        in.dtype() == DT_RESOURCE ? VariableName(in) : absl::NotFoundError("");
+        in.dtype() == DT_RESOURCE && IsFree(in) ? VariableName(in) : absl::NotFoundError("");
     inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)
                                    : absl::StrCat(in.node->id(), ":", in.index));
   }

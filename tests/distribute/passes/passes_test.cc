@@ -369,25 +369,25 @@ TEST(BucketCollectivesTest, JoinsReductionsOfOneKindThatFallDueTogether) {
   EXPECT_EQ(Ordered(kReductions, ReductionNames(), 64),
             "sum/all_reduce_joined = AllReduce(sum, product) {N=2, T=float, _sequence=0, "
             "bucket=-1, reduction=\"sum\"}\n"
-            "double_sum/all_reduce_1 = AllReduce(double_sum) {N=1, T=double, _sequence=1, "
+            "double_sum/all_reduce = AllReduce(double_sum) {N=1, T=double, _sequence=1, "
             "bucket=-1, reduction=\"sum\"}\n"
-            "largest/all_reduce_1 = AllReduce(largest) {N=1, T=float, _sequence=2, bucket=-1, "
+            "largest/all_reduce = AllReduce(largest) {N=1, T=float, _sequence=2, bucket=-1, "
             "reduction=\"max\"}\n"
-            "later/all_reduce_1 = AllReduce(later) {N=1, T=float, _sequence=3, bucket=-1, "
+            "later/all_reduce = AllReduce(later) {N=1, T=float, _sequence=3, bucket=-1, "
             "reduction=\"sum\"}\n");
 }
 
 TEST(BucketCollectivesTest, ClosesABucketBeforeItGrowsTooLarge) {
   EXPECT_EQ(Ordered(kReductions, ReductionNames(), 16),
-            "sum/all_reduce_1 = AllReduce(sum) {N=1, T=float, _sequence=0, bucket=-1, "
+            "sum/all_reduce = AllReduce(sum) {N=1, T=float, _sequence=0, bucket=-1, "
             "reduction=\"sum\"}\n"
-            "product/all_reduce_1 = AllReduce(product) {N=1, T=float, _sequence=1, bucket=-1, "
+            "product/all_reduce = AllReduce(product) {N=1, T=float, _sequence=1, bucket=-1, "
             "reduction=\"sum\"}\n"
-            "double_sum/all_reduce_1 = AllReduce(double_sum) {N=1, T=double, _sequence=2, "
+            "double_sum/all_reduce = AllReduce(double_sum) {N=1, T=double, _sequence=2, "
             "bucket=-1, reduction=\"sum\"}\n"
-            "largest/all_reduce_1 = AllReduce(largest) {N=1, T=float, _sequence=3, bucket=-1, "
+            "largest/all_reduce = AllReduce(largest) {N=1, T=float, _sequence=3, bucket=-1, "
             "reduction=\"max\"}\n"
-            "later/all_reduce_1 = AllReduce(later) {N=1, T=float, _sequence=4, bucket=-1, "
+            "later/all_reduce = AllReduce(later) {N=1, T=float, _sequence=4, bucket=-1, "
             "reduction=\"sum\"}\n");
 }
 

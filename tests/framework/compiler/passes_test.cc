@@ -190,6 +190,24 @@ s = RandomUniform(shape) {T=int32, dtype=float}
       "s = RandomUniform(shape)\n");
 }
 
+TEST(CommonSubexpressionsTest, AHandleMayComeWithAnOrder) {
+  EXPECT_EQ(After<CommonSubexpressions>(R"(
+v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
+one = Const() {dtype=float, value=float<>{1}}
+before = ReadVariableOp(v) {dtype=float}
+write = AssignVariableOp(v, one) {dtype=float}
+same_v = Identity(v, ^write) {T=resource}
+after = ReadVariableOp(same_v) {dtype=float}
+)",
+                                        {.fetches = {"before", "after"}}),
+            "v = VarHandleOp()\n"
+            "one = Const() = float<>{1.0}\n"
+            "before = ReadVariableOp(v)\n"
+            "write = AssignVariableOp(v, one)\n"
+            "same_v = Identity(v, ^write)\n"
+            "after = ReadVariableOp(same_v)\n");
+}
+
 TEST(CommonSubexpressionsTest, MakesOneOfReadsInOnePlaceAmongTheWrites) {
   EXPECT_EQ(After<CommonSubexpressions>(R"(
 v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
