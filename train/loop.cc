@@ -19,6 +19,22 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
+absl::StatusOr<float> LossOf(StepOutputs outputs) {
+  const absl::string_view expected =
+      "train loop: expected a step whose first fetch is the loss, a float scalar, got ";
+  if (outputs.empty()) return absl::InvalidArgumentError(absl::StrCat(expected, "no fetch"));
+  const Tensor& loss = outputs[0];
+  if (!loss.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(expected, "a value that differs between replicas"));
+  }
+  if (loss.dtype() != DT_FLOAT || loss.shape().rank() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(expected, DataTypeName(loss.dtype()), loss.shape().ToString()));
+  }
+  return loss.scalar<float>();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
@@ -37,7 +53,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
     while ((options.steps == 0 || result.steps < options.steps) && input.Next(&batch)) {
       const absl::Time begin = absl::Now();
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
-      const float loss = outputs[0].scalar<float>();
+      MF_ASSIGN_OR_RETURN(const float loss, LossOf(outputs));
       if (result.steps > 0) step_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
       ++result.steps;
       ++epoch_steps;
@@ -47,9 +63,8 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
       progress.Step(batch.num_rows(), metrics);
       if (options.on_step) MF_RETURN_IF_ERROR(options.on_step(result.steps, loss));
       if (!std::isfinite(loss)) {
-        return absl::OutOfRangeError(
-            absl::StrCat("step ", result.steps, ": the loss is not finite; expected a number, got ",
-                         loss, "; no variable was changed in this step"));
+        return absl::OutOfRangeError(absl::StrCat(
+            "step ", result.steps, ": the loss is not finite; expected a number, got ", loss));
       }
     }
     MF_RETURN_IF_ERROR(input.status());

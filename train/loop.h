@@ -31,8 +31,9 @@ struct TrainResult {
 };
 
 // `step` must take the components of the dataset's batches as feeds, and its first fetch must be
-// the loss, a float scalar. The dataset must be batched. OutOfRange, naming the step, if the loss
-// is not finite: no variable has changed in that step.
+// the loss, a float scalar; InvalidArgument after its first Run if it is not. The dataset must be
+// batched. OutOfRange, naming the step, if the loss is not finite; what Minimize updates has not
+// changed in that step.
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options);
 

@@ -52,10 +52,14 @@ absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Te
   MF_RETURN_IF_ERROR(CheckAlike(per_replica, -1));
   const bool supported = reduction == Reduction::kSum || reduction == Reduction::kMean ||
                          reduction == Reduction::kMax || reduction == Reduction::kMin;
-  if (!supported || per_replica[0].dtype() == DT_BOOL) {
+  const DataType dtype = per_replica[0].dtype();
+  const bool is_number =
+      dtype == DT_FLOAT || dtype == DT_DOUBLE || dtype == DT_INT32 || dtype == DT_INT64;
+  if (!supported || !is_number) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot reduce ", DataTypeName(per_replica[0].dtype()), " by ",
-                     ReductionName(reduction), "; expected numbers and sum, mean, max or min"));
+        absl::StrCat("the replicas' values: expected float, double, int32 or int64 and sum, mean, "
+                     "max or min, got ",
+                     DataTypeName(dtype), " and ", ReductionName(reduction)));
   }
   MF_ASSIGN_OR_RETURN(Tensor result, per_replica[0].Clone());
   DispatchDataType(

@@ -12,11 +12,23 @@
 namespace mirrorflow {
 namespace {
 
+// To look at the clock costs as much as to run three small kernels; so it is done only before a
+// collective is finished, before the first write of a variable, and after so many instructions.
+constexpr int kInstructionsBetweenLooks = 32;
+
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateFor(absl::string_view what, int rank,
                                                        Device& device, size_t bytes) {
   absl::StatusOr<std::shared_ptr<std::byte>> memory = device.Allocate(bytes);
   if (memory.ok()) return memory;
   return Annotate(memory.status(), absl::StrCat(what, " of replica ", rank, " on ", device.name()));
+}
+
+absl::Status CheckTime(absl::Time now, absl::Time deadline) {
+  if (now <= deadline) [[likely]]
+    return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("the step's time was up before this node; expected it by ",
+                   absl::FormatTime(deadline), ", got ", absl::FormatTime(now)));
 }
 
 }  // namespace
@@ -34,10 +46,6 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
 
 absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows) {
-  if (plan->arena_bytes > arena_bytes_ || arena_ == nullptr) {
-    MF_ASSIGN_OR_RETURN(arena_, AllocateFor("arena", rank_, *device_, plan->arena_bytes));
-    arena_bytes_ = plan->arena_bytes;
-  }
   std::unique_ptr<BoundPlan> bound(new BoundPlan(this, plan));
   auto own = [&](size_t bytes) -> absl::StatusOr<std::byte*> {
     MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
@@ -50,8 +58,6 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
   MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
                                      plan->constants_bytes));
-  bound->owned_.push_back(arena_);
-  bases[Plan::kArenaRegion] = arena_.get();
   for (size_t f = 0; f < plan->feeds.size(); ++f) {
     if (device_->traits().host_memory) continue;  // bound to the fed memory itself
     const PlannedFeed& feed = plan->feeds[f];
@@ -85,6 +91,13 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     bound->original_.push_back(static_cast<int32_t>(i));
     bound->instructions_.push_back(instruction);
   }
+  const int count = static_cast<int>(bound->instructions_.size());
+  for (int i = 1; i < count; ++i) {
+    const bool look = bound->instructions_[i].kind == InstructionKind::kFinish ||
+                      i == bound->first_write_ || i % kInstructionsBetweenLooks == 0;
+    if (look) bound->stops_.push_back(i);
+  }
+  bound->stops_.push_back(count);
   for (const PlannedCollective& planned : plan->collectives) {
     Collective collective{.kind = planned.kind,
                           .reduction = planned.reduction,
@@ -112,6 +125,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
 }
 
 absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
+  reached_ = 0;  // should this fail, nothing is written
   const RegionId region = plan_->feed_region(i);
   Device& device = replica_.device();
   if (device.traits().host_memory) {
@@ -129,10 +143,20 @@ std::byte* BoundPlan::fetch_address(int i) const {
   return bases_[operand.region] + operand.offset;
 }
 
-absl::Status BoundPlan::SetParams(uint64_t step, uint64_t seed) {
+absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed) {
+  reached_ = 0;
+  if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
+    // The old one first: there may be no room for both.
+    replica_.arena_ = nullptr;
+    replica_.arena_bytes_ = 0;
+    MF_ASSIGN_OR_RETURN(replica_.arena_, AllocateFor("arena", replica_.rank_, replica_.device(),
+                                                     plan_->arena_bytes));
+    replica_.arena_bytes_ = plan_->arena_bytes;
+  }
+  bases_[Plan::kArenaRegion] = replica_.arena_.get();
+  kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   params_.step = step;
   params_.seed = seed;
-  reached_ = 0;
   return replica_.device().CopyIn(reinterpret_cast<const std::byte*>(&params_),
                                   bases_[kParamsRegion], sizeof params_);
 }
@@ -184,53 +208,55 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 }
 
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
-  MF_RETURN_IF_ERROR(SetParams(step, seed));
-  Device& device = replica_.device();
-  const int count = static_cast<int>(instructions_.size());
-  if (device.traits().inline_lanes) {
-    for (int i = 0; i < count; ++i) {
-      absl::Status status = RunInstruction(instructions_[i]);
-      if (!status.ok()) [[unlikely]] {
-        reached_ = i;
-        return Locate(status, instructions_[i]);
-      }
-    }
-    reached_ = count;
-    return absl::OkStatus();
+  MF_RETURN_IF_ERROR(Begin(step, seed));
+  if (!replica_.device().traits().inline_lanes) {
+    return Execute([this](int i) { return RunInstruction(instructions_[i]); }, deadline);
   }
-  std::atomic<int> reached{0};
-  absl::Status status = device.Execute(
-      count, [&](int i) { return instructions_[i].lane; },
-      [&](int i) {
-        absl::Status result = RunInstruction(instructions_[i]);
-        if (!result.ok()) return Locate(result, instructions_[i]);
-        int seen = reached.load();
-        while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
-        }
-        return absl::OkStatus();
-      },
-      deadline);
-  reached_ = reached.load();
-  return status;
+  const int count = static_cast<int>(instructions_.size());
+  for (const int stop : stops_) {
+    for (; reached_ < stop; ++reached_) {
+      absl::Status status = RunInstruction(instructions_[reached_]);
+      if (!status.ok()) [[unlikely]]
+        return Locate(status, instructions_[reached_]);
+    }
+    if (reached_ < count) {
+      MF_RETURN_IF_ERROR(Locate(CheckTime(absl::Now(), deadline), instructions_[reached_]));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
                                   std::vector<TraceSpan>* spans) {
-  MF_RETURN_IF_ERROR(SetParams(step, seed));
-  const int count = static_cast<int>(instructions_.size());
-  spans->assign(count, TraceSpan{});
-  absl::Status status = replica_.device().Execute(
-      count, [&](int i) { return instructions_[i].lane; },
-      [&](int i) {
+  MF_RETURN_IF_ERROR(Begin(step, seed));
+  spans->assign(instructions_.size(), TraceSpan{});
+  return Execute(
+      [&](int i) -> absl::Status {
         TraceSpan& span = (*spans)[i];
         span.instruction = original_[i];
         span.begin_ns = absl::GetCurrentTimeNanos();
+        MF_RETURN_IF_ERROR(CheckTime(absl::FromUnixNanos(span.begin_ns), deadline));
         absl::Status result = RunInstruction(instructions_[i]);
         span.end_ns = absl::GetCurrentTimeNanos();
-        return Locate(result, instructions_[i]);
+        return result;
       },
       deadline);
-  reached_ = status.ok() ? count : first_write_ + 1;  // not known: take the worse
+}
+
+absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) {
+  std::atomic<int> reached{0};
+  absl::Status status = replica_.device().Execute(
+      static_cast<int>(instructions_.size()), [&](int i) { return instructions_[i].lane; },
+      [&](int i) {
+        absl::Status result = run(i);
+        if (!result.ok()) return Locate(result, instructions_[i]);
+        int seen = reached.load();
+        while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
+        }
+        return result;
+      },
+      deadline);
+  reached_ = reached.load();
   return status;
 }
 

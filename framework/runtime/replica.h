@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "framework/core/tensor.h"
@@ -43,8 +44,8 @@ class Replica {
   // The memory of a region of the layout; a device address.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
 
-  // Ties `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. Allocates what
-  // the plan needs above what earlier plans needed.
+  // Ties `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. The arena is
+  // not made before the plan runs.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
                                                   const std::vector<std::vector<int64_t>>& rows);
 
@@ -56,7 +57,7 @@ class Replica {
   const int rank_;
   Communicator* communicator_ = nullptr;
   std::vector<std::shared_ptr<std::byte>> layout_;
-  // Grows to the largest arena of all plans; a plan that was bound before keeps its own.
+  // One for all plans: grows to the largest that any of them has needed in a Run.
   std::shared_ptr<std::byte> arena_;
   int64_t arena_bytes_ = 0;
 };
@@ -70,9 +71,11 @@ class BoundPlan {
   // to the device where kernels cannot read host memory.
   absl::Status SetFeed(int i, const std::byte* host);
 
-  // Runs one step. The error is annotated with node, op, device and rank.
+  // Runs one step. The error is annotated with node, op, device and rank; DeadlineExceeded after
+  // `deadline`, which is looked at now and then. What the last Run of any plan of this replica left
+  // in the arena is gone.
   absl::Status Run(uint64_t step, uint64_t seed, absl::Time deadline);
-  // The same, noting when each instruction ran.
+  // The same, noting when each instruction ran, and looking at the deadline before each.
   absl::Status RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
                          std::vector<TraceSpan>* spans);
 
@@ -90,7 +93,8 @@ class BoundPlan {
   void LocateCollective(int i);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
-  absl::Status SetParams(uint64_t step, uint64_t seed);
+  absl::Status Begin(uint64_t step, uint64_t seed);
+  absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline);
 
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
@@ -102,6 +106,7 @@ class BoundPlan {
   std::vector<std::vector<int64_t>> counts_;  // by collective: elements by rank
   std::vector<std::shared_ptr<std::byte>> owned_;
   StepParams params_;
+  std::vector<int> stops_;  // where an inline run looks at the deadline; the last is the end
   int first_write_ = 0;
   int reached_ = 0;
 };

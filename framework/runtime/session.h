@@ -77,12 +77,15 @@ class Step {
  public:
   Step() = default;
   // Runs one step on all replicas. `feeds` are global values in the order of Prepare. After an
-  // error variables are as they were before, or the session says that they are indeterminate.
+  // error the variables that it writes are as they were before, or, if the step had begun to write
+  // them, indeterminate. FailedPrecondition if it reads a variable that is, or that nothing has
+  // initialised.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
   // Compiles for feeds of these shapes, or finds what was compiled.
   absl::StatusOr<StepPlans> Compile(absl::Span<const Shape> feed_shapes,
                                     const RunOptions& options = {});
-  // Every local replica's own value of fetch `i` after the last Run (a copy).
+  // Every local replica's own value of fetch `i` (a copy). FailedPrecondition if since this step's
+  // last Run any step of the session has run or failed, or a variable was assigned.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
 
  private:
@@ -110,13 +113,17 @@ class Session {
   int num_local_replicas() const { return static_cast<int>(replicas_.size()); }
   int world_size() const { return backend_.world_size; }
 
+  // A variable is indeterminate after a step that failed while it updated variables, this one among
+  // them, until it is assigned or a step overwrites it without reading it.
+
   // A copy of the variable: what every replica has, or of one that is synchronised on read the sum
-  // over the replicas. NotFound for an unknown name.
+  // over the replicas. NotFound for an unknown name, FailedPrecondition if it is indeterminate.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name) const;
   // The same as local replica `replica` has it.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   // Sets the variable on all local replicas, or the sum over them.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
+  // Whether it has a value that is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
 
   // Until called with null, every Run adds what ran when to `trace`, which must outlive it.
@@ -125,9 +132,16 @@ class Session {
  private:
   friend class Step;
   struct Variant;
+  enum class VariableState : char { kUnset, kSet, kIndeterminate };
 
   Session(SessionBackend backend, SessionOptions options);
   absl::Status InitializeVariables();
+  absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values);
+  // The arguments of Prepare in the session's own graph.
+  absl::StatusOr<StepSignature> Resolve(absl::Span<const Output> feeds,
+                                        absl::Span<const Output> fetches,
+                                        absl::Span<const Operation> targets) const;
+  absl::Status CheckDeterminate(int variable) const;
   absl::StatusOr<Output> FindOutput(absl::string_view name) const;
   absl::StatusOr<Variant*> FindVariant(Step::State& step, absl::Span<const Shape> shapes,
                                        absl::Span<const int64_t> rows);
@@ -136,6 +150,7 @@ class Session {
                                                           std::vector<int64_t> rows);
   absl::Status RunVariant(Variant& variant, absl::Span<const Tensor> feeds);
   absl::Status CopyFetches(Variant& variant, int replica);
+  void PlaceViews(Variant& variant);
   absl::Status AfterFailure(Variant& variant, const absl::Status& status);
   absl::Status Connect();
   void AddTrace(const Variant& variant);
@@ -148,8 +163,9 @@ class Session {
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::unique_ptr<ReplicaTeam> team_;
   std::vector<std::unique_ptr<Step::State>> steps_;
-  std::vector<char> initialized_;  // by variable
-  absl::Status indeterminate_;     // not OK: a failed step left variables half updated
+  std::vector<VariableState> variable_states_;
+  std::string indeterminate_cause_;    // the last error that left variables indeterminate
+  const Variant* last_run_ = nullptr;  // whose values the replicas hold, if any
   uint64_t next_step_ = 0;
   TraceWriter* trace_ = nullptr;
 };

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The variables of a session: their initial values, and reading and setting them from the host.
+#include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/compile_plan.h"
 #include "framework/core/status.h"
@@ -29,24 +33,77 @@ void AddInto(const Tensor& part, Tensor* sum) {
       false);
 }
 
+std::string InitializerOf(const VariableInfo& variable) {
+  return absl::StrCat("initializer of variable '", variable.name, "'");
+}
+
+// The variables whose handles are among what `value` is made of.
+std::vector<int> VariablesBehind(const Output& value, const VariableLayout& layout) {
+  std::vector<int> variables;
+  absl::flat_hash_set<const Node*> seen = {value.node};
+  std::vector<Node*> pending = {value.node};
+  auto visit = [&](Node* node) {
+    if (seen.insert(node).second) pending.push_back(node);
+  };
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    if (node->op().role == OpRole::kVariable)
+      variables.push_back(layout.FindHandle(node->output(0)));
+    for (const Output& in : node->inputs()) visit(in.node);
+    for (Node* control : node->control_inputs()) visit(control);
+  }
+  return variables;
+}
+
 }  // namespace
 
-// Initialisers run once, on one device, and every replica gets the same bits.
+// Initialisers run once, those that read variables after those of what they read.
 absl::Status Session::InitializeVariables() {
-  GlobalSignature signature;
-  std::vector<int> variables;
+  std::vector<int> left;
+  std::vector<Output> initializers(layout_.variables().size());
   for (size_t v = 0; v < layout_.variables().size(); ++v) {
     const VariableInfo& variable = layout_.variables()[v];
     if (variable.initializer.empty()) continue;
     absl::StatusOr<Output> value = FindOutput(variable.initializer);
-    if (!value.ok()) {
-      return Annotate(value.status(),
-                      absl::StrCat("initializer of variable '", variable.name, "'"));
-    }
-    signature.step.fetches.push_back(*value);
-    variables.push_back(static_cast<int>(v));
+    if (!value.ok()) return Annotate(value.status(), InitializerOf(variable));
+    initializers[v] = *value;
+    left.push_back(static_cast<int>(v));
   }
-  if (variables.empty()) return absl::OkStatus();
+  while (!left.empty()) {
+    std::vector<int> ready, waiting;
+    std::vector<Output> values;
+    absl::Status waits;
+    for (int v : left) {
+      const std::vector<int> reads = VariablesBehind(initializers[v], layout_);
+      const auto missing = std::find_if(reads.begin(), reads.end(), [&](int read) {
+        return variable_states_[read] != VariableState::kSet;
+      });
+      if (missing == reads.end()) {
+        ready.push_back(v);
+        values.push_back(initializers[v]);
+        continue;
+      }
+      waiting.push_back(v);
+      const VariableInfo& read = layout_.variables()[*missing];
+      waits.Update(absl::InvalidArgumentError(absl::StrCat(
+          InitializerOf(layout_.variables()[v]), " reads variable '", read.name,
+          "'; expected one that is initialised before it, got ",
+          read.initializer.empty() ? "one without an initializer"
+                                   : "one that waits for it, or for what is never initialised")));
+    }
+    if (ready.empty()) return waits;
+    MF_RETURN_IF_ERROR(RunInitializers(ready, values));
+    left = std::move(waiting);
+  }
+  return absl::OkStatus();
+}
+
+// On one device; every replica gets the same bits.
+absl::Status Session::RunInitializers(absl::Span<const int> variables,
+                                      absl::Span<const Output> values) {
+  GlobalSignature signature;
+  signature.step.fetches.assign(values.begin(), values.end());
   CompileOptions options = options_.compile;
   options.shard = false;
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
@@ -62,9 +119,9 @@ absl::Status Session::InitializeVariables() {
     const PlannedFetch& fetch = plan->fetches[i];
     if (fetch.dtype != variable.dtype || fetch.global_shape != variable.shape) {
       return absl::InvalidArgumentError(
-          absl::StrCat("initializer of variable '", variable.name, "': expected ",
-                       DataTypeName(variable.dtype), variable.shape.ToString(), ", got ",
-                       DataTypeName(fetch.dtype), fetch.global_shape.ToString()));
+          absl::StrCat(InitializerOf(variable), ": expected ", DataTypeName(variable.dtype),
+                       variable.shape.ToString(), ", got ", DataTypeName(fetch.dtype),
+                       fetch.global_shape.ToString()));
     }
     MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
     MF_RETURN_IF_ERROR(
@@ -72,6 +129,14 @@ absl::Status Session::InitializeVariables() {
     MF_RETURN_IF_ERROR(AssignVariable(variable.name, value));
   }
   return absl::OkStatus();
+}
+
+absl::Status Session::CheckDeterminate(int variable) const {
+  if (variable_states_[variable] != VariableState::kIndeterminate) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("variable '", layout_.variables()[variable].name,
+                   "' is indeterminate, because a step failed while it updated variables (",
+                   indeterminate_cause_, "); expected that it is assigned before it is read"));
 }
 
 absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) const {
@@ -90,6 +155,7 @@ absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica
   if (replica < 0 || replica >= num_local_replicas()) {
     return absl::InvalidArgumentError(absl::StrCat("no local replica ", replica));
   }
+  MF_RETURN_IF_ERROR(CheckDeterminate(v));
   const VariableInfo& variable = layout_.variables()[v];
   MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
   const std::byte* from = replicas_[replica]->layout_region(variable.region) + variable.offset;
@@ -118,13 +184,14 @@ absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value
     std::byte* to = replica->layout_region(variable.region) + variable.offset;
     MF_RETURN_IF_ERROR(replica->device().CopyIn(own->raw(), to, own->bytes()));
   }
-  initialized_[v] = 1;
+  variable_states_[v] = VariableState::kSet;
+  last_run_ = nullptr;
   return absl::OkStatus();
 }
 
 bool Session::IsInitialized(absl::string_view name) const {
   const int v = layout_.Find(name);
-  return v >= 0 && initialized_[v];
+  return v >= 0 && variable_states_[v] == VariableState::kSet;
 }
 
 }  // namespace mirrorflow

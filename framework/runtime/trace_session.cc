@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/trace_session.h"
 
-#include <algorithm>
-
-#include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
@@ -50,44 +45,6 @@ void AddTraceOfStep(const Plan& plan, int rank, absl::string_view device,
     }
     trace->Add(std::move(event));
   }
-}
-
-absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
-                              std::vector<int>* writes) {
-  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  absl::flat_hash_set<int> read, written;
-  for (const Node* node : order) {
-    const OpRole role = node->op().role;
-    if (role != OpRole::kRead && role != OpRole::kWrite) continue;
-    for (const Output& in : node->inputs()) {
-      if (in.dtype() != DT_RESOURCE) continue;
-      const int v = c.layout->FindHandle(in);
-      if (v < 0) return absl::InternalError(absl::StrCat("no variable for ", in.ToString()));
-      const bool needs_value = role == OpRole::kRead || !node->op().has(kOverwrites);
-      if (needs_value && !written.contains(v)) read.insert(v);
-      if (role == OpRole::kWrite) written.insert(v);
-    }
-  }
-  reads_first->assign(read.begin(), read.end());
-  writes->assign(written.begin(), written.end());
-  std::sort(reads_first->begin(), reads_first->end());
-  std::sort(writes->begin(), writes->end());
-  return absl::OkStatus();
-}
-
-absl::Status FirstCause(absl::Span<const absl::Status> statuses) {
-  const absl::Status* first = nullptr;
-  for (const absl::Status& status : statuses) {
-    if (status.ok()) continue;
-    // An echo ends with the message of what it repeats, and says more in front of it.
-    bool is_echo = false;
-    for (const absl::Status& other : statuses) {
-      is_echo |= !other.ok() && other.message().size() < status.message().size() &&
-                 absl::EndsWith(status.message(), other.message());
-    }
-    if (!is_echo && first == nullptr) first = &status;
-  }
-  return first != nullptr ? *first : absl::OkStatus();
 }
 
 }  // namespace mirrorflow

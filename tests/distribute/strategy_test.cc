@@ -300,6 +300,12 @@ TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {
   EXPECT_EQ(Difference(Tensor::Of<float>({2, 2}, {1, 5, 3, 4}), *rows, {}), "");
   EXPECT_FALSE(Strategy::Gather(values, 2).ok());
   EXPECT_FALSE(Strategy::Reduce(Reduction::kSum, {}).ok());
+  // The mean of 256 of these would divide by their 256, which is 0.
+  const std::vector<Tensor> bytes(256, Tensor::Scalar<uint8_t>(1));
+  const absl::Status status = Strategy::Reduce(Reduction::kMean, bytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("got uint8 and mean"), absl::string_view::npos) << status;
+  EXPECT_FALSE(Strategy::Reduce(Reduction::kMax, {Tensor::Scalar<bool>(true)}).ok());
 }
 
 }  // namespace

@@ -177,6 +177,46 @@ TEST_P(TrainLoopTest, ALossThatIsNotFiniteEndsItNamesTheStepAndChangesNothing) {
   }
 }
 
+TEST_P(TrainLoopTest, AStepWhoseFirstFetchIsNoFloatScalarIsRefused) {
+  const Scope root(&graph_);
+  const Output wide = ops::Cast(root, loss_, DT_DOUBLE);
+  const Output index = ops::AddV2(root, loss_, ops::Cast(root, ops::ReplicaIndex(root), DT_FLOAT));
+  const Output vector = ops::ExpandDims(root, loss_, ops::ScalarConst(root, DT_INT32, 0));
+  session_ = *strategy_->NewSession(graph_);
+  for (const auto& [fetches, got] : std::vector<std::pair<std::vector<Output>, std::string>>{
+           {{}, "got no fetch"},
+           {{wide}, "got double[]"},
+           {{vector, loss_}, "got float[1]"},
+           {{index},
+            session_->world_size() > 1 ? "got a value that differs between replicas" : ""}}) {
+    if (got.empty()) continue;
+    step_ = *session_->Prepare({x_, y_}, fetches);
+    const auto result = Train(Line().Batch(4), {});
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr(got));
+    EXPECT_TRUE(losses_.empty());
+  }
+}
+
+// Only what Minimize updates is kept from a loss that is not finite; the loop knows nothing of it.
+TEST_P(TrainLoopTest, ALossThatIsNotFiniteIsNotSaidToHaveChangedNothing) {
+  const Scope root(&graph_);
+  Variable count;
+  {
+    const auto scope = strategy_->scope();
+    count = CreateVariable(root, "count", {}, initializers::Zeros());
+  }
+  const Operation add =
+      ops::AssignAddVariableOp(root, count.handle, ops::ScalarConst(root, DT_FLOAT, 1));
+  session_ = *strategy_->NewSession(graph_);
+  step_ = *session_->Prepare({x_, y_}, {loss_}, {add});
+  const auto result = Train(Line(std::numeric_limits<float>::infinity()).Batch(kRows), {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(session_->ReadVariable("count")->scalar<float>(), 1);
+  EXPECT_EQ(result.status().message().find("no variable"), absl::string_view::npos)
+      << result.status();
+}
+
 TEST_P(TrainLoopTest, ErrorsOfTheDatasetAndOfTheStepComeOut) {
   EXPECT_THAT(std::string(Train(Line().Batch(0), {}).status().message()),
               HasSubstr("dataset: Batch() of no rows"));

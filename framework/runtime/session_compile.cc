@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of a session, compiled for the shapes of their feeds.
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/compiler/compile_plan.h"
+#include "framework/core/status.h"
+#include "framework/runtime/session_variant.h"
+
+namespace mirrorflow {
+namespace {
+
+// The shares of one axis: as even as possible, the first ranks get one row more.
+std::vector<int64_t> EvenRows(int64_t rows, int world_size) {
+  std::vector<int64_t> shares(world_size, rows / world_size);
+  for (int64_t r = 0; r < rows % world_size; ++r) ++shares[r];
+  return shares;
+}
+
+// Variables that the step reads before it writes them, and those that it writes; sorted.
+absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
+                              std::vector<int>* writes) {
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  absl::flat_hash_set<int> read, written;
+  for (const Node* node : order) {
+    const OpRole role = node->op().role;
+    if (role != OpRole::kRead && role != OpRole::kWrite) continue;
+    for (const Output& in : node->inputs()) {
+      if (in.dtype() != DT_RESOURCE) continue;
+      const int v = c.layout->FindHandle(in);
+      if (v < 0) return absl::InternalError(absl::StrCat("no variable for ", in.ToString()));
+      const bool needs_value = role == OpRole::kRead || !node->op().has(kOverwrites);
+      if (needs_value && !written.contains(v)) read.insert(v);
+      if (role == OpRole::kWrite) written.insert(v);
+    }
+  }
+  reads_first->assign(read.begin(), read.end());
+  writes->assign(written.begin(), written.end());
+  std::sort(reads_first->begin(), reads_first->end());
+  std::sort(writes->begin(), writes->end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
+    Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
+  auto variant = std::make_unique<Variant>();
+  // No split is in a program.
+  for (const auto& other : step.variants) {
+    if (other->shapes == shapes) variant->program = other->program;
+  }
+  if (variant->program == nullptr) {
+    MF_ASSIGN_OR_RETURN(variant->program, backend_.compile(graph_, {step.signature, shapes},
+                                                           layout_, backend_, options_.compile));
+  }
+  const Compilation& c = variant->program->state;
+  if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != backend_.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replica_rows: expected a number for each of the ", backend_.world_size,
+                     " replicas, got ", replica_rows.size()));
+  }
+  for (const Axis& axis : c.axes) {
+    if (replica_rows.empty()) {
+      variant->rows.push_back(EvenRows(axis.size, backend_.world_size));
+      continue;
+    }
+    int64_t sum = 0;
+    for (int64_t share : replica_rows) {
+      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
+    }
+    if (sum != axis.size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("replica_rows: expected numbers from 0 on with the sum ", axis.size,
+                       ", got ", absl::StrJoin(replica_rows, ",")));
+    }
+    variant->rows.push_back(replica_rows);
+  }
+  std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Plan>> plans;
+  for (const auto& replica : replicas_) {
+    std::vector<int64_t> own, first;
+    for (const std::vector<int64_t>& shares : variant->rows) {
+      own.push_back(shares[replica->rank()]);
+      int64_t before = 0;
+      for (int r = 0; r < replica->rank(); ++r) before += shares[r];
+      first.push_back(before);
+    }
+    const DeviceTraits& traits = replica->device().traits();
+    std::shared_ptr<const Plan>& plan = plans[{traits.type, own}];
+    if (plan == nullptr) {
+      MF_ASSIGN_OR_RETURN(plan, CompilePlan(*variant->program, own, traits, *backend_.kernels));
+    }
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replica->Bind(plan, variant->rows));
+    variant->bound.push_back(std::move(bound));
+    std::vector<int64_t> offsets;
+    for (const PlannedFeed& feed : plan->feeds) {
+      const Sharded* s = AsSharded(feed.sharding);
+      int64_t row_bytes = static_cast<int64_t>(DataTypeSize(feed.dtype));
+      for (int d = 1; d < feed.global_shape.rank(); ++d) row_bytes *= feed.global_shape.dim(d);
+      offsets.push_back(s != nullptr ? first[s->axis] * row_bytes : 0);
+    }
+    variant->feed_offsets.push_back(std::move(offsets));
+    variant->first_rows.push_back(std::move(first));
+  }
+  const bool host_memory = replicas_[0]->device().traits().host_memory;
+  const Plan& plan = variant->bound[0]->plan();
+  for (size_t i = 0; i < plan.fetches.size(); ++i) {
+    const PlannedFetch& fetch = plan.fetches[i];
+    if (std::holds_alternative<PerReplica>(fetch.sharding)) {
+      variant->output_is_view.push_back(true);
+      variant->outputs.emplace_back();
+      continue;
+    }
+    // A value that is whole on replica 0 is handed out where it lies, if that is scratch memory.
+    // What is fed lies elsewhere in each step, and nobody may write to a variable or a constant.
+    const bool is_view = host_memory && fetch.operand.region == Plan::kArenaRegion &&
+                         AsSharded(fetch.sharding) == nullptr;
+    variant->output_is_view.push_back(is_view);
+    if (is_view) {
+      // Where it lies is known when it has run.
+      variant->outputs.push_back(Tensor::View(fetch.dtype, fetch.global_shape, nullptr, nullptr));
+      continue;
+    }
+    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(fetch.dtype, fetch.global_shape));
+    variant->outputs.push_back(std::move(output));
+  }
+  MF_RETURN_IF_ERROR(FindVariableUses(c, &variant->reads_first, &variant->writes));
+  variant->statuses.resize(replicas_.size());
+  variant->shapes = std::move(shapes);
+  variant->replica_rows = std::move(replica_rows);
+  return variant;
+}
+
+absl::StatusOr<Session::Variant*> Session::FindVariant(Step::State& step,
+                                                       absl::Span<const Shape> shapes,
+                                                       absl::Span<const int64_t> rows) {
+  auto matches = [&](const Variant& v) {
+    return std::equal(v.shapes.begin(), v.shapes.end(), shapes.begin(), shapes.end()) &&
+           std::equal(v.replica_rows.begin(), v.replica_rows.end(), rows.begin(), rows.end());
+  };
+  for (const auto& variant : step.variants) {
+    if (matches(*variant)) return variant.get();
+  }
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<Variant> variant,
+                      CompileVariant(step, std::vector<Shape>(shapes.begin(), shapes.end()),
+                                     std::vector<int64_t>(rows.begin(), rows.end())));
+  step.variants.push_back(std::move(variant));
+  return step.variants.back().get();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session keeps of its steps: what was asked for, and what was compiled of it for each set
+// of feed shapes and shares. For session*.cc only.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
+
+#include <memory>
+#include <vector>
+
+#include "framework/runtime/session.h"
+
+namespace mirrorflow {
+
+// A step as compiled for one set of feed shapes and shares.
+struct Session::Variant {
+  std::vector<Shape> shapes;
+  std::vector<int64_t> replica_rows;             // as asked for; empty: even
+  std::vector<std::vector<int64_t>> rows;        // by axis and rank
+  std::vector<std::vector<int64_t>> first_rows;  // by local replica and axis
+  std::shared_ptr<const Program> program;
+  std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
+  std::vector<absl::Status> statuses;
+  std::vector<std::vector<int64_t>> feed_offsets;  // by local replica and feed: bytes
+  std::vector<Tensor> outputs;
+  std::vector<char> output_is_view;
+  std::vector<int> reads_first;  // variables that must have a value before
+  std::vector<int> writes;
+  std::vector<std::vector<TraceSpan>> spans;
+};
+
+struct Step::State {
+  Session* session = nullptr;
+  StepSignature signature;
+  std::vector<std::unique_ptr<Session::Variant>> variants;
+  Session::Variant* last = nullptr;  // the last to run without an error
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_

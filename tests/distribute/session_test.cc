@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session promises of its steps whatever the graph: which values they hand out and for how
+// long, what is known of the variables after a failure, and in which order they are initialised.
+#include "framework/runtime/session.h"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/runtime/trace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/test_session.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr absl::StatusCode kPrecondition = absl::StatusCode::kFailedPrecondition;
+
+void ExpectError(const absl::Status& status, absl::StatusCode code, const std::string& text) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+Tensor Floats(std::vector<float> values) { return Tensor::Vector<float>(values); }
+
+std::vector<float> ValuesOf(const Tensor& t) {
+  const absl::Span<float> values = t.flat<float>();
+  return std::vector<float>(values.begin(), values.end());
+}
+
+// On that many replicas; queued: on devices whose memory the host cannot see.
+struct Setting {
+  int replicas;
+  bool queued;
+};
+
+class SessionTest : public testing::TestWithParam<Setting> {
+ protected:
+  std::unique_ptr<Session> NewSession(SessionOptions options = {}) {
+    auto session = CreateTestSession(graph_, {.replicas = GetParam().replicas,
+                                              .queued = GetParam().queued,
+                                              .session = std::move(options)});
+    if (!session.ok()) ADD_FAILURE() << session.status();
+    return session.ok() ? *std::move(session) : nullptr;
+  }
+  Variable NewVariable(absl::string_view name, const Initializer& initializer,
+                       const Shape& shape = {}) {
+    return CreateVariable(root_, name, shape, initializer);
+  }
+  Output Scalar(float value) { return ops::ScalarConst(root_, DT_FLOAT, value); }
+
+  Graph graph_;
+  Scope root_{&graph_};
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
+                         testing::Values(Setting{1, false}, Setting{2, false}, Setting{3, false},
+                                         Setting{2, true}),
+                         [](const auto& info) {
+                           return absl::StrCat(info.param.replicas,
+                                               info.param.queued ? "Queued" : "Inline");
+                         });
+
+TEST_P(SessionTest, PrepareRefusesAFeedTwiceAndOutputsThatDoNotExist) {
+  const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
+  const Output y = ops::Neg(root_.WithName("y"), x);
+  auto session = NewSession();
+  ExpectError(session->Prepare({x, x}, {y}).status(), kInvalid, "the feed x is given twice");
+  for (const int index : {-1, 1, 1000}) {
+    const std::string name = absl::StrCat("x:", index);
+    ExpectError(session->Prepare({{x.node, index}}, {y}).status(), kInvalid, "the feed " + name);
+    ExpectError(session->Prepare({x}, {{x.node, index}}).status(), kInvalid, "the fetch " + name);
+  }
+  const auto twice = session->Prepare({x}, {y, y, x});
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  const auto out = Step(*twice).Run({Floats({1, 2})});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT(ValuesOf((*out)[1]), ElementsAre(-1, -2));
+}
+
+TEST_P(SessionTest, RunChecksItsArgumentsAsPrepareDoes) {
+  const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
+  const Output y = ops::Neg(root_.WithName("y"), x);
+  auto session = NewSession();
+  const Tensor value = Floats({1, 2});
+  ASSERT_TRUE(session->Run({{x, value}}, {y}).ok());
+  Graph other;
+  const Output same_id = ops::Placeholder(Scope(&other).WithName("z"), DT_FLOAT, {2});
+  ASSERT_EQ(same_id.node->id(), x.node->id());
+  ExpectError(session->Run({{same_id, value}}, {y}).status(), kInvalid,
+              "the feed z is not in the graph");
+  ExpectError(session->Run({{x, value}}, {same_id}).status(), kInvalid,
+              "the fetch z is not in the graph");
+  ExpectError(session->Run({{x, value}}, {Output()}).status(), kInvalid, "no output of any node");
+  ExpectError(session->Run({{Output(), value}}, {y}).status(), kInvalid, "no output of any node");
+  ASSERT_TRUE(session->Run({{x, value}}, {y}, {Operation{y.node}}).ok());
+  ExpectError(session->Run({{x, value}}, {y}, {Operation()}).status(), kInvalid, "target");
+}
+
+TEST_P(SessionTest, PerReplicaOfAFeedOrAViewOfOneOutlivesWhatWasFed) {
+  const Output rows = ops::Placeholder(root_, DT_FLOAT, {-1, 2});
+  const Output whole = ops::Placeholder(root_, DT_FLOAT, {3});
+  const Output view = ops::ExpandDims(root_, rows, ops::ScalarConst(root_, DT_INT32, 1));
+  auto session = NewSession();
+  Step step = session->Prepare({rows, whole}, {rows, view, whole}).value();
+  {
+    const Tensor fed = Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+    const Tensor fed_whole = Floats({7, 8, 9});
+    ASSERT_TRUE(step.Run({fed, fed_whole}).ok());
+    for (float& x : fed.flat<float>()) x = -1;
+    for (float& x : fed_whole.flat<float>()) x = -1;
+  }
+  for (const int fetch : {0, 1}) {
+    const auto parts = step.PerReplica(fetch);
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    ASSERT_EQ(parts->size(), static_cast<size_t>(GetParam().replicas));
+    std::vector<float> joined;
+    for (const Tensor& part : *parts) {
+      EXPECT_EQ(part.shape().rank(), fetch == 0 ? 2 : 3);
+      for (const float x : part.flat<float>()) joined.push_back(x);
+    }
+    EXPECT_THAT(joined, ElementsAre(1, 2, 3, 4, 5, 6));
+  }
+  const auto wholes = step.PerReplica(2);
+  ASSERT_TRUE(wholes.ok()) << wholes.status();
+  for (const Tensor& part : *wholes) EXPECT_THAT(ValuesOf(part), ElementsAre(7, 8, 9));
+}
+
+TEST_P(SessionTest, PerReplicaIsOfTheLastStepOnly) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {});
+  const Variable v = NewVariable("v", initializers::Constant(4));
+  const Output a = ops::Neg(root_, x);
+  const Output b = ops::Exp(root_, x);
+  auto session = NewSession();
+  Step step_a = session->Prepare({x}, {a, v.value}).value();
+  Step step_b = session->Prepare({x}, {b}).value();
+  ExpectError(step_a.PerReplica(0).status(), kPrecondition, "has not run");
+  ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(1)}).ok());
+  EXPECT_EQ(step_a.PerReplica(0).value()[0].scalar<float>(), -1);
+  ASSERT_TRUE(step_b.Run({Tensor::Scalar<float>(0)}).ok());
+  ExpectError(step_a.PerReplica(0).status(), kPrecondition, "was not the last");
+  EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
+  EXPECT_FALSE(step_b.Run({Tensor::Scalar<double>(0)}).ok());  // refused: nothing has run
+  EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
+  ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(2)}).ok());
+  ASSERT_TRUE(session->AssignVariable("v", Tensor::Scalar<float>(9)).ok());
+  const auto after = step_a.PerReplica(1);
+  if (after.ok()) {
+    EXPECT_EQ((*after)[0].scalar<float>(), 4);
+  }
+}
+
+TEST_P(SessionTest, WritingToAFetchedVariableOrConstantChangesNothing) {
+  const Variable v = NewVariable("v", initializers::Constant(4), {2});
+  const Output c = ops::Const(root_, Floats({1, 2}));
+  auto session = NewSession();
+  Step step = session->Prepare({}, {v.value, c}).value();
+  for (int run = 0; run < 2; ++run) {
+    const auto out = step.Run({});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_THAT(ValuesOf((*out)[0]), ElementsAre(4, 4));
+    EXPECT_THAT(ValuesOf((*out)[1]), ElementsAre(1, 2));
+    for (const Tensor& t : *out) t.flat<float>()[0] = -1;
+  }
+  EXPECT_THAT(ValuesOf(*session->ReadVariable("v")), ElementsAre(4, 4));
+}
+
+TEST_P(SessionTest, FetchesStayUntilTheNextRunEvenIfALargerStepIsCompiled) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
+  const Output y = ops::Sum(root_, ops::Exp(root_, x), {0});
+  auto session = NewSession();
+  Step step = session->Prepare({x}, {y}).value();
+  for (const int64_t rows : {3, 3000, 300000, 3}) {
+    const Tensor zeros = *Tensor::Allocate(DT_FLOAT, {rows});
+    const auto out = step.Run({zeros});
+    ASSERT_TRUE(out.ok()) << out.status();
+    ASSERT_TRUE(step.Compile({Shape({rows * 100})}).ok());
+    EXPECT_EQ((*out)[0].scalar<float>(), static_cast<float>(rows));
+    EXPECT_EQ(step.PerReplica(0).value().back().scalar<float>(), static_cast<float>(rows));
+  }
+}
+
+// A device that knows how much of its memory is in use.
+class CountingDevice final : public Device {
+ public:
+  CountingDevice(std::unique_ptr<Device> device, std::atomic<int64_t>* bytes)
+      : device_(std::move(device)), bytes_(bytes) {}
+  absl::string_view name() const override { return device_->name(); }
+  const DeviceTraits& traits() const override { return device_->traits(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
+    const auto size = static_cast<int64_t>(bytes);
+    *bytes_ += size;
+    std::byte* address = memory.get();
+    return std::shared_ptr<std::byte>(address, [memory = std::move(memory), count = bytes_,
+                                                size](std::byte*) { *count -= size; });
+  }
+  std::byte* KernelAddress(std::byte* address) const override {
+    return device_->KernelAddress(address);
+  }
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    return device_->CopyIn(host, device, bytes);
+  }
+  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
+    return device_->CopyOut(device, host, bytes);
+  }
+  Lane& lane(LaneKind kind) override { return device_->lane(kind); }
+  absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
+  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
+                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
+    return device_->Execute(count, lane_of, run, deadline);
+  }
+
+ private:
+  const std::unique_ptr<Device> device_;
+  std::atomic<int64_t>* const bytes_;
+};
+
+TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1});
+  const Output y = ops::Sum(root, ops::Exp(root, x), {0});
+  constexpr int64_t kLargest = 1 << 20;
+  auto used = [&](int64_t smallest) {
+    std::atomic<int64_t> bytes = 0;
+    TestSessionOptions options{.replicas = 2};
+    options.wrap_device = [&](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
+      return std::make_unique<CountingDevice>(std::move(device), &bytes);
+    };
+    auto session = CreateTestSession(graph, options).value();
+    Step step = session->Prepare({x}, {y}).value();
+    for (int64_t rows = smallest; rows <= kLargest; rows += kLargest / 8) {
+      EXPECT_TRUE(step.Run({*Tensor::Allocate(DT_FLOAT, {rows})}).ok());
+    }
+    return bytes.load();
+  };
+  const int64_t one_size = used(kLargest);
+  EXPECT_GE(one_size, kLargest);
+  EXPECT_LE(used(kLargest / 8), one_size + (64 << 10));
+}
+
+TEST_P(SessionTest, AnotherSplitOfTheSameShapesHasTheSameProgram) {
+  if (GetParam().replicas != 2) return;
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
+  const Output y = ops::Neg(root_, x);
+  auto session = NewSession();
+  Step step = session->Prepare({x}, {y}).value();
+  const auto even = step.Compile({Shape({4})});
+  const std::vector<int64_t> rows = {3, 1};
+  const auto uneven = step.Compile({Shape({4})}, {.replica_rows = rows});
+  ASSERT_TRUE(even.ok() && uneven.ok()) << uneven.status();
+  EXPECT_EQ(even->program, uneven->program);
+  EXPECT_NE(even->plans[0], uneven->plans[0]);
+}
+
+// A step that fails on a bad index: before it writes `before`, after it has written `after`.
+class FailingStepTest : public SessionTest {
+ protected:
+  void Build() {
+    index_ = ops::Placeholder(root_.WithName("index"), DT_INT32, {});
+    const Output table = ops::Const(root_, Floats({1, 2, 3}));
+    auto look_up = [&](const Scope& scope) {
+      return ops::GatherV2(scope.WithName("look_up"), table, index_,
+                           ops::ScalarConst(scope, DT_INT32, 0));
+    };
+    early_ = NewVariable("early", initializers::Constant(10));
+    late_ = NewVariable("late", initializers::Constant(20));
+    other_ = NewVariable("other", initializers::Constant(30));
+    const Operation first = ops::AssignAddVariableOp(root_, early_.handle, Scalar(1));
+    const Output looked_up = look_up(root_.WithControlDependencies({first}));
+    fails_late_ = ops::AssignAddVariableOp(root_, late_.handle, looked_up);
+    fails_early_ = ops::AssignAddVariableOp(root_, other_.handle, look_up(root_));
+  }
+  const std::vector<Tensor> bad_ = {Tensor::Scalar<int32_t>(7)};
+  const std::vector<Tensor> good_ = {Tensor::Scalar<int32_t>(0)};
+  Output index_;
+  Variable early_, late_, other_;
+  Operation fails_late_, fails_early_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, FailingStepTest,
+                         testing::Values(Setting{1, false}, Setting{2, false}, Setting{2, true}),
+                         [](const auto& info) {
+                           return absl::StrCat(info.param.replicas,
+                                               info.param.queued ? "Queued" : "Inline");
+                         });
+
+TEST_P(FailingStepTest, LeavesIndeterminateWhatItWritesUntilThatIsAssigned) {
+  Build();
+  auto session = NewSession();
+  Step step = session->Prepare({index_}, {}, {fails_late_}).value();
+  Step untouched = session->Prepare({}, {other_.value}).value();
+  ExpectError(step.Run(bad_).status(), kInvalid, "look_up");
+  for (const char* name : {"early", "late"}) {
+    ExpectError(session->ReadVariable(name).status(), kPrecondition,
+                absl::StrCat("variable '", name, "' is indeterminate"));
+    EXPECT_FALSE(session->IsInitialized(name));
+  }
+  ExpectError(step.Run(good_).status(), kPrecondition, "variable 'early' is indeterminate");
+  EXPECT_EQ(session->ReadVariable("other")->scalar<float>(), 30);
+  const auto out = untouched.Run({});
+  ASSERT_TRUE(out.ok()) << "it reads no indeterminate variable: " << out.status();
+  ASSERT_TRUE(session->AssignVariable("early", Tensor::Scalar<float>(1)).ok());
+  EXPECT_EQ(session->ReadVariable("early")->scalar<float>(), 1);
+  ExpectError(step.Run(good_).status(), kPrecondition, "variable 'late' is indeterminate");
+  ASSERT_TRUE(session->AssignVariable("late", Tensor::Scalar<float>(2)).ok());
+  const absl::Status status = step.Run(good_).status();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(session->ReadVariable("early")->scalar<float>(), 2);
+  EXPECT_EQ(session->ReadVariable("late")->scalar<float>(), 3);
+}
+
+TEST_P(FailingStepTest, AStepThatOverwritesAnIndeterminateVariableRestoresIt) {
+  Build();
+  const Operation reset = ops::AssignVariableOp(root_, early_.handle, Scalar(5));
+  auto session = NewSession();
+  Step step = session->Prepare({index_}, {}, {fails_late_}).value();
+  Step resetting = session->Prepare({}, {}, {reset}).value();
+  EXPECT_FALSE(step.Run(bad_).ok());
+  const absl::Status status = resetting.Run({}).status();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(session->ReadVariable("early")->scalar<float>(), 5);
+}
+
+TEST_P(FailingStepTest, ATracedStepCountsItsWritesAsAnyOtherDoes) {
+  Build();
+  auto session = NewSession();
+  Step early = session->Prepare({index_}, {}, {fails_early_}).value();
+  Step late = session->Prepare({index_}, {}, {fails_late_}).value();
+  TraceWriter trace;
+  session->TraceTo(&trace);
+  ExpectError(early.Run(bad_).status(), kInvalid, "look_up");
+  EXPECT_EQ(session->ReadVariable("other")->scalar<float>(), 30);
+  const absl::Status status = early.Run(good_).status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(late.Run(bad_).ok());
+  EXPECT_EQ(session->ReadVariable("early").status().code(), kPrecondition);
+}
+
+TEST_P(FailingStepTest, HasNoValuesOfReplicas) {
+  Build();
+  auto session = NewSession();
+  Step step = session->Prepare({index_}, {other_.value}, {fails_early_}).value();
+  ASSERT_TRUE(step.Run(good_).ok());
+  ASSERT_TRUE(step.PerReplica(0).ok());
+  EXPECT_FALSE(step.Run(bad_).ok());
+  ExpectError(step.PerReplica(0).status(), kPrecondition, "was not the last");
+}
+
+TEST_P(SessionTest, AStepThatTakesLongerThanItsTimeoutEndsOnAllReplicasAndChangesNothing) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
+  const Variable v = NewVariable("v", initializers::Constant(1));
+  const Operation add = ops::AssignAddVariableOp(root_.WithName("add"), v.handle,
+                                                 ops::Sum(root_.WithName("sum"), x, {0}));
+  if (GetParam().queued) return;  // such a device has its own waits
+  auto session = NewSession({.step_timeout = absl::ZeroDuration()});
+  Step step = session->Prepare({x}, {}, {add}).value();
+  TraceWriter trace;
+  for (const bool traced : {false, true}) {
+    session->TraceTo(traced ? &trace : nullptr);
+    const absl::Status status = step.Run({Floats({1, 2, 4})}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("on CPU:"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the step's time was up"));
+    for (int r = 0; r < GetParam().replicas; ++r) {
+      EXPECT_EQ(session->ReadVariable("v", r)->scalar<float>(), 1);
+    }
+  }
+}
+
+TEST_P(SessionTest, ALongStepWithoutWritesOrCollectivesKeepsItsTimeoutToo) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {});
+  Output y = x;
+  for (int i = 0; i < 400; ++i) y = ops::Sin(root_, y);
+  if (GetParam().queued) return;
+  auto session = NewSession({.step_timeout = absl::ZeroDuration()});
+  const absl::Status status =
+      session->Prepare({x}, {y}).value().Run({Tensor::Scalar<float>(1)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Sin("));
+}
+
+Initializer TwiceThe(const Output& value) {
+  return [value](const Scope& scope, const Shape&, DataType dtype) {
+    return ops::Mul(scope, value, ops::ScalarConst(scope, dtype, 2));
+  };
+}
+
+TEST_P(SessionTest, AnInitializerReadsVariablesThatAreInitialisedBefore) {
+  const Variable a = NewVariable("a", initializers::Constant(3));
+  const Variable b = NewVariable("b", TwiceThe(a.value));
+  NewVariable("c", TwiceThe(b.value));
+  auto session = NewSession();
+  ASSERT_NE(session, nullptr);
+  for (int r = 0; r < GetParam().replicas; ++r) {
+    EXPECT_EQ(session->ReadVariable("b", r)->scalar<float>(), 6);
+    EXPECT_EQ(session->ReadVariable("c", r)->scalar<float>(), 12);
+  }
+}
+
+TEST_P(SessionTest, InitializersThatReadEachOtherOrNothingAreRefused) {
+  const TestSessionOptions options{.replicas = GetParam().replicas, .queued = GetParam().queued};
+  {
+    const Output handle = ops::VarHandleOp(root_.WithName("empty"), DT_FLOAT, Shape({}));
+    NewVariable("reader", TwiceThe(ops::ReadVariableOp(root_, handle)));
+    ExpectError(CreateTestSession(graph_, options).status(), kInvalid,
+                "initializer of variable 'reader' reads variable 'empty'");
+  }
+  Graph graph;
+  const Scope root(&graph);
+  const Variable a = CreateVariable(root, "a", {}, initializers::Zeros());
+  const Variable b = CreateVariable(root, "b", {}, TwiceThe(a.value));
+  graph.SetAttr(a.handle.node, "_initializer", b.value.ToString());
+  ExpectError(CreateTestSession(graph, options).status(), kInvalid,
+              "initializer of variable 'a' reads variable 'b'");
+}
+
+}  // namespace
+}  // namespace mirrorflow
