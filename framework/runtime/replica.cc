@@ -14,7 +14,7 @@ namespace {
 
 // To look at the clock costs as much as to run three small kernels; so it is done only before a
 // collective is finished, before the first write of a variable, and after so many instructions.
-constexpr int kInstructionsBetweenLooks = 32;
+constexpr int kInstructionsBetweenLooks = 64;
 
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateFor(absl::string_view what, int rank,
                                                        Device& device, size_t bytes) {

@@ -33,7 +33,8 @@ struct SessionOptions {
   uint64_t seed = 0;
   // A bucket of gradients is closed before it grows above this.
   int64_t bucket_bytes = int64_t{1} << 20;
-  // How long one step may take before it is given up.
+  // How long one step may take before it is given up with DeadlineExceeded. A CPU looks between
+  // kernels, now and then, and interrupts none.
   absl::Duration step_timeout = absl::Minutes(10);
   bool pin_threads = true;
   CompileOptions compile;

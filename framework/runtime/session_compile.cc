@@ -50,9 +50,16 @@ absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_firs
 absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
   auto variant = std::make_unique<Variant>();
-  // No split is in a program.
+  // By device type and rows of each axis.
+  std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Plan>> plans;
+  // No split is in a program, and no rank in a plan.
   for (const auto& other : step.variants) {
-    if (other->shapes == shapes) variant->program = other->program;
+    if (other->shapes != shapes) continue;
+    variant->program = other->program;
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      const std::shared_ptr<const Plan>& plan = other->bound[r]->shared_plan();
+      plans.emplace(std::pair(replicas_[r]->device().traits().type, plan->axis_rows), plan);
+    }
   }
   if (variant->program == nullptr) {
     MF_ASSIGN_OR_RETURN(variant->program, backend_.compile(graph_, {step.signature, shapes},
@@ -80,7 +87,6 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     }
     variant->rows.push_back(replica_rows);
   }
-  std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Plan>> plans;
   for (const auto& replica : replicas_) {
     std::vector<int64_t> own, first;
     for (const std::vector<int64_t>& shares : variant->rows) {

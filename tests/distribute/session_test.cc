@@ -252,7 +252,7 @@ TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
   EXPECT_LE(used(kLargest / 8), one_size + (64 << 10));
 }
 
-TEST_P(SessionTest, AnotherSplitOfTheSameShapesHasTheSameProgram) {
+TEST_P(SessionTest, AnotherSplitOfTheSameShapesSharesWhatIsCompiled) {
   if (GetParam().replicas != 2) return;
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);
@@ -264,6 +264,17 @@ TEST_P(SessionTest, AnotherSplitOfTheSameShapesHasTheSameProgram) {
   ASSERT_TRUE(even.ok() && uneven.ok()) << uneven.status();
   EXPECT_EQ(even->program, uneven->program);
   EXPECT_NE(even->plans[0], uneven->plans[0]);
+  const std::vector<int64_t> mirrored = {1, 3};
+  const auto third = step.Compile({Shape({4})}, {.replica_rows = mirrored});
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_EQ(third->plans[0], uneven->plans[1]);
+  EXPECT_EQ(third->plans[1], uneven->plans[0]);
+  const Tensor fed = Floats({1, 2, 3, 4});
+  for (const std::vector<int64_t>& shares : {mirrored, rows, mirrored, {}}) {
+    const auto out = step.Run({fed}, {.replica_rows = shares});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_THAT(ValuesOf((*out)[0]), ElementsAre(-1, -2, -3, -4));
+  }
 }
 
 // A step that fails on a bad index: before it writes `before`, after it has written `after`.
