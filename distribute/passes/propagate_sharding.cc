@@ -207,43 +207,46 @@ class Propagation {
 
   // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
   ShardingCandidate Cheapest(const Node& node, const NodeSharding& sharding) const {
-    std::vector<ShardingCandidate> candidates;
-    std::vector<std::pair<char, AxisId>> tried;
-    std::vector<const Partial*> partial(node.num_inputs(), nullptr);
     std::vector<Sharding> seen;
-    std::vector<bool> is_zero;
-    for (const Output& in : node.inputs()) {
-      seen.push_back(Seen(in));
-      is_zero.push_back(IsZero(c_, in));
-    }
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      partial[i] = AsPartial(seen[i]);
-      if (const Sharded* s = AsSharded(seen[i])) {
-        const std::pair<char, AxisId> split = {sharding.InputLetter(i, s->dim), s->axis};
-        if (std::find(tried.begin(), tried.end(), split) != tried.end()) continue;
-        tried.push_back(split);
-        if (auto candidate = sharding.ForLetter(split.first, split.second)) {
-          candidates.push_back(*std::move(candidate));
-        }
-      }
-    }
-    if (auto candidate = sharding.ForPartial(partial, is_zero)) {
-      candidates.push_back(*std::move(candidate));
-    }
-    candidates.push_back(sharding.Whole());
+    seen.reserve(node.num_inputs());
+    for (const Output& in : node.inputs()) seen.push_back(Seen(in));
+    std::optional<ShardingCandidate> best;
     int64_t least = std::numeric_limits<int64_t>::max();
-    const ShardingCandidate* best = nullptr;
-    for (const ShardingCandidate& candidate : candidates) {
+    // True if nothing has to move: no later candidate is better.
+    auto consider = [&](std::optional<ShardingCandidate> candidate) {
+      if (!candidate.has_value()) return false;
       int64_t bytes = 0;
       for (int i = 0; i < node.num_inputs(); ++i) {
-        bytes += ConversionBytes(seen[i], candidate.inputs[i], c_.ValueBytes(node.input(i)));
+        bytes += ConversionBytes(seen[i], candidate->inputs[i], c_.ValueBytes(node.input(i)));
       }
       if (bytes < least) {
         least = bytes;
-        best = &candidate;
+        best = std::move(candidate);
       }
+      return least == 0;
+    };
+    std::vector<std::pair<char, AxisId>> tried;
+    bool has_partial = false;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      has_partial |= AsPartial(seen[i]) != nullptr;
+      const Sharded* s = AsSharded(seen[i]);
+      if (s == nullptr) continue;
+      const std::pair<char, AxisId> split = {sharding.InputLetter(i, s->dim), s->axis};
+      if (std::find(tried.begin(), tried.end(), split) != tried.end()) continue;
+      tried.push_back(split);
+      if (consider(sharding.ForLetter(split.first, split.second))) return *std::move(best);
     }
-    return *best;
+    if (has_partial) {
+      std::vector<const Partial*> partial;
+      std::vector<bool> is_zero;
+      for (int i = 0; i < node.num_inputs(); ++i) {
+        partial.push_back(AsPartial(seen[i]));
+        is_zero.push_back(IsZero(c_, node.input(i)));
+      }
+      if (consider(sharding.ForPartial(partial, is_zero))) return *std::move(best);
+    }
+    consider(sharding.Whole());
+    return *std::move(best);
   }
 
   absl::StatusOr<bool> TakeWhole(Node* node) {

@@ -55,9 +55,13 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   std::vector<std::byte*>& bases = bound->bases_;
   bases.assign(plan->num_regions, nullptr);
   MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
-  MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
-  MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
-                                     plan->constants_bytes));
+  if (device_->traits().host_memory) {
+    bases[Plan::kConstantsRegion] = plan->constants->data();  // all replicas read the plan's own
+  } else {
+    MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
+    MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
+                                       plan->constants_bytes));
+  }
   for (size_t f = 0; f < plan->feeds.size(); ++f) {
     if (device_->traits().host_memory) continue;  // bound to the fed memory itself
     const PlannedFeed& feed = plan->feeds[f];
