@@ -31,6 +31,20 @@ std::vector<int> UsableCores() {
   return cores;
 }
 
+// The cores are divided between the replicas; if there are too few, several replicas have one.
+cpu_set_t ShareOf(int replica, int replicas, const std::vector<int>& cores) {
+  const int count = static_cast<int>(cores.size());
+  int first = replica % count, end = first + 1;
+  if (replicas <= count) {
+    first = replica * count / replicas;
+    end = (replica + 1) * count / replicas;
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int i = first; i < end; ++i) CPU_SET(cores[i], &set);
+  return set;
+}
+
 // Waits until `word` is at least `value`.
 void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
   for (int i = 0; i < spins; ++i) {
@@ -61,9 +75,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin) {
       return;
     }
     if (pin && !cores.empty()) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(cores[i % cores.size()], &set);
+      const cpu_set_t set = ShareOf(i, size, cores);
       // Without the right to pin, the thread runs where the kernel puts it.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }

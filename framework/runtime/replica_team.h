@@ -17,8 +17,8 @@ namespace mirrorflow {
 
 class ReplicaTeam {
  public:
-  // `pin`: thread i runs on the i-th core that the process may use. The caller's thread is left
-  // alone.
+  // `pin`: thread i stays on the i-th share of the cores that the process may use. The caller's
+  // thread is left alone.
   ReplicaTeam(int size, bool pin);
   ~ReplicaTeam();
 
