@@ -14,6 +14,7 @@
 #include "train/fashion_mnist.h"           //
 #include "train/layers.h"                  // layers, losses, metrics
 #include "train/learning_rate.h"           // schedules
+#include "train/loop.h"                    // a loop that shows its progress
 #include "train/optimizer.h"               // what makes a graph learn
 #include "train/safetensors.h"             // variables from and to files
 

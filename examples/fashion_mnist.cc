@@ -24,7 +24,7 @@
 
 ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
-          "number of CPU replicas; one for each core if it is not given");
+          "number of CPU replicas; one for each core, at most 8, if it is not given");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
 ABSL_FLAG(int64_t, epochs, 20, "how often to go through the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
@@ -64,14 +64,17 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
   return std::make_unique<Adam>(Adam::Options{rate(0.002)});
 }
 
-// The share of the test images that the model gets right. Sums are exact, so the last, smaller
-// batch counts as it should.
+// The share of the test images that the model gets right; each batch counts by its rows.
+// OutOfRange if the loss of a batch is not finite.
 absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const Dataset& test) {
   DistributedDataset input = strategy.Distribute(test.Batch(kTestBatchSize));
   double right = 0;
   int64_t rows = 0;
   for (DistributedBatch batch; input.Next(&batch);) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    if (!std::isfinite(out[1].scalar<float>())) {
+      return absl::OutOfRangeError("test loss: not finite; the last update spoilt the variables");
+    }
     right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
     rows += batch.num_rows();
   }
@@ -106,7 +109,7 @@ RunDescription Describe(const Strategy& strategy, const Session& session, int64_
   run.replicas = strategy.num_replicas_in_sync();
   run.global_batch = batch_size;
   for (const VariableInfo& variable : session.layout().variables()) {
-    if (variable.bucket >= 0) run.parameters += variable.shape.num_elements();
+    if (variable.bucket >= 0 && !variable.is_slot) run.parameters += variable.shape.num_elements();
   }
   run.precision = "float";
   return run;
@@ -186,7 +189,7 @@ absl::Status Run(ExitCode* code) {
   MF_ASSIGN_OR_RETURN(Step train_step,
                       session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
   MF_ASSIGN_OR_RETURN(Step test_step,
-                      session->Prepare({model.images, model.labels}, {model.accuracy}));
+                      session->Prepare({model.images, model.labels}, {model.accuracy, model.loss}));
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
   TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
@@ -206,7 +209,9 @@ absl::Status Run(ExitCode* code) {
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(result.status());
   MF_RETURN_IF_ERROR(logged);
-  MF_ASSIGN_OR_RETURN(const double accuracy, TestAccuracy(*strategy, test_step, test));
+  const absl::StatusOr<double> accuracy = TestAccuracy(*strategy, test_step, test);
+  if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
+  MF_RETURN_IF_ERROR(accuracy.status());
   progress.Finish();
 
   if (std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
@@ -218,7 +223,7 @@ absl::Status Run(ExitCode* code) {
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
   }
-  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f\n", accuracy,
+  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f\n", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
   return absl::OkStatus();
 }
@@ -239,7 +244,8 @@ int Main(int argc, char** argv) {
   }
   ExitCode code = kExitOk;
   const absl::Status status = Run(&code);
-  return status.ok() ? kExitOk : ExitWithError(status, code);
+  if (!status.ok()) return ExitWithError(status, code);
+  return FlushOutput();
 }
 
 }  // namespace

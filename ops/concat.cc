@@ -31,6 +31,11 @@ std::vector<int> FirstInputs(int n) {
 absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
   Shape output = shapes[0];
   for (size_t i = 1; i < shapes.size(); ++i) {
+    if (shapes[i].rank() != output.rank()) {
+      return absl::InvalidArgumentError(absl::StrCat("inputs must have equal ranks, got ",
+                                                     shapes[0].ToString(), " and, as input ", i,
+                                                     ", ", shapes[i].ToString()));
+    }
     const int64_t a = output.dim(axis), b = shapes[i].dim(axis);
     const bool known = a != kUnknownDim && b != kUnknownDim;
     Shape other = shapes[i];
@@ -73,7 +78,8 @@ absl::Status ConcatV2Shape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, rank));
   MF_ASSIGN_OR_RETURN(const Shape output, ConcatShapes(shapes, axis));
   c.set_output(0, output);
-  if (rank != 1) return absl::OkStatus();
+  const bool is_short = rank == 1 && output.dim(0) <= kMaxKnownElements;
+  if (!is_short || output.dim(0) == kUnknownDim) return absl::OkStatus();
   KnownElements elements;
   for (int i = 0; i < n; ++i) {
     const std::optional<KnownElements> part = ElementsOf(c, i);
@@ -152,7 +158,11 @@ absl::Status ConcatOffsetShape(ShapeContext& c) {
     SetVector(c, static_cast<int>(i), offset);
     const int64_t size = shapes[i].dim(axis);
     if (size == kUnknownDim) offset[axis].reset();
-    if (offset[axis].has_value()) *offset[axis] += size;
+    int64_t next = 0;
+    if (offset[axis].has_value() && __builtin_add_overflow(*offset[axis], size, &next)) {
+      return absl::InvalidArgumentError(absl::StrCat("offset of input ", i + 1, " overflows"));
+    }
+    if (offset[axis].has_value()) offset[axis] = next;
   }
   return absl::OkStatus();
 }

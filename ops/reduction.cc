@@ -165,8 +165,9 @@ absl::StatusOr<std::vector<Output>> ExpandMean(const Scope& s, const Node& mean)
   }
   // The kernel of Mean adds integers up in 64 bits, too.
   MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, DT_INT64));
+  const Output at_least_one = ops::Maximum(s, count, ops::ScalarConst(s, DT_INT64, 1));
   const Output sum = ops::Sum(s, ops::Cast(s, x, DT_INT64), axes, options);
-  return std::vector<Output>{ops::Cast(s, ops::Div(s, sum, count), dtype)};
+  return std::vector<Output>{ops::Cast(s, ops::Div(s, sum, at_least_one), dtype)};
 }
 
 // `value`, of the shape of the result, with a dimension of size 1 for each one that was reduced.

@@ -9,9 +9,6 @@
 namespace mirrorflow {
 namespace {
 
-// Longer vectors are data, not shapes or axes.
-constexpr int64_t kMaxElements = 64;
-
 bool IsIndexType(DataType dtype) { return dtype == DT_INT32 || dtype == DT_INT64; }
 
 bool Fits(DataType dtype, int64_t value) {
@@ -37,7 +34,8 @@ std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i) {
   const ValueInfo& info = c.input_info(i);
   if (!IsIndexType(c.node().input(i).dtype())) return std::nullopt;
   if (info.shape.unknown_rank() || info.shape.rank() > 1) return std::nullopt;
-  if (!info.shape.IsFullyDefined() || info.shape.num_elements() > kMaxElements) return std::nullopt;
+  if (!info.shape.IsFullyDefined() || info.shape.num_elements() > kMaxKnownElements)
+    return std::nullopt;
   KnownElements elements(info.shape.num_elements());
   if (info.constant.has_value()) {
     const absl::StatusOr<std::vector<int64_t>> values = IntegersOf(info.constant);
@@ -55,7 +53,7 @@ void SetVector(ShapeContext& c, int i, const KnownElements& elements) {
   const Shape shape({static_cast<int64_t>(elements.size())});
   c.set_output(i, shape);
   const DataType dtype = c.node().output_dtype(i);
-  if (!IsIndexType(dtype) || shape.dim(0) > kMaxElements) return;
+  if (!IsIndexType(dtype) || shape.dim(0) > kMaxKnownElements) return;
   Tensor constant = ConstantOf(dtype, shape, elements);
   if (constant.has_value()) {
     c.set_constant(i, std::move(constant));

@@ -14,6 +14,9 @@
 
 namespace mirrorflow {
 
+// Longer vectors are data, not shapes or axes.
+inline constexpr int64_t kMaxKnownElements = 64;
+
 // An element that is not known is nothing.
 using KnownElements = std::vector<std::optional<int64_t>>;
 

@@ -42,7 +42,7 @@ absl::Status SliceShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(vector, vector.MergeWith(size_shape));
   Shape input = c.input(0);
   if (vector.dim(0) != kUnknownDim) {
-    MF_ASSIGN_OR_RETURN(input, c.WithRank(0, static_cast<int>(vector.dim(0))));
+    MF_ASSIGN_OR_RETURN(input, c.WithRank(0, vector.dim(0)));
   }
   if (input.unknown_rank()) return absl::OkStatus();
   const int rank = input.rank();
@@ -116,7 +116,7 @@ absl::Status PadShape(ShapeContext& c) {
   }
   Shape output = c.input(0);
   if (paddings.dim(0) != kUnknownDim) {
-    MF_ASSIGN_OR_RETURN(output, c.WithRank(0, static_cast<int>(paddings.dim(0))));
+    MF_ASSIGN_OR_RETURN(output, c.WithRank(0, paddings.dim(0)));
   }
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
   for (int d = 0; d < output.rank(); ++d) {

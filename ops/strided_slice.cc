@@ -49,7 +49,8 @@ absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d
     return absl::InvalidArgumentError(absl::StrCat("index of dimension ", d, " must be in [", -size,
                                                    ", ", size, "), got ", index));
   }
-  return Dim{.begin = index < 0 ? index + size : index, .size = 1, .shrink = true};
+  return Dim{
+      .begin = index < 0 && size != kUnknownDim ? index + size : index, .size = 1, .shrink = true};
 }
 
 // An entry begin:end:stride of a dimension of `size` elements; nothing stands for a masked bound.

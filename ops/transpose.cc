@@ -35,7 +35,7 @@ absl::Status TransposeShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape perm_shape, c.WithRank(1, 1));
   Shape x = c.input(0);
   if (perm_shape.dim(0) != kUnknownDim) {
-    MF_ASSIGN_OR_RETURN(x, c.WithRank(0, static_cast<int>(perm_shape.dim(0))));
+    MF_ASSIGN_OR_RETURN(x, c.WithRank(0, perm_shape.dim(0)));
   }
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> perm, c.integers(1));
   if (!perm.has_value()) {

@@ -144,6 +144,12 @@ absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
   return Annotate(CheckWritable(path), absl::StrCat("--", flag, "=", path));
 }
 
+int FlushOutput() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kExitOk;
+  return ExitWithError(absl::ResourceExhaustedError("standard output: cannot write all of it"),
+                       kExitResources);
+}
+
 int ExitWithError(const absl::Status& status, ExitCode code) {
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();

@@ -52,6 +52,8 @@ absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 // Writes `ERROR <CODE> <where>: <what>` on standard error, a line an error if the message has
 // several, and returns the exit code: `code`, unless the status knows better (resources, internal).
 int ExitWithError(const absl::Status& status, ExitCode code);
+// Exit code 0, or that of an error if standard output did not take all that was printed.
+int FlushOutput();
 
 }  // namespace mirrorflow
 

@@ -12,6 +12,7 @@
 #include "framework/graph/text_form.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
+#include "train/variable.h"
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
           "inspect: rows of the feeds whose leading dimension is open");
@@ -24,16 +25,18 @@ constexpr int kShownElements = 8;
 
 void PrintNodes(const Graph& graph) {
   std::map<std::string, int> by_op;
-  int64_t parameters = 0;
+  int64_t parameters = 0, state = 0;
   for (const Node* node : graph.Nodes()) {
     ++by_op[node->op().name];
     if (node->op().role != OpRole::kVariable) continue;
     const Shape& shape = node->attr<Shape>("shape");
-    if (shape.IsFullyDefined()) parameters += shape.num_elements();
+    if (!shape.IsFullyDefined()) continue;
+    (node->has_attr(kNotTrainableAttr) ? state : parameters) += shape.num_elements();
   }
   std::printf("\nnodes: %d\n", graph.num_nodes());
   for (const auto& [op, count] : by_op) std::printf("  %-40s %d\n", op.c_str(), count);
-  std::printf("elements of variables: %lld\n", static_cast<long long>(parameters));
+  std::printf("parameters: %lld, elements of other variables: %lld\n",
+              static_cast<long long>(parameters), static_cast<long long>(state));
 }
 
 // All placeholders fed; what nobody uses is fetched, or run if it has no value.

@@ -36,7 +36,8 @@ int Main(int argc, char** argv) {
     status = absl::InvalidArgumentError(
         absl::StrCat("'", command, "': unknown command; expected inspect or bench (see --help)"));
   }
-  return status.ok() ? kExitOk : ExitWithError(status, code);
+  if (!status.ok()) return ExitWithError(status, code);
+  return FlushOutput();
 }
 
 }  // namespace

@@ -14,8 +14,6 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kNotTrainableAttr[] = "_not_trainable";
-
 struct Fans {
   double in = 1;
   double out = 1;

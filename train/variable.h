@@ -31,6 +31,9 @@ Initializer HeUniform();
 
 }  // namespace initializers
 
+// The attribute of the handle of a variable that optimizers leave alone.
+inline constexpr char kNotTrainableAttr[] = "_not_trainable";
+
 struct Variable {
   Output handle;
   Output value;  // its value before the step

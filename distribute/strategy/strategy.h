@@ -103,7 +103,7 @@ class MirroredStrategy final : public Strategy {
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
     // A bucket of gradients, which one all-reduce carries, is closed before it grows above this.
-    int64_t bucket_bytes = int64_t{1} << 20;
+    int64_t bucket_bytes = int64_t{1} << 19;
     uint64_t seed = 0;  // of random ops that have none of their own
     // How long a collective may wait for the other replicas, and how long a step may take.
     absl::Duration collective_timeout = absl::Minutes(5);

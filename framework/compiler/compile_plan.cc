@@ -93,7 +93,7 @@ class PlanBuilder {
     FinishUpTo(static_cast<int>(c_.collectives.size()) - 1);
     AddFetches();
     MF_RETURN_IF_ERROR(FillConstants());
-    PlaceArena();
+    MF_RETURN_IF_ERROR(PlaceArena());
     plan_->num_regions = first_layout_region +
                          (c_.layout != nullptr ? static_cast<int>(c_.layout->regions().size()) : 0);
     if (c_.options.check_plan) MF_RETURN_IF_ERROR(CheckPlan(*plan_));
@@ -368,15 +368,23 @@ class PlanBuilder {
     return absl::OkStatus();
   }
 
-  void PlaceArena() {
+  absl::Status PlaceArena() {
     const std::vector<Storage>& storages = storage_->storages();
     std::vector<Lifetime> values;
     std::vector<int> owner;
+    int64_t total_bytes = 0;
     for (size_t s = 0; s < lifetimes_.size(); ++s) {
       const bool in_table = s < storages.size();
       if (in_table && (storages[s].region != kNoRegion || storages[s].parent >= 0)) continue;
       if (lifetimes_[s].last < 0) continue;  // nobody touches it
       if (in_table) lifetimes_[s].bytes = storages[s].bytes;
+      // Far from what offsets can hold, and from any machine.
+      constexpr int64_t kMaxBytes = int64_t{1} << 60;
+      total_bytes += std::min(lifetimes_[s].bytes, kMaxBytes);
+      if (total_bytes > kMaxBytes) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the values of this step need more than ", kMaxBytes, " bytes"));
+      }
       values.push_back(lifetimes_[s]);
       owner.push_back(static_cast<int>(s));
     }
@@ -420,6 +428,7 @@ class PlanBuilder {
       plan_->accesses[instruction].push_back(
           {resolve(scratch), lifetimes_[scratch].bytes, true, scratch});
     }
+    return absl::OkStatus();
   }
 
   const Compilation& c_;

@@ -49,6 +49,7 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
 }  // namespace
 
 absl::Status VariableLayout::CollectVariables(const Graph& graph) {
+  int64_t total_bytes = 0;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kVariable) continue;
     MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node->output(0)));
@@ -68,6 +69,13 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
+      // Twice, for gradients; far from what offsets can hold.
+      constexpr int64_t kMaxBytes = int64_t{1} << 60;
+      total_bytes += std::min(info.bytes(), kMaxBytes);
+      if (total_bytes > kMaxBytes) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "variable '", name, "': the variables need more than ", kMaxBytes, " bytes"));
+      }
       by_name_.emplace(name, static_cast<int>(variables_.size()));
       variables_.push_back(std::move(info));
       continue;

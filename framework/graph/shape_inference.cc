@@ -110,9 +110,13 @@ void ShapeContext::set_handle(int i, DataType dtype, Shape shape) {
   outputs_[i].handle_shape = std::move(shape);
 }
 
-absl::StatusOr<Shape> ShapeContext::WithRank(int i, int rank) const {
+absl::StatusOr<Shape> ShapeContext::WithRank(int i, int64_t rank) const {
   const Shape& shape = input(i);
-  if (shape.unknown_rank()) return Shape::UnknownDims(rank);
+  if (rank < 0 || rank > kMaxRank) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " must have at most ", kMaxRank,
+                                                   " dimensions, expected are ", rank));
+  }
+  if (shape.unknown_rank()) return Shape::UnknownDims(static_cast<int>(rank));
   if (shape.rank() == rank) return shape;
   return absl::InvalidArgumentError(
       absl::StrCat("input ", i, " must have rank ", rank, ", got shape ", shape.ToString()));

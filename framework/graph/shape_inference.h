@@ -81,7 +81,7 @@ class ShapeContext {
 
   // Checks that input i has `rank` dimensions; an unknown rank passes and comes back as unknown
   // dimensions.
-  absl::StatusOr<Shape> WithRank(int i, int rank) const;
+  absl::StatusOr<Shape> WithRank(int i, int64_t rank) const;
   absl::StatusOr<Shape> WithRankAtLeast(int i, int rank) const;
 
  private:

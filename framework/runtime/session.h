@@ -32,7 +32,7 @@ struct SessionOptions {
   // The seed of random ops that have none of their own.
   uint64_t seed = 0;
   // A bucket of gradients is closed before it grows above this.
-  int64_t bucket_bytes = int64_t{1} << 20;
+  int64_t bucket_bytes = int64_t{1} << 19;
   // How long one step may take before it is given up with DeadlineExceeded. A CPU looks between
   // kernels, now and then, and interrupts none.
   absl::Duration step_timeout = absl::Minutes(10);

@@ -100,7 +100,9 @@ enum class Which { kForward, kBackpropInput, kBackpropFilter };
 
 template <typename T>
 absl::StatusOr<KernelPlan> ByProducts(Which which, const Geometry& g, int64_t out_elements) {
-  const int64_t matrix_bytes = g.h.out * g.w.out * WindowSize(g) * sizeof(T);
+  MF_ASSIGN_OR_RETURN(const int64_t pixels, CheckedMultiply(g.h.out, g.w.out));
+  MF_ASSIGN_OR_RETURN(const int64_t elements, CheckedMultiply(pixels, WindowSize(g)));
+  MF_ASSIGN_OR_RETURN(const int64_t matrix_bytes, CheckedMultiply(elements, sizeof(T)));
   return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
                       T* const out = args.output<T>(0);
                       T* const matrix = args.scratch<T>();
@@ -176,7 +178,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       break;
   }
   // The windows that hang over the edge count in full, as everybody counts.
-  if (plan.ok()) plan->flops = 2 * g.batch * OutputSize(g) * WindowSize(g);
+  // A double holds every count below 2^53, and no product of sizes overflows it.
+  const double flops = 2.0 * g.batch * OutputSize(g) * WindowSize(g);
+  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }
 

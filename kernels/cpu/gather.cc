@@ -13,6 +13,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/first_row.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
@@ -24,16 +25,18 @@ int64_t Product(absl::Span<const int64_t> dims) {
   return product;
 }
 
-// `indices[1,0] must be in [0, 3), got 7`, for the first one in `values` that is not.
+// `indices[1,0] must be in [0, 3), got 7`, for the first one in `values` that is not. Row 0 here is
+// row `first_row` of all replicas.
 template <typename Index>
 absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index* values,
-                        int64_t limit, bool negative_ok) {
+                        int64_t limit, bool negative_ok, int64_t first_row = 0) {
   int64_t i = 0;
   while (values[i] < limit && (values[i] >= 0 || negative_ok)) ++i;
   const std::vector<int64_t> strides = StridesOf(shape);
   std::string position;
   for (int d = 0; d < shape.rank(); ++d) {
-    absl::StrAppend(&position, d == 0 ? "[" : ",", i / strides[d] % shape.dim(d));
+    const int64_t at = i / strides[d] % shape.dim(d);
+    absl::StrAppend(&position, d == 0 ? "[" : ",", d == 0 ? first_row + at : at);
   }
   if (!position.empty()) position += "]";
   return absl::InvalidArgumentError(absl::StrCat(name, position, " must be ",
@@ -50,6 +53,7 @@ struct GatherKernel {
   int64_t count;  // indices
   size_t bytes;   // of what comes with one index
   Shape indices_shape;
+  FirstRow first_row;  // of the indices
 
   absl::Status operator()(const KernelArgs& args, Lane&) const {
     const Index* indices = args.input<Index>(1);
@@ -59,7 +63,8 @@ struct GatherKernel {
       high = std::max(high, indices[i]);
     }
     if (low < 0 || high >= limit) {
-      return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false);
+      return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false,
+                        first_row.of(args.params()));
     }
     // A row of one number is worth a loop that the compiler can see through.
     const std::byte* from = args.input<std::byte>(0);
@@ -89,7 +94,8 @@ KernelPlan GatherPlan(const KernelContext& c, int axis) {
               .limit = params.dim(axis),
               .count = indices.num_elements(),
               .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(c.input_dtype(0)),
-              .indices_shape = indices}),
+              .indices_shape = indices,
+              .first_row = FirstRow(c.output_sharding(0), axis)}),
           .fails_on_data = true};
 }
 

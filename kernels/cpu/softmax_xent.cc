@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/first_row.h"
 #include "kernels/cpu/softmax_rows.h"
 
 namespace mirrorflow {
@@ -29,16 +30,6 @@ void Entropy(const T* features, const Label* labels, T* loss, T* backprop, int64
     losses = ConstRowMap<T>(sums, n).log() - losses;
   }
 }
-
-// Where row 0 of this replica is among the rows of all replicas.
-struct FirstRow {
-  AxisId axis = 0;
-  int64_t factor = 0;  // 0: the rows are not sharded
-
-  int64_t of(const StepParams& params) const {
-    return factor == 0 ? 0 : params.first_row[axis] * factor;
-  }
-};
 
 template <typename Label>
 absl::Status LabelError(Label label, int64_t position, int64_t classes) {
@@ -65,10 +56,7 @@ KernelPlan Plan(const Shape& features, FirstRow first_row) {
 
 template <typename T>
 absl::StatusOr<KernelPlan> PlanFor(const KernelContext& c) {
-  FirstRow first_row;
-  if (const Sharded* rows = AsSharded(c.output_sharding(0))) {
-    first_row = {.axis = rows->axis, .factor = rows->factor};
-  }
+  const FirstRow first_row(c.output_sharding(0), 0);
   const Shape& features = c.input_shape(0);
   switch (c.input_dtype(1)) {
     case DT_INT32:

@@ -84,7 +84,13 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
   constexpr SignedTypes kSigned;
   constexpr NumericTypes kNumeric;
 
-  add("Abs", Scalars(kSigned, [](auto x) { return x < 0 ? -Wrapping(x) : Wrapping(x); }));
+  add("Abs", Scalars(kSigned, [](auto x) {
+        if constexpr (std::is_floating_point_v<decltype(x)>) {
+          return std::abs(x);  // of -0 too
+        } else {
+          return x < 0 ? -Wrapping(x) : Wrapping(x);
+        }
+      }));
   add("Cos", Blocks([](const auto& x) { return x.cos(); }));
   add("Exp", Blocks([](const auto& x) {
         // Eigen's stops falling at the smallest normal number.

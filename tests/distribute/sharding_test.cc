@@ -84,6 +84,15 @@ TEST(Sharding, AMeanOverTheBatchMayBeATarget) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
+TEST(Sharding, AnIntegerMeanOfNothingIsZero) {
+  Program p;
+  const Output none = ops::Slice(p.root, ops::Cast(p.root, p.x, DT_INT32),
+                                 ops::VectorConst(p.root, std::vector<int64_t>{0, 0}),
+                                 ops::VectorConst(p.root, std::vector<int64_t>{-1, 0}));
+  p.fetches = {ops::Mean(p.root, none, {0, 1})};
+  p.ExpectTheSameOnAnyNumberOfReplicas();
+}
+
 TEST(Sharding, WhatIsReducedForOneUseIsAShareForAnother) {
   Program p;
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
@@ -160,7 +169,9 @@ TEST(Sharding, NoReplicaWritesBeforeAllHaveLookedAtTheirData) {
     std::vector<int32_t> wrong = {0, 1, 2, 0};
     wrong[bad] = 9;
     for (int attempt = 0; attempt < 20; ++attempt) {
-      EXPECT_FALSE(step.Run({Tensor::Vector<int32_t>(wrong)}).ok());
+      const absl::Status failed = step.Run({Tensor::Vector<int32_t>(wrong)}).status();
+      EXPECT_TRUE(absl::StrContains(failed.message(), absl::StrCat("indices[", bad, "]")))
+          << failed << ": expected the place in the global batch";
       for (int r = 0; r < 2; ++r) {
         ASSERT_EQ(session->ReadVariable("steps", r)->scalar<float>(), 1);
       }

@@ -238,6 +238,24 @@ class ProgramsTest(unittest.TestCase):
             "OUT_OF_RANGE", "step 2", "the loss is not finite", new_files=["nan_losses"])
         self.assertEqual(len((self.root / "nan_losses").read_text().splitlines()), 2)
 
+    def test_a_last_update_that_spoils_the_weights_is_no_success(self):
+        self.check_training_fails(
+            ["--learning_rate=1e30", "--schedule=constant", "--steps=1"], NUMERIC, "OUT_OF_RANGE",
+            "test loss", "not finite")
+
+    def test_output_that_cannot_be_written_is_no_success(self):
+        self.write("noop.txt", "a = NoOp()\n")
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([MIRRORFLOW, "inspect", "noop.txt"], cwd=self.root, stdout=full,
+                                    stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, RESOURCES, result.stderr)
+
+    def test_parameters_are_those_that_are_trained(self):
+        for optimizer in ["sgd", "momentum", "adam"]:
+            result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
+                                      f"--optimizer={optimizer}")
+            self.assertIn(" parameters=669706 ", result.stderr)
+
     def test_commands_and_flags_of_the_tool(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
@@ -281,6 +299,24 @@ class ProgramsTest(unittest.TestCase):
             ("many.txt", "a = NoOp()\na = NoOp()\nb = MatMull()\n", "line 3: MatMull(b)"),
         ]:
             self.check_inspect_fails(name, contents, what)
+        for name, contents, what in [
+            ("ranks.txt", b"""d = Const() {dtype=int32, value=int32<>{1}}
+p = Placeholder() {dtype=int32, shape=<2>}
+q = Placeholder() {dtype=int32, shape=<1>}
+o = ConcatOffset(d, p, q) {N=2, shape_type=int32}
+""", "equal"),
+            ("rank.txt", b"""x = Placeholder() {dtype=float, shape=<*>}
+p = Placeholder() {dtype=int32, shape=<2147483647>}
+y = Transpose(x, p) {T=float, Tperm=int32}
+""", "at most 8 dimensions"),
+        ]:
+            self.check_inspect_fails(name, contents, what)
+        huge = "".join(f"""v{i} = VarHandleOp() {{dtype=float, shape=<1152921504606846975>}}
+r{i} = ReadVariableOp(v{i}) {{dtype=float}}
+""" for i in range(4))
+        self.write("huge.txt", huge.encode())
+        self.check_fails(MIRRORFLOW, ["inspect", "huge.txt"], RESOURCES, "RESOURCE_EXHAUSTED",
+                         "huge.txt", "the variables need more than")
 
 
 if __name__ == "__main__":
