@@ -76,8 +76,9 @@ class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
     std::string device = "CPU:0";
-    uint64_t seed = 0;                                // of random ops that have none of their own
-    absl::Duration step_timeout = absl::Minutes(10);  // a step that takes longer is given up
+    uint64_t seed = 0;  // of random ops that have none of their own
+    absl::Duration step_timeout =
+        SessionOptions().step_timeout;  // a step that takes longer is given up
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
@@ -103,12 +104,12 @@ class MirroredStrategy final : public Strategy {
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
     // A bucket of gradients, which one all-reduce carries, is closed before it grows above this.
-    int64_t bucket_bytes = int64_t{1} << 19;
+    int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // of random ops that have none of their own
     // How long a collective may wait for the other replicas, and how long a step may take.
     absl::Duration collective_timeout = absl::Minutes(5);
-    absl::Duration step_timeout = absl::Minutes(10);
-    bool pin_threads = true;  // to one core each
+    absl::Duration step_timeout = SessionOptions().step_timeout;
+    bool pin_threads = true;  // each to its share of the cores
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
