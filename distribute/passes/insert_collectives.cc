@@ -45,7 +45,7 @@ class Inserter {
 
  private:
   Sharding Required(const Node& node, int i) const {
-    const std::vector<Sharding>& required = c_.required_inputs[node.id()];
+    const Shardings& required = c_.required_inputs[node.id()];
     return required.empty() ? Sharding(Replicated()) : required[i];
   }
 

@@ -17,6 +17,8 @@
 namespace mirrorflow {
 namespace {
 
+constexpr int kMaxExpansionDepth = 16;
+
 bool IsZero(const Compilation& c, const Output& output) {
   const Tensor& value = c.values().at(output).constant;
   if (!value.has_value()) return false;
@@ -30,23 +32,13 @@ class Propagation {
 
   absl::Status Run() {
     MF_RETURN_IF_ERROR(ShardFeeds());
-    bool stale = true;  // the order, after a node was expanded
+    MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
+    for (const Node* node : order) order_.push_back(node->id());
     for (bool again = true; again;) {
-      again = false;
-      if (stale) {
-        MF_ASSIGN_OR_RETURN(order_, TopologicalOrder(c_.graph));
-        c_.required_inputs.resize(c_.graph.id_limit());
-        stale = false;
-      }
-      taken_partial_.clear();
-      for (Node* node : order_) {
-        MF_ASSIGN_OR_RETURN(const bool restart, Visit(node));
-        again |= restart;
-        if (expanded_) break;
-      }
-      stale = std::exchange(expanded_, false);
+      MF_ASSIGN_OR_RETURN(again, Sweep());
       again |= ReduceFetches();
     }
+    if (has_expanded_) c_.RemoveDeadNodes();
     return SweepBackward();
   }
 
@@ -86,7 +78,6 @@ class Propagation {
         c_.feed_shapes[0].ToString()));
   }
 
-  // Not its node: that of an expanded one is gone.
   using Key = std::pair<NodeId, int>;
   static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
 
@@ -114,6 +105,46 @@ class Propagation {
         "a value that differs between replicas reaches a mirrored variable: ",
         absl::StrJoin(path, " -> "),
         "; expected a value that is equal on all replicas, or one that can be reduced"));
+  }
+
+  // Fixes the candidate of every node. True if that has to be done again.
+  absl::StatusOr<bool> Sweep() {
+    c_.required_inputs.resize(c_.graph.id_limit());
+    taken_partial_.clear();
+    const std::vector<NodeId> order = std::exchange(order_, {});
+    order_.reserve(order.size());
+    bool again = false;
+    for (const NodeId id : order) {
+      MF_ASSIGN_OR_RETURN(const bool restart, VisitOrExpand(id, 0));
+      again |= restart;
+    }
+    return again;
+  }
+
+  // Visits the node, or what stands for it if its candidate is to be replaced by it.
+  absl::StatusOr<bool> VisitOrExpand(NodeId id, int depth) {
+    Node* node = c_.graph.node(id);
+    expand_ = false;
+    MF_ASSIGN_OR_RETURN(bool again, Visit(node));
+    if (!std::exchange(expand_, false)) {
+      order_.push_back(id);
+      return again;
+    }
+    if (depth == kMaxExpansionDepth) {
+      return absl::InternalError(
+          absl::StrCat(node->op().name, "(", node->name(), "): its decomposition has no end"));
+    }
+    // Their ids are in an order in which they can be computed, and none comes before the inputs of
+    // `node`, which were visited.
+    const NodeId first = c_.graph.id_limit();
+    MF_RETURN_IF_ERROR(Expand(node));
+    const NodeId limit = c_.graph.id_limit();
+    c_.required_inputs.resize(limit);
+    for (NodeId made = first; made < limit; ++made) {
+      MF_ASSIGN_OR_RETURN(const bool restart, VisitOrExpand(made, depth + 1));
+      again |= restart;
+    }
+    return again;
   }
 
   // Fixes the node's candidate. True if the sweep has to start again.
@@ -169,10 +200,8 @@ class Propagation {
   absl::StatusOr<const NodeSharding*> RuleOf(const Node& node) {
     if (node.id() >= static_cast<NodeId>(rules_.size())) rules_.resize(c_.graph.id_limit());
     std::unique_ptr<NodeSharding>& rule = rules_[node.id()];
-    if (rule == nullptr) {
-      MF_ASSIGN_OR_RETURN(NodeSharding parsed, NodeSharding::Create(c_, node));
-      rule = std::make_unique<NodeSharding>(std::move(parsed));
-    }
+    if (rule != nullptr) return rule.get();
+    MF_ASSIGN_OR_RETURN(rule, NodeSharding::Create(c_, node));
     return rule.get();
   }
 
@@ -207,8 +236,7 @@ class Propagation {
 
   // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
   ShardingCandidate Cheapest(const Node& node, const NodeSharding& sharding) const {
-    std::vector<Sharding> seen;
-    seen.reserve(node.num_inputs());
+    Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -225,7 +253,7 @@ class Propagation {
       }
       return least == 0;
     };
-    std::vector<std::pair<char, AxisId>> tried;
+    absl::InlinedVector<std::pair<char, AxisId>, 4> tried;
     bool has_partial = false;
     for (int i = 0; i < node.num_inputs(); ++i) {
       has_partial |= AsPartial(seen[i]) != nullptr;
@@ -260,7 +288,10 @@ class Propagation {
   }
 
   absl::StatusOr<bool> Take(Node* node, ShardingCandidate candidate) {
-    if (candidate.expand) return Expand(node);
+    if (candidate.expand) {
+      expand_ = true;
+      return false;
+    }
     bool restart = false;
     for (int i = 0; i < node->num_inputs(); ++i) {
       if (AsPartial(Seen(node->input(i))) == nullptr) continue;
@@ -282,7 +313,8 @@ class Propagation {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
 
-  absl::StatusOr<bool> Expand(Node* node) {
+  // Puts the node's decomposition in its place. The node stays in the graph, unused.
+  absl::Status Expand(Node* node) {
     if (node->op().expand == nullptr) {
       return absl::InternalError(
           absl::StrCat(node->op().name, ": the rule says expand, but the op has no decomposition"));
@@ -293,9 +325,8 @@ class Propagation {
     for (int i = 0; i < node->num_outputs(); ++i) c_.ReplaceValue(node->output(i), outputs[i]);
     c_.graph.ReplaceControlUses(node, outputs[0].node);
     std::replace(c_.targets.begin(), c_.targets.end(), node, outputs[0].node);
-    c_.RemoveDeadNodes();
-    expanded_ = true;
-    return true;
+    has_expanded_ = true;
+    return absl::OkStatus();
   }
 
   // A fetched partial value joins the value's one reduction.
@@ -313,7 +344,7 @@ class Propagation {
     const Sharded* demand = nullptr;
     for (const Use& use : output.node->uses()) {
       if (use.slot == Use::kControl || use.user->input(use.slot) != output) continue;
-      const std::vector<Sharding>& required = c_.required_inputs[use.user->id()];
+      const Shardings& required = c_.required_inputs[use.user->id()];
       const Sharded* s = required.empty() ? nullptr : AsSharded(required[use.slot]);
       if (s == nullptr || (demand != nullptr && !(*demand == *s))) return nullptr;
       demand = s;
@@ -324,7 +355,8 @@ class Propagation {
 
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
-      Node* node = *it;
+      const Node* node = c_.graph.node(*it);
+      if (node == nullptr) continue;  // died with an expanded one
       if (!Computes(node->op()) || node->num_outputs() != 1) continue;
       const Output output = node->output(0);
       if (!IsReplicated(c_.shardings.at(output))) continue;
@@ -343,11 +375,12 @@ class Propagation {
   }
 
   Compilation& c_;
-  std::vector<Node*> order_;
+  std::vector<NodeId> order_;  // each after its inputs; expanded nodes are left out
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   absl::flat_hash_set<Key> reduced_;
   absl::flat_hash_set<Key> taken_partial_;  // by some node of this sweep
-  bool expanded_ = false;
+  bool expand_ = false;  // the node just visited is to be replaced by its decomposition
+  bool has_expanded_ = false;
 };
 
 }  // namespace

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/passes/sharding_candidates.h"
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 
-char LetterAt(const std::string& term, int dim) { return term == "*" ? '.' : term[dim]; }
+char LetterAt(absl::string_view term, int dim) { return term == "*" ? '.' : term[dim]; }
 
 }  // namespace
 
-absl::StatusOr<NodeSharding> NodeSharding::Create(const Compilation& c, const Node& node) {
-  NodeSharding sharding;
-  sharding.c_ = &c;
-  sharding.node_ = &node;
+absl::StatusOr<std::unique_ptr<NodeSharding>> NodeSharding::Create(const Compilation& c,
+                                                                   const Node& node) {
+  auto sharding = absl::WrapUnique(new NodeSharding(c, node));
   if (node.op().sharding == nullptr) return sharding;
   auto annotate = [&](const absl::Status& status) {
     return Annotate(status, absl::StrCat(node.op().name, "(", node.name(), ")"));
   };
   absl::StatusOr<ShardingRule> rule = node.op().sharding(ShardContext(node, c.values()));
   if (!rule.ok()) return annotate(rule.status());
-  sharding.rule_ = *std::move(rule);
-  std::vector<Shape> inputs, outputs;
+  sharding->rule_ = *std::move(rule);
+  absl::InlinedVector<Shape, 4> inputs, outputs;
   for (const Output& in : node.inputs()) inputs.push_back(c.values().shape(in));
   for (int i = 0; i < node.num_outputs(); ++i) outputs.push_back(c.values().shape(node.output(i)));
-  absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(sharding.rule_.dims, inputs, outputs);
+  absl::StatusOr<ShardingTerms> terms = ParseShardingTerms(sharding->rule_.dims, inputs, outputs);
   if (!terms.ok()) return annotate(terms.status());
-  sharding.terms_ = *std::move(terms);
+  sharding->terms_ = *std::move(terms);
   return sharding;
 }
 
@@ -41,18 +41,18 @@ char NodeSharding::OutputLetter(int i, int dim) const {
 
 ShardingCandidate NodeSharding::Whole() const {
   ShardingCandidate candidate;
-  candidate.inputs.assign(node_->num_inputs(), Replicated());
-  candidate.outputs.assign(node_->num_outputs(), Replicated());
+  candidate.inputs.assign(node_.num_inputs(), Replicated());
+  candidate.outputs.assign(node_.num_outputs(), Replicated());
   return candidate;
 }
 
 std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axis) const {
   if (!terms_.has_value() || letter == '.') return std::nullopt;
-  const int64_t rows = c_->axes[axis].size;
+  const int64_t rows = c_.axes[axis].size;
   bool found = false;
   // The sharding of one operand: `otherwise` if it has not the letter; nothing if it does not
   // divide.
-  auto shard = [&](const std::string& term, const Shape& shape,
+  auto shard = [&](absl::string_view term, const Shape& shape,
                    const Sharding& otherwise) -> std::optional<Sharding> {
     if (term == "*") return otherwise;
     std::optional<Sharding> result;
@@ -65,17 +65,16 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
     return result.has_value() ? result : otherwise;
   };
   ShardingCandidate candidate;
-  for (int i = 0; i < node_->num_inputs(); ++i) {
+  for (int i = 0; i < node_.num_inputs(); ++i) {
     std::optional<Sharding> s =
-        shard(terms_->inputs[i], c_->values().shape(node_->input(i)), Replicated());
+        shard(terms_->inputs[i], c_.values().shape(node_.input(i)), Replicated());
     if (!s.has_value()) return std::nullopt;
     candidate.inputs.push_back(*s);
   }
   const bool contracts = found;
   const Sharding left = contracts ? Sharding(Partial{rule_.contracted}) : Sharding(Replicated());
-  for (int i = 0; i < node_->num_outputs(); ++i) {
-    std::optional<Sharding> s =
-        shard(terms_->outputs[i], c_->values().shape(node_->output(i)), left);
+  for (int i = 0; i < node_.num_outputs(); ++i) {
+    std::optional<Sharding> s = shard(terms_->outputs[i], c_.values().shape(node_.output(i)), left);
     if (!s.has_value()) return std::nullopt;
     if (AsPartial(*s) && rule_.expand) candidate.expand = true;
     candidate.outputs.push_back(*s);
@@ -88,7 +87,7 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
     const std::vector<const Partial*>& partial, const std::vector<bool>& is_zero) const {
   std::vector<int> linear = rule_.linear_inputs;
   if (linear.empty()) {
-    for (int i = 0; i < node_->num_inputs(); ++i) linear.push_back(i);
+    for (int i = 0; i < node_.num_inputs(); ++i) linear.push_back(i);
   }
   ShardingCandidate candidate = Whole();
   int num_partial = 0;
@@ -107,12 +106,12 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   }
   if (num_partial == 0) return std::nullopt;
   // What moves no number lets any kind of partial value pass.
-  const bool moves_nothing = node_->op().has(kView) && partial[0] != nullptr;
+  const bool moves_nothing = node_.op().has(kView) && partial[0] != nullptr;
   if (!moves_nothing && reduction != Reduction::kSum) return std::nullopt;
   const bool joint = rule_.linearity == Linearity::kJoint && all_partial;
   const bool multi = rule_.linearity == Linearity::kMulti && num_partial == 1;
   if (!moves_nothing && !joint && !multi) return std::nullopt;
-  candidate.outputs.assign(node_->num_outputs(), Partial{reduction});
+  candidate.outputs.assign(node_.num_outputs(), Partial{reduction});
   return candidate;
 }
 

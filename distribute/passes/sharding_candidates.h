@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,16 +15,17 @@
 namespace mirrorflow {
 
 struct ShardingCandidate {
-  std::vector<Sharding> inputs;   // what the node needs
-  std::vector<Sharding> outputs;  // what it gives
-  bool expand = false;            // the op must be replaced by its decomposition first
+  Shardings inputs;     // what the node needs
+  Shardings outputs;    // what it gives
+  bool expand = false;  // the op must be replaced by its decomposition first
 };
 
 // A node's rule, parsed against its global shapes.
 class NodeSharding {
  public:
   // Errors are bugs of the rule; they name the node.
-  static absl::StatusOr<NodeSharding> Create(const Compilation& c, const Node& node);
+  static absl::StatusOr<std::unique_ptr<NodeSharding>> Create(const Compilation& c,
+                                                              const Node& node);
 
   // Everything replicated: always possible.
   ShardingCandidate Whole() const;
@@ -39,10 +41,12 @@ class NodeSharding {
   char OutputLetter(int i, int dim) const;
 
  private:
-  const Compilation* c_ = nullptr;
-  const Node* node_ = nullptr;
+  NodeSharding(const Compilation& c, const Node& node) : c_(c), node_(node) {}
+
+  const Compilation& c_;
+  const Node& node_;
   ShardingRule rule_;
-  std::optional<ShardingTerms> terms_;  // nothing: the op gathers
+  std::optional<ShardingTerms> terms_;  // of rule_.dims; nothing: the op gathers
 };
 
 // Bytes that move if a value that lies as `have` is needed as `want`.

@@ -8,13 +8,6 @@
 
 namespace mirrorflow {
 
-const Sharding& ShardingTable::at(const Output& output) const {
-  static const Sharding* const replicated = new Sharding(Replicated());
-  const size_t id = output.node->id();
-  if (id >= rows_.size() || rows_[id].empty()) return *replicated;
-  return rows_[id][output.index];
-}
-
 void ShardingTable::Set(const Output& output, Sharding sharding) {
   const size_t id = output.node->id();
   if (IsReplicated(sharding) && (id >= rows_.size() || rows_[id].empty())) return;  // it is already

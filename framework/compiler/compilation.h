@@ -54,12 +54,16 @@ struct CompileOptions {
 // The sharding of every output; replicated where nothing was said.
 class ShardingTable {
  public:
-  const Sharding& at(const Output& output) const;
+  const Sharding& at(const Output& output) const {
+    static constexpr Sharding kReplicated = Replicated();
+    const size_t id = output.node->id();
+    return id >= rows_.size() || rows_[id].empty() ? kReplicated : rows_[id][output.index];
+  }
   void Set(const Output& output, Sharding sharding);
   void Clear() { rows_.clear(); }
 
  private:
-  std::vector<std::vector<Sharding>> rows_;  // by node id, then output
+  std::vector<Shardings> rows_;  // by node id, then output
 };
 
 // Whether the node is a plain function of its inputs: none of the roles that the compiler treats by
@@ -89,7 +93,7 @@ struct Compilation {
   std::vector<Axis> axes;
   ShardingTable shardings;
   // By node id: the sharding that the node needs of each input; empty: all replicated.
-  std::vector<std::vector<Sharding>> required_inputs;
+  std::vector<Shardings> required_inputs;
   // The collectives, in the one order in which every rank starts them.
   std::vector<Node*> collectives;
 

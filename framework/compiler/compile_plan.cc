@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/check_plan.h"
 #include "framework/compiler/memory_planner.h"
@@ -97,10 +98,13 @@ class PlanBuilder {
     plan_->num_regions = first_layout_region +
                          (c_.layout != nullptr ? static_cast<int>(c_.layout->regions().size()) : 0);
     if (c_.options.check_plan) MF_RETURN_IF_ERROR(CheckPlan(*plan_));
+    plan_->dispatch = MakeDispatchList(*plan_, traits_.inline_lanes);
     return std::shared_ptr<const Plan>(std::move(plan_));
   }
 
  private:
+  using Uses = absl::InlinedVector<std::pair<int, bool>, 4>;  // (storage, is write)
+
   struct InFlight {
     int index = 0;
     int name = 0;
@@ -142,7 +146,7 @@ class PlanBuilder {
     plan_->operands.push_back({});
   }
 
-  void Append(Instruction instruction, std::vector<std::pair<int, bool>> uses) {
+  void Append(Instruction instruction, Uses uses) {
     for (const auto& [storage, is_write] : uses) Touch(storage, NextIndex());
     plan_->instructions.push_back(instruction);
     uses_.push_back(std::move(uses));
@@ -225,7 +229,7 @@ class PlanBuilder {
                             .num_inputs = static_cast<int32_t>(node.num_inputs()),
                             .num_outputs = static_cast<int32_t>(node.num_outputs()),
                             .node = AddName(node)};
-    std::vector<std::pair<int, bool>> uses;
+    Uses uses;
     for (int i = 0; i < node.num_inputs(); ++i) {
       const int storage = storage_->of(node.input(i));
       if (node.is_static_input(i) || storage < 0) {
@@ -315,8 +319,8 @@ class PlanBuilder {
     Append(copy, {{from, false}, {to, true}});
   }
 
-  std::vector<std::pair<int, bool>> CollectiveUses(const InFlight& flight) const {
-    std::vector<std::pair<int, bool>> uses;
+  Uses CollectiveUses(const InFlight& flight) const {
+    Uses uses;
     const bool reduces = plan_->collectives[flight.index].kind == CollectiveKind::kAllReduce;
     for (int storage : flight.uses) {
       if (storage != flight.out || reduces) uses.emplace_back(storage, false);
@@ -440,7 +444,7 @@ class PlanBuilder {
   const StorageTable* storage_ = nullptr;
   std::vector<Lifetime> lifetimes_;                      // by storage, then scratch
   std::vector<int> operand_storage_;                     // by operand; -1: none
-  std::vector<std::vector<std::pair<int, bool>>> uses_;  // by instruction: (storage, is write)
+  std::vector<Uses> uses_;                               // by instruction
   std::vector<std::pair<int, int>> scratch_uses_;        // (instruction, storage)
   std::vector<std::pair<int, int>> collective_storage_;  // (in, out)
   std::vector<int> fetch_storage_;

@@ -9,21 +9,31 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<std::string> VariableName(const Output& handle) {
-  // A handle may have come through identities.
+namespace {
+
+// The node that makes the handle, which may have come through identities.
+const Node* HandleNode(const Output& handle) {
   const Node* node = handle.node;
   while (node->op().role != OpRole::kVariable && node->op().has(kView) && node->num_inputs() > 0) {
     node = node->input(0).node;
   }
-  if (node->op().role != OpRole::kVariable) {
-    return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
-                                                   node->op().name, "(", node->name(),
-                                                   "); expected a variable's handle"));
-  }
-  if (node->has_attr("shared_name") && !node->attr<std::string>("shared_name").empty()) {
-    return node->attr<std::string>("shared_name");
-  }
-  return node->name();
+  return node;
+}
+
+const std::string& NameOfHandle(const Node& node) {
+  const auto shared = node.attrs().find("shared_name");
+  const bool has_name = shared != node.attrs().end() && !shared->second.get<std::string>().empty();
+  return has_name ? shared->second.get<std::string>() : node.name();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> VariableName(const Output& handle) {
+  const Node* node = HandleNode(handle);
+  if (node->op().role == OpRole::kVariable) return NameOfHandle(*node);
+  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
+                                                 node->op().name, "(", node->name(),
+                                                 "); expected a variable's handle"));
 }
 
 namespace {
@@ -192,8 +202,8 @@ int VariableLayout::Find(absl::string_view name) const {
 }
 
 int VariableLayout::FindHandle(const Output& handle) const {
-  const absl::StatusOr<std::string> name = VariableName(handle);
-  return name.ok() ? Find(*name) : -1;
+  const Node* node = HandleNode(handle);
+  return node->op().role == OpRole::kVariable ? Find(NameOfHandle(*node)) : -1;
 }
 
 }  // namespace mirrorflow

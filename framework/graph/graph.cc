@@ -2,6 +2,7 @@
 #include "framework/graph/graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -65,9 +66,9 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   if (by_name_.contains(name)) return fail("a node of this name exists already");
   absl::Status status = CompleteAttrs(op, &attrs);
   if (!status.ok()) return fail(status.message());
-  absl::StatusOr<std::vector<DataType>> in_types = ArgDataTypes(op.inputs, attrs);
+  absl::StatusOr<DataTypes> in_types = ArgDataTypes(op.inputs, attrs);
   if (!in_types.ok()) return fail(in_types.status().message());
-  absl::StatusOr<std::vector<DataType>> out_types = ArgDataTypes(op.outputs, attrs);
+  absl::StatusOr<DataTypes> out_types = ArgDataTypes(op.outputs, attrs);
   if (!out_types.ok()) return fail(out_types.status().message());
   if (inputs.size() != in_types->size()) {
     return fail(absl::StrCat("expected ", in_types->size(), " inputs, got ", inputs.size()));
@@ -99,28 +100,38 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   nodes_.push_back(std::move(node));
   by_name_.emplace(raw->name_, raw);
   ++num_nodes_;
-  for (int i = 0; i < raw->num_inputs(); ++i) {
-    raw->inputs_[i].node->uses_.push_back({raw, i});
-  }
+  raw->place_in_uses_.resize(raw->inputs_.size());
+  for (int i = 0; i < raw->num_inputs(); ++i) AddUse(raw, i);
   for (Node* control : control_inputs) AddControlEdge(control, raw);
   return raw;
 }
 
-void Graph::RemoveUse(Node* node, Node* user, int slot) {
-  for (Use& use : node->uses_) {
-    if (use.user == user && use.slot == slot) {
-      use = node->uses_.back();
-      node->uses_.pop_back();
-      return;
-    }
-  }
-  MF_CHECK(false && "a use that is not recorded");
+Node* Graph::EdgeSource(const Node* user, int edge) {
+  const int num_inputs = user->num_inputs();
+  return edge < num_inputs ? user->inputs_[edge].node : user->control_inputs_[edge - num_inputs];
+}
+
+void Graph::AddUse(Node* user, int edge) {
+  std::vector<Use>& uses = EdgeSource(user, edge)->uses_;
+  user->place_in_uses_[edge] = static_cast<int>(uses.size());
+  uses.push_back({user, edge < user->num_inputs() ? edge : Use::kControl, edge});
+}
+
+void Graph::RemoveUse(Node* user, int edge) {
+  std::vector<Use>& uses = EdgeSource(user, edge)->uses_;
+  const int place = user->place_in_uses_[edge];
+  MF_CHECK(uses[place].user == user && uses[place].edge == edge);
+  const Use last = uses.back();
+  uses.pop_back();
+  if (place == static_cast<int>(uses.size())) return;
+  uses[place] = last;
+  last.user->place_in_uses_[last.edge] = place;
 }
 
 void Graph::RemoveNode(Node* node) {
   MF_CHECK(node->uses_.empty());
-  for (int i = 0; i < node->num_inputs(); ++i) RemoveUse(node->inputs_[i].node, node, i);
-  for (Node* control : node->control_inputs_) RemoveUse(control, node, Use::kControl);
+  const int num_edges = static_cast<int>(node->place_in_uses_.size());
+  for (int edge = 0; edge < num_edges; ++edge) RemoveUse(node, edge);
   by_name_.erase(node->name_);
   --num_nodes_;
   values_->Forget(*node);
@@ -129,20 +140,14 @@ void Graph::RemoveNode(Node* node) {
 
 void Graph::ReplaceUses(Output from, Output to) {
   if (from == to) return;
-  std::vector<Use> kept;
-  for (const Use& use : from.node->uses_) {
+  // The uses as they were: those that stay or go are recorded anew.
+  const std::vector<Use> uses = std::exchange(from.node->uses_, {});
+  for (const Use& use : uses) {
     if (use.slot != Use::kControl && use.user->inputs_[use.slot] == from) {
       use.user->inputs_[use.slot] = to;
-      if (to.node == from.node) {
-        kept.push_back(use);
-      } else {
-        to.node->uses_.push_back(use);
-      }
-    } else {
-      kept.push_back(use);
     }
+    AddUse(use.user, use.edge);
   }
-  from.node->uses_ = std::move(kept);
 }
 
 void Graph::ReplaceControlUses(Node* from, Node* to) {
@@ -157,25 +162,39 @@ void Graph::ReplaceControlUses(Node* from, Node* to) {
 }
 
 void Graph::SetInput(Node* node, int slot, Output value) {
-  RemoveUse(node->inputs_[slot].node, node, slot);
+  RemoveUse(node, slot);
   node->inputs_[slot] = value;
-  value.node->uses_.push_back({node, slot});
+  AddUse(node, slot);
+}
+
+int Graph::FindControlEdge(const Node* from, const Node* to) {
+  const std::vector<Node*>& controls = to->control_inputs_;
+  if (controls.size() <= from->uses_.size()) {
+    const auto it = std::find(controls.begin(), controls.end(), from);
+    return it == controls.end() ? -1 : to->num_inputs() + static_cast<int>(it - controls.begin());
+  }
+  for (const Use& use : from->uses_) {
+    if (use.user == to && use.slot == Use::kControl) return use.edge;
+  }
+  return -1;
 }
 
 void Graph::AddControlEdge(Node* from, Node* to) {
-  if (from == to) return;
-  std::vector<Node*>& controls = to->control_inputs_;
-  if (std::find(controls.begin(), controls.end(), from) != controls.end()) return;
-  controls.push_back(from);
-  from->uses_.push_back({to, Use::kControl});
+  if (from == to || FindControlEdge(from, to) >= 0) return;
+  to->control_inputs_.push_back(from);
+  to->place_in_uses_.push_back(0);
+  AddUse(to, static_cast<int>(to->place_in_uses_.size()) - 1);
 }
 
 void Graph::RemoveControlEdge(Node* from, Node* to) {
-  std::vector<Node*>& controls = to->control_inputs_;
-  const auto it = std::find(controls.begin(), controls.end(), from);
-  if (it == controls.end()) return;
-  controls.erase(it);
-  RemoveUse(from, to, Use::kControl);
+  const int edge = FindControlEdge(from, to);
+  if (edge < 0) return;
+  RemoveUse(to, edge);
+  to->control_inputs_.erase(to->control_inputs_.begin() + (edge - to->num_inputs()));
+  to->place_in_uses_.erase(to->place_in_uses_.begin() + edge);
+  // Those behind it have moved up.
+  const int num_edges = static_cast<int>(to->place_in_uses_.size());
+  for (int e = edge; e < num_edges; ++e) EdgeSource(to, e)->uses_[to->place_in_uses_[e]].edge = e;
 }
 
 void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {

@@ -66,8 +66,10 @@ const AttrDef* OpDef::FindAttr(absl::string_view attr_name) const {
 }
 
 absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs) {
+  size_t declared = 0;
   for (const AttrDef& def : op.attrs) {
     auto it = attrs->find(def.name);
+    ++declared;
     if (it != attrs->end()) {
       MF_RETURN_IF_ERROR(CheckAttr(def, it->second));
     } else if (def.default_value.has_value()) {
@@ -77,6 +79,7 @@ absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs) {
           absl::StrCat("attribute '", def.name, "' (", def.type, ") is missing"));
     }
   }
+  if (attrs->size() == declared) return absl::OkStatus();
   for (const auto& [name, value] : *attrs) {
     if (!absl::StartsWith(name, "_") && op.FindAttr(name) == nullptr) {
       return absl::InvalidArgumentError(
@@ -109,9 +112,8 @@ absl::StatusOr<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs) {
   return 1;
 }
 
-absl::StatusOr<std::vector<DataType>> ArgDataTypes(absl::Span<const ArgDef> args,
-                                                   const AttrMap& attrs) {
-  std::vector<DataType> dtypes;
+absl::StatusOr<DataTypes> ArgDataTypes(absl::Span<const ArgDef> args, const AttrMap& attrs) {
+  DataTypes dtypes;
   for (const ArgDef& arg : args) {
     MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(arg, attrs));
     if (!arg.type_list_attr.empty()) {

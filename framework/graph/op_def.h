@@ -117,8 +117,8 @@ struct OpDef {
 absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs);
 
 // The dtypes of all inputs (or outputs) of a node, given complete attributes.
-absl::StatusOr<std::vector<DataType>> ArgDataTypes(absl::Span<const ArgDef> args,
-                                                   const AttrMap& attrs);
+using DataTypes = absl::InlinedVector<DataType, 4>;
+absl::StatusOr<DataTypes> ArgDataTypes(absl::Span<const ArgDef> args, const AttrMap& attrs);
 
 // Where the tensors of argument `arg` stand among all of `args`: [first, last).
 struct ArgRange {

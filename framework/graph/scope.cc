@@ -7,10 +7,11 @@
 
 namespace mirrorflow {
 
-Scope Scope::WithName(absl::string_view name) const {
-  Scope scope = *this;
-  scope.name_ = std::string(name);
-  return scope;
+Scope Scope::WithName(absl::string_view name) const& { return Scope(*this).WithName(name); }
+
+Scope Scope::WithName(absl::string_view name) && {
+  name_ = std::string(name);
+  return std::move(*this);
 }
 
 Scope Scope::SubScope(absl::string_view name) const {
@@ -33,21 +34,27 @@ const Shape& Scope::shape(const Output& output) const {
   return output.valid() ? graph_->values().shape(output) : *unknown;
 }
 
-NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) const {
+NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) const& {
+  return Scope(*this).Build(ops, op);
+}
+
+NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) && {
   absl::StatusOr<const OpDef*> def = ops.Lookup(op);
   if (!def.ok()) Fail(def.status());
-  return NodeBuilder(*this, def.ok() ? *def : nullptr);
+  return NodeBuilder(std::move(*this), def.ok() ? *def : nullptr);
 }
 
 NodeBuilder Scope::Build(const OpDef& op) const { return NodeBuilder(*this, &op); }
 
 NodeBuilder&& NodeBuilder::Input(const Output& value) && {
-  args_.push_back({value});
+  inputs_.push_back(value);
+  arg_sizes_.push_back(1);
   return std::move(*this);
 }
 
 NodeBuilder&& NodeBuilder::InputList(absl::Span<const Output> values) && {
-  args_.emplace_back(values.begin(), values.end());
+  inputs_.insert(inputs_.end(), values.begin(), values.end());
+  arg_sizes_.push_back(static_cast<int>(values.size()));
   return std::move(*this);
 }
 
@@ -63,21 +70,24 @@ NodeBuilder&& NodeBuilder::Control(Node* node) && {
 
 // Reads T, N and lists of dtypes off the inputs.
 absl::Status NodeBuilder::InferAttrs() {
-  if (args_.size() != op_->inputs.size()) {
+  if (arg_sizes_.size() != op_->inputs.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected ", op_->inputs.size(), " arguments, got ", args_.size()));
+        absl::StrCat("expected ", op_->inputs.size(), " arguments, got ", arg_sizes_.size()));
   }
-  for (size_t i = 0; i < args_.size(); ++i) {
+  absl::Span<const Output> rest = inputs_;
+  for (size_t i = 0; i < arg_sizes_.size(); ++i) {
     const ArgDef& arg = op_->inputs[i];
+    const absl::Span<const Output> values = rest.first(arg_sizes_[i]);
+    rest.remove_prefix(values.size());
     if (!arg.number_attr.empty()) {
-      attrs_.emplace(arg.number_attr, static_cast<int64_t>(args_[i].size()));
+      attrs_.emplace(arg.number_attr, static_cast<int64_t>(values.size()));
     }
-    if (!arg.type_attr.empty() && !args_[i].empty()) {
-      attrs_.emplace(arg.type_attr, args_[i][0].dtype());
+    if (!arg.type_attr.empty() && !values.empty()) {
+      attrs_.emplace(arg.type_attr, values[0].dtype());
     }
     if (!arg.type_list_attr.empty()) {
       AttrList dtypes;
-      for (const Output& value : args_[i]) dtypes.push_back(value.dtype());
+      for (const Output& value : values) dtypes.push_back(value.dtype());
       attrs_.emplace(arg.type_list_attr, std::move(dtypes));
     }
   }
@@ -90,11 +100,9 @@ absl::StatusOr<Node*> NodeBuilder::TryFinish() {
       absl::StrCat(scope_.prefix_, scope_.name_.empty() ? op_->name : scope_.name_));
   absl::Status status = InferAttrs();
   if (!status.ok()) return Annotate(status, absl::StrCat(op_->name, "(", name, ")"));
-  std::vector<Output> inputs;
-  for (const std::vector<Output>& arg : args_) inputs.insert(inputs.end(), arg.begin(), arg.end());
-  std::vector<Node*> controls = scope_.control_inputs_;
+  std::vector<Node*> controls = std::move(scope_.control_inputs_);
   controls.insert(controls.end(), control_inputs_.begin(), control_inputs_.end());
-  MF_ASSIGN_OR_RETURN(Node * node, graph.AddNode(name, *op_, std::move(attrs_), std::move(inputs),
+  MF_ASSIGN_OR_RETURN(Node * node, graph.AddNode(name, *op_, std::move(attrs_), std::move(inputs_),
                                                  std::move(controls)));
   MF_RETURN_IF_ERROR(graph.values().Infer(*node));
   return node;

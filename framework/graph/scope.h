@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/graph/graph.h"
@@ -26,7 +27,8 @@ class Scope {
   explicit Scope(Graph* graph) : graph_(graph) {}
 
   // The next node is called `name` (made unique if taken) instead of after its op.
-  Scope WithName(absl::string_view name) const;
+  Scope WithName(absl::string_view name) const&;
+  Scope WithName(absl::string_view name) &&;
   // Names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
   Scope SubScope(absl::string_view name) const;
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
@@ -40,7 +42,8 @@ class Scope {
   const Shape& shape(const Output& output) const;
 
   // Starts a node of `op`, which is looked up in `ops`.
-  NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const;
+  NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const&;
+  NodeBuilder Build(const OpRegistry& ops, absl::string_view op) &&;
   NodeBuilder Build(const OpDef& op) const;
 
  private:
@@ -78,8 +81,9 @@ class NodeBuilder {
   absl::Status InferAttrs();
 
   Scope scope_;
-  const OpDef* op_;  // null after a failed look-up
-  std::vector<std::vector<Output>> args_;
+  const OpDef* op_;                        // null after a failed look-up
+  std::vector<Output> inputs_;             // of all arguments, one after the other
+  absl::InlinedVector<int, 6> arg_sizes_;  // how many of them each argument has
   AttrMap attrs_;
   std::vector<Node*> control_inputs_;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/sharding.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -50,24 +51,30 @@ absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
     return absl::InvalidArgumentError(absl::StrCat("sharding rule '", dims, "': ", what));
   };
   auto parse_side = [&](absl::string_view side, absl::Span<const Shape> shapes,
-                        std::vector<std::string>* terms) -> absl::Status {
-    if (!shapes.empty()) *terms = absl::StrSplit(side, ',');
-    if (terms->size() != shapes.size()) {
+                        ShardingTerms::Terms* terms) -> absl::Status {
+    absl::string_view rest = side;
+    const size_t commas = std::count(side.begin(), side.end(), ',');
+    const size_t count = side.empty() && shapes.empty() ? 0 : commas + 1;
+    if (count != shapes.size()) {
       return fail(absl::StrCat("expected ", shapes.size(), " terms, got '", side, "'"));
     }
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      const std::string& term = (*terms)[i];
-      if (term != "*" && static_cast<int>(term.size()) != shapes[i].rank()) {
-        return fail(absl::StrCat("term '", term, "' does not fit shape ", shapes[i].ToString()));
+    for (const Shape& shape : shapes) {
+      const absl::string_view term = rest.substr(0, rest.find(','));
+      if (term != "*" && static_cast<int>(term.size()) != shape.rank()) {
+        return fail(absl::StrCat("term '", term, "' does not fit shape ", shape.ToString()));
       }
+      terms->push_back(term);
+      rest.remove_prefix(std::min(rest.size(), term.size() + 1));
     }
     return absl::OkStatus();
   };
-  const std::vector<absl::string_view> sides = absl::StrSplit(dims, "->");
-  if (sides.size() != 2) return fail("expected one '->'");
+  const size_t arrow = dims.find("->");
+  if (arrow == absl::string_view::npos || dims.find("->", arrow + 2) != absl::string_view::npos) {
+    return fail("expected one '->'");
+  }
   ShardingTerms terms;
-  MF_RETURN_IF_ERROR(parse_side(sides[0], inputs, &terms.inputs));
-  MF_RETURN_IF_ERROR(parse_side(sides[1], outputs, &terms.outputs));
+  MF_RETURN_IF_ERROR(parse_side(dims.substr(0, arrow), inputs, &terms.inputs));
+  MF_RETURN_IF_ERROR(parse_side(dims.substr(arrow + 2), outputs, &terms.outputs));
   return terms;
 }
 

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -53,6 +54,8 @@ struct PerReplica {
 };
 
 using Sharding = std::variant<Replicated, Sharded, Partial, PerReplica>;
+// Those of a node's inputs or outputs.
+using Shardings = absl::InlinedVector<Sharding, 2>;
 
 inline bool IsReplicated(const Sharding& s) { return std::holds_alternative<Replicated>(s); }
 inline const Sharded* AsSharded(const Sharding& s) { return std::get_if<Sharded>(&s); }
@@ -86,8 +89,9 @@ struct ShardingRule {
 
 // Parsed `dims`: terms[i] is the term of input i, then of the outputs.
 struct ShardingTerms {
-  std::vector<std::string> inputs;
-  std::vector<std::string> outputs;
+  using Terms = absl::InlinedVector<absl::string_view, 4>;  // of the text that was parsed
+  Terms inputs;
+  Terms outputs;
 };
 // Splits `dims`, which must have as many terms as the node has inputs and outputs and, but for `*`,
 // as many letters a term as the value has dimensions; InvalidArgument otherwise.

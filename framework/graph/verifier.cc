@@ -71,7 +71,7 @@ class Verifier {
                                  DataTypeName(node.input(i).dtype())));
       }
     }
-    std::vector<DataType> dtypes;
+    DataTypes dtypes;
     for (int i = 0; i < node.num_outputs(); ++i) dtypes.push_back(node.output_dtype(i));
     if (dtypes != *out_types) Error(node, "outputs are not those that the schema says");
   }
@@ -98,6 +98,13 @@ class Verifier {
            output.index < output.node->num_outputs();
   }
 
+  static bool IsAtEdge(const Use& use, const Node* node) {
+    if (use.slot != Use::kControl) return use.edge == use.slot;
+    const int control = use.edge - use.user->num_inputs();
+    const absl::Span<Node* const> controls = use.user->control_inputs();
+    return control >= 0 && control < static_cast<int>(controls.size()) && controls[control] == node;
+  }
+
   void CheckUses() {
     std::vector<Edge> edges;
     for (const Node* node : nodes_) {
@@ -109,7 +116,10 @@ class Verifier {
     absl::flat_hash_set<Edge> unrecorded(edges.begin(), edges.end());
     for (const Node* node : nodes_) {
       for (const Use& use : node->uses()) {
-        if (unrecorded.erase({node, use.user, use.slot}) > 0) continue;
+        if (unrecorded.erase({node, use.user, use.slot}) > 0) {
+          if (!IsAtEdge(use, node)) Error(*node, "records a use at another place than its own");
+          continue;
+        }
         Error(*node, live_.contains(use.user)
                          ? absl::StrCat("records a use by ", use.user->name(), ", slot ", use.slot,
                                         ", that is not there or recorded twice")

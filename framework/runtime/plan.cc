@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/runtime/plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace mirrorflow {
 namespace {
+
+// To look at the clock costs as much as to run three small kernels; so it is done only before a
+// collective is finished, before the first write of a variable, and after so many instructions.
+constexpr int kInstructionsBetweenLooks = 64;
 
 absl::string_view LaneName(LaneKind lane) {
   switch (lane) {
@@ -18,7 +24,43 @@ absl::string_view LaneName(LaneKind lane) {
   return "unknown";
 }
 
+// A kernel that reads and writes the layout's memory updates a variable; one that only writes there
+// makes a gradient.
+bool WritesVariable(const Plan& plan, size_t i) {
+  const Instruction& instruction = plan.instructions[i];
+  if (instruction.kind != InstructionKind::kKernel || instruction.num_outputs > 0) return false;
+  const std::vector<MemoryAccess>& accesses = plan.accesses[i];
+  return std::any_of(accesses.begin(), accesses.end(), [&](const MemoryAccess& access) {
+    return access.is_write && access.operand.region >= plan.layout_region(0);
+  });
+}
+
 }  // namespace
+
+DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes) {
+  DispatchList list;
+  list.instructions.reserve(plan.instructions.size());
+  list.original.reserve(plan.instructions.size());
+  int first_write = -1;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    const bool is_event =
+        instruction.kind == InstructionKind::kRecord || instruction.kind == InstructionKind::kWait;
+    if (is_event && inline_lanes) continue;
+    const int at = static_cast<int>(list.instructions.size());
+    const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
+    if (is_first_write) first_write = at;
+    const bool look = instruction.kind == InstructionKind::kFinish || is_first_write ||
+                      at % kInstructionsBetweenLooks == 0;
+    if (look && at > 0) list.stops.push_back(at);
+    list.original.push_back(static_cast<int32_t>(i));
+    list.instructions.push_back(instruction);
+  }
+  const int count = static_cast<int>(list.instructions.size());
+  list.stops.push_back(count);
+  list.first_write = first_write < 0 ? count : first_write;
+  return list;
+}
 
 std::string Plan::ToString() const {
   std::string text;

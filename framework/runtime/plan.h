@@ -83,6 +83,15 @@ struct MemoryAccess {
   int32_t value = -1;  // which value lies there: reads must find what was written for them
 };
 
+// What a device dispatches, one after the other: the instructions of a plan but for the events,
+// where its lanes run inline. Made once for all replicas that run the plan.
+struct DispatchList {
+  std::vector<Instruction> instructions;
+  std::vector<int32_t> original;  // their indices in Plan::instructions
+  std::vector<int> stops;         // where an inline run looks at the deadline; the last is the end
+  int first_write = 0;            // the first to write a variable; the end if none does
+};
+
 struct Plan {
   // Regions of every plan, then one for each feed, then those of the session's VariableLayout.
   static constexpr RegionId kConstantsRegion = 1;
@@ -114,12 +123,16 @@ struct Plan {
   int64_t flops = 0;              // of products and convolutions
   int64_t copied_to_buckets = 0;  // bytes that had to be copied to form a collective's operand
 
-  // By instruction: the memory it touches. Filled for CheckPlan and `inspect`.
+  // By instruction: the memory it touches.
   std::vector<std::vector<MemoryAccess>> accesses;
+
+  DispatchList dispatch;  // of the above, for the device type that this plan is for
 
   // One line an instruction.
   std::string ToString() const;
 };
+
+DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes);
 
 }  // namespace mirrorflow
 

@@ -12,10 +12,6 @@
 namespace mirrorflow {
 namespace {
 
-// To look at the clock costs as much as to run three small kernels; so it is done only before a
-// collective is finished, before the first write of a variable, and after so many instructions.
-constexpr int kInstructionsBetweenLooks = 64;
-
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateFor(absl::string_view what, int rank,
                                                        Device& device, size_t bytes) {
   absl::StatusOr<std::shared_ptr<std::byte>> memory = device.Allocate(bytes);
@@ -54,10 +50,11 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   };
   std::vector<std::byte*>& bases = bound->bases_;
   bases.assign(plan->num_regions, nullptr);
-  MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
   if (device_->traits().host_memory) {
+    bases[kParamsRegion] = reinterpret_cast<std::byte*>(&bound->params_);
     bases[Plan::kConstantsRegion] = plan->constants->data();  // all replicas read the plan's own
   } else {
+    MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
     MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
     MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
                                        plan->constants_bytes));
@@ -74,51 +71,28 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   bound->kernel_bases_.reserve(bases.size());
   for (std::byte* base : bases) bound->kernel_bases_.push_back(device_->KernelAddress(base));
 
-  bound->first_write_ = static_cast<int>(plan->instructions.size());
-  bound->instructions_.reserve(plan->instructions.size());
-  bound->original_.reserve(plan->instructions.size());
-  const RegionId first_layout = plan->layout_region(0);
-  for (size_t i = 0; i < plan->instructions.size(); ++i) {
-    const Instruction& instruction = plan->instructions[i];
-    const bool is_event =
-        instruction.kind == InstructionKind::kRecord || instruction.kind == InstructionKind::kWait;
-    if (is_event && device_->traits().inline_lanes) continue;
-    // The first kernel that reads and writes the layout's memory updates a variable; one that only
-    // writes there makes a gradient.
-    for (const MemoryAccess& access : plan->accesses[i]) {
-      if (access.is_write && access.operand.region >= first_layout &&
-          instruction.num_outputs == 0 && instruction.kind == InstructionKind::kKernel) {
-        bound->first_write_ =
-            std::min(bound->first_write_, static_cast<int>(bound->instructions_.size()));
-      }
-    }
-    bound->original_.push_back(static_cast<int32_t>(i));
-    bound->instructions_.push_back(instruction);
-  }
-  const int count = static_cast<int>(bound->instructions_.size());
-  for (int i = 1; i < count; ++i) {
-    const bool look = bound->instructions_[i].kind == InstructionKind::kFinish ||
-                      i == bound->first_write_ || i % kInstructionsBetweenLooks == 0;
-    if (look) bound->stops_.push_back(i);
-  }
-  bound->stops_.push_back(count);
+  bound->collectives_.reserve(plan->collectives.size());
+  auto has_counts = [](const PlannedCollective& planned) {
+    return planned.kind == CollectiveKind::kAllGather ||
+           planned.kind == CollectiveKind::kReduceScatter;
+  };
   for (const PlannedCollective& planned : plan->collectives) {
-    Collective collective{.kind = planned.kind,
-                          .reduction = planned.reduction,
-                          .dtype = planned.dtype,
-                          .count = planned.count,
-                          .name = planned.name};
-    bound->counts_.emplace_back();
-    if (planned.kind == CollectiveKind::kAllGather ||
-        planned.kind == CollectiveKind::kReduceScatter) {
-      for (int64_t rank_rows : rows[planned.axis]) {
-        bound->counts_.back().push_back(rank_rows * planned.elements_per_row);
-      }
+    bound->collectives_.push_back({.kind = planned.kind,
+                                   .reduction = planned.reduction,
+                                   .dtype = planned.dtype,
+                                   .count = planned.count,
+                                   .name = planned.name});
+    if (!has_counts(planned)) continue;
+    for (int64_t rank_rows : rows[planned.axis]) {
+      bound->counts_.push_back(rank_rows * planned.elements_per_row);
     }
-    bound->collectives_.push_back(collective);
   }
-  for (size_t i = 0; i < bound->collectives_.size(); ++i) {
-    bound->collectives_[i].counts = bound->counts_[i];
+  absl::Span<const int64_t> counts = bound->counts_;
+  for (size_t i = 0; i < plan->collectives.size(); ++i) {
+    if (!has_counts(plan->collectives[i])) continue;
+    const size_t world_size = rows[plan->collectives[i].axis].size();
+    bound->collectives_[i].counts = counts.first(world_size);
+    counts.remove_prefix(world_size);
   }
   bound->params_.replica = rank_;
   for (size_t axis = 0; axis < rows.size(); ++axis) {
@@ -161,8 +135,9 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed) {
   kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   params_.step = step;
   params_.seed = seed;
-  return replica_.device().CopyIn(reinterpret_cast<const std::byte*>(&params_),
-                                  bases_[kParamsRegion], sizeof params_);
+  const auto* params = reinterpret_cast<const std::byte*>(&params_);
+  if (bases_[kParamsRegion] == params) return absl::OkStatus();  // kernels read it where it is
+  return replica_.device().CopyIn(params, bases_[kParamsRegion], sizeof params_);
 }
 
 absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& instruction) const {
@@ -214,17 +189,18 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   MF_RETURN_IF_ERROR(Begin(step, seed));
   if (!replica_.device().traits().inline_lanes) {
-    return Execute([this](int i) { return RunInstruction(instructions_[i]); }, deadline);
+    return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
+                   deadline);
   }
-  const int count = static_cast<int>(instructions_.size());
-  for (const int stop : stops_) {
+  const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
+  for (const int stop : plan_->dispatch.stops) {
     for (; reached_ < stop; ++reached_) {
-      absl::Status status = RunInstruction(instructions_[reached_]);
+      absl::Status status = RunInstruction(instructions[reached_]);
       if (!status.ok()) [[unlikely]]
-        return Locate(status, instructions_[reached_]);
+        return Locate(status, instructions[reached_]);
     }
-    if (reached_ < count) {
-      MF_RETURN_IF_ERROR(Locate(CheckTime(absl::Now(), deadline), instructions_[reached_]));
+    if (reached_ < static_cast<int>(instructions.size())) {
+      MF_RETURN_IF_ERROR(Locate(CheckTime(absl::Now(), deadline), instructions[reached_]));
     }
   }
   return absl::OkStatus();
@@ -233,14 +209,15 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
 absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
                                   std::vector<TraceSpan>* spans) {
   MF_RETURN_IF_ERROR(Begin(step, seed));
-  spans->assign(instructions_.size(), TraceSpan{});
+  const DispatchList& dispatch = plan_->dispatch;
+  spans->assign(dispatch.instructions.size(), TraceSpan{});
   return Execute(
       [&](int i) -> absl::Status {
         TraceSpan& span = (*spans)[i];
-        span.instruction = original_[i];
+        span.instruction = dispatch.original[i];
         span.begin_ns = absl::GetCurrentTimeNanos();
         MF_RETURN_IF_ERROR(CheckTime(absl::FromUnixNanos(span.begin_ns), deadline));
-        absl::Status result = RunInstruction(instructions_[i]);
+        absl::Status result = RunInstruction(dispatch.instructions[i]);
         span.end_ns = absl::GetCurrentTimeNanos();
         return result;
       },
@@ -248,12 +225,13 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
 }
 
 absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) {
+  const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   std::atomic<int> reached{0};
   absl::Status status = replica_.device().Execute(
-      static_cast<int>(instructions_.size()), [&](int i) { return instructions_[i].lane; },
+      static_cast<int>(instructions.size()), [&](int i) { return instructions[i].lane; },
       [&](int i) {
         absl::Status result = run(i);
-        if (!result.ok()) return Locate(result, instructions_[i]);
+        if (!result.ok()) return Locate(result, instructions[i]);
         int seen = reached.load();
         while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
         }

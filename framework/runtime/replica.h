@@ -80,7 +80,10 @@ class BoundPlan {
                          std::vector<TraceSpan>* spans);
 
   // Whether the last Run came to its first write of a variable.
-  bool wrote() const { return reached_ > first_write_; }
+  bool wrote() const { return reached_ > plan_->dispatch.first_write; }
+
+  // By axis: the first of this replica's rows.
+  absl::Span<const int64_t> first_rows() const { return params_.first_row; }
 
   // Where fetch `i` lies on the device after Run.
   std::byte* fetch_address(int i) const;
@@ -98,17 +101,13 @@ class BoundPlan {
 
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
-  std::vector<std::byte*> bases_;          // by region; device addresses
-  std::vector<std::byte*> kernel_bases_;   // the same, as kernels must be given them
-  std::vector<Instruction> instructions_;  // what this device has to run, in order
-  std::vector<int32_t> original_;          // their indices in the plan
+  std::vector<std::byte*> bases_;         // by region; device addresses
+  std::vector<std::byte*> kernel_bases_;  // the same, as kernels must be given them
   std::vector<Collective> collectives_;
-  std::vector<std::vector<int64_t>> counts_;  // by collective: elements by rank
+  std::vector<int64_t> counts_;  // of all collectives that have them: elements by rank
   std::vector<std::shared_ptr<std::byte>> owned_;
   StepParams params_;
-  std::vector<int> stops_;  // where an inline run looks at the deadline; the last is the end
-  int first_write_ = 0;
-  int reached_ = 0;
+  int reached_ = 0;  // of plan_->dispatch
 };
 
 }  // namespace mirrorflow

@@ -2,7 +2,7 @@
 //
 // The steps of a session, compiled for the shapes of their feeds.
 #include <algorithm>
-#include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -50,15 +50,13 @@ absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_firs
 absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
   auto variant = std::make_unique<Variant>();
-  // By device type and rows of each axis.
-  std::map<std::pair<std::string, std::vector<int64_t>>, std::shared_ptr<const Plan>> plans;
+  std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
   // No split is in a program, and no rank in a plan.
   for (const auto& other : step.variants) {
     if (other->shapes != shapes) continue;
     variant->program = other->program;
     for (size_t r = 0; r < replicas_.size(); ++r) {
-      const std::shared_ptr<const Plan>& plan = other->bound[r]->shared_plan();
-      plans.emplace(std::pair(replicas_[r]->device().traits().type, plan->axis_rows), plan);
+      plans.emplace_back(replicas_[r]->device().traits().type, other->bound[r]->shared_plan());
     }
   }
   if (variant->program == nullptr) {
@@ -87,30 +85,26 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     }
     variant->rows.push_back(replica_rows);
   }
+  std::vector<int64_t> own;  // rows of each axis
   for (const auto& replica : replicas_) {
-    std::vector<int64_t> own, first;
-    for (const std::vector<int64_t>& shares : variant->rows) {
-      own.push_back(shares[replica->rank()]);
-      int64_t before = 0;
-      for (int r = 0; r < replica->rank(); ++r) before += shares[r];
-      first.push_back(before);
-    }
+    own.clear();
+    for (const std::vector<int64_t>& shares : variant->rows) own.push_back(shares[replica->rank()]);
     const DeviceTraits& traits = replica->device().traits();
-    std::shared_ptr<const Plan>& plan = plans[{traits.type, own}];
-    if (plan == nullptr) {
-      MF_ASSIGN_OR_RETURN(plan, CompilePlan(*variant->program, own, traits, *backend_.kernels));
+    auto known = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) {
+      return plan.first == traits.type && plan.second->axis_rows == own;
+    });
+    if (known == plans.end()) {
+      MF_ASSIGN_OR_RETURN(auto plan,
+                          CompilePlan(*variant->program, own, traits, *backend_.kernels));
+      known = plans.emplace(plans.end(), traits.type, std::move(plan));
     }
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replica->Bind(plan, variant->rows));
+    MF_ASSIGN_OR_RETURN(auto bound, replica->Bind(known->second, variant->rows));
     variant->bound.push_back(std::move(bound));
-    std::vector<int64_t> offsets;
-    for (const PlannedFeed& feed : plan->feeds) {
-      const Sharded* s = AsSharded(feed.sharding);
-      int64_t row_bytes = static_cast<int64_t>(DataTypeSize(feed.dtype));
-      for (int d = 1; d < feed.global_shape.rank(); ++d) row_bytes *= feed.global_shape.dim(d);
-      offsets.push_back(s != nullptr ? first[s->axis] * row_bytes : 0);
-    }
-    variant->feed_offsets.push_back(std::move(offsets));
-    variant->first_rows.push_back(std::move(first));
+  }
+  for (const PlannedFeed& feed : variant->bound[0]->plan().feeds) {
+    int64_t bytes = static_cast<int64_t>(DataTypeSize(feed.dtype));
+    for (int d = 1; d < feed.global_shape.rank(); ++d) bytes *= feed.global_shape.dim(d);
+    variant->feed_row_bytes.push_back(AsSharded(feed.sharding) != nullptr ? bytes : 0);
   }
   const bool host_memory = replicas_[0]->device().traits().host_memory;
   const Plan& plan = variant->bound[0]->plan();

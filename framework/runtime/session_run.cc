@@ -42,7 +42,7 @@ bool IsFed(const Plan& plan, const Operand& operand) {
 // Calls copy(offset in the share, offset in the whole, bytes) for each piece of memory that makes
 // up one replica's share of a fetch.
 template <typename Copy>
-absl::Status ForEachPiece(const PlannedFetch& fetch, const std::vector<int64_t>& first_rows,
+absl::Status ForEachPiece(const PlannedFetch& fetch, absl::Span<const int64_t> first_rows,
                           const Copy& copy) {
   const auto size = static_cast<int64_t>(DataTypeSize(fetch.dtype));
   const Sharded* s = AsSharded(fetch.sharding);
@@ -71,8 +71,8 @@ absl::Status Session::CopyFetches(Variant& variant, int replica) {
     }
     const std::byte* from = bound.fetch_address(static_cast<int>(i));
     std::byte* to = variant.outputs[i].raw();
-    MF_RETURN_IF_ERROR(ForEachPiece(
-        fetch, variant.first_rows[replica], [&](int64_t local, int64_t global, int64_t bytes) {
+    MF_RETURN_IF_ERROR(
+        ForEachPiece(fetch, bound.first_rows(), [&](int64_t local, int64_t global, int64_t bytes) {
           return replicas_[replica]->device().CopyOut(from + local, to + global, bytes);
         }));
   }
@@ -97,8 +97,10 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
     for (size_t f = 0; f < feeds.size(); ++f) {
+      const Sharded* s = AsSharded(bound.plan().feeds[f].sharding);
+      const int64_t first = s != nullptr ? bound.first_rows()[s->axis] : 0;
       MF_RETURN_IF_ERROR(
-          bound.SetFeed(static_cast<int>(f), feeds[f].raw() + variant.feed_offsets[r][f]));
+          bound.SetFeed(static_cast<int>(f), feeds[f].raw() + first * variant.feed_row_bytes[f]));
     }
     if (trace_ != nullptr) {
       MF_RETURN_IF_ERROR(bound.RunTraced(step, options_.seed, deadline, &variant.spans[r]));
@@ -221,7 +223,7 @@ absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
     } else {
       // What was fed may be freed by now; each replica had its share of the copy that was made.
       MF_RETURN_IF_ERROR(ForEachPiece(
-          fetch, variant->first_rows[r], [&](int64_t local, int64_t global, int64_t bytes) {
+          fetch, bound.first_rows(), [&](int64_t local, int64_t global, int64_t bytes) {
             std::memcpy(value.raw() + local, variant->outputs[i].raw() + global, bytes);
             return absl::OkStatus();
           }));

@@ -15,13 +15,12 @@ namespace mirrorflow {
 // A step as compiled for one set of feed shapes and shares.
 struct Session::Variant {
   std::vector<Shape> shapes;
-  std::vector<int64_t> replica_rows;             // as asked for; empty: even
-  std::vector<std::vector<int64_t>> rows;        // by axis and rank
-  std::vector<std::vector<int64_t>> first_rows;  // by local replica and axis
+  std::vector<int64_t> replica_rows;       // as asked for; empty: even
+  std::vector<std::vector<int64_t>> rows;  // by axis and rank
   std::shared_ptr<const Program> program;
   std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
   std::vector<absl::Status> statuses;
-  std::vector<std::vector<int64_t>> feed_offsets;  // by local replica and feed: bytes
+  std::vector<int64_t> feed_row_bytes;  // by feed: what a row of its axis takes; 0: not sharded
   std::vector<Tensor> outputs;
   std::vector<char> output_is_view;
   std::vector<int> reads_first;  // variables that must have a value before

@@ -107,7 +107,7 @@ absl::Status ShardingCheck::PrepareRule() {
 absl::StatusOr<ShardingCheck::Letter> ShardingCheck::FindLetter(char name) const {
   Letter letter = {.name = name, .rows = 0, .in_inputs = false};
   bool empty = false;
-  auto visit = [&](const std::string& term, const Shape& shape) -> absl::Status {
+  auto visit = [&](absl::string_view term, const Shape& shape) -> absl::Status {
     const size_t dim = term.find(name);
     if (dim == kAbsent) return absl::OkStatus();
     if (term.find(name, dim + 1) != kAbsent) {
@@ -297,8 +297,8 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   MF_RETURN_IF_ERROR(PrepareRule());
   std::set<char> letters;
   bool contracts = false;
-  for (const std::vector<std::string>* terms : {&terms_.inputs, &terms_.outputs}) {
-    for (const std::string& term : *terms) {
+  for (const ShardingTerms::Terms* terms : {&terms_.inputs, &terms_.outputs}) {
+    for (absl::string_view term : *terms) {
       for (const char c : term) {
         if (std::isalpha(static_cast<unsigned char>(c))) letters.insert(c);
       }
@@ -309,7 +309,7 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
     if (!letter.ok()) return Annotate(letter.status(), absl::StrCat("rule '", rule_.dims, "'"));
     const bool survives =
         std::any_of(terms_.outputs.begin(), terms_.outputs.end(),
-                    [&](const std::string& term) { return term.find(name) != kAbsent; });
+                    [&](absl::string_view term) { return term.find(name) != kAbsent; });
     if (rule_.expand && !survives) {
       contracts = true;
       continue;

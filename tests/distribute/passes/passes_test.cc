@@ -9,11 +9,15 @@
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
 #include "framework/compiler/passes/infer_and_fold.h"
+#include "framework/core/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/compilation.h"
 
 namespace mirrorflow {
 namespace {
+
+using ::testing::HasSubstr;
 
 // The step with the collectives that its values need, and the sharding of each value; or the error.
 std::string Sharded(absl::string_view text, const StepNames& names) {
@@ -71,6 +75,43 @@ all = All(finite, rows)
             "product/all_reduce = AllReduce(product) : replicated\n"
             "largest/all_reduce = AllReduce(largest) : replicated\n"
             "all/all_reduce = AllReduce(all) : replicated\n");
+}
+
+// An op whose decomposition holds the op itself again.
+const OpRegistry& EndlessOps() {
+  static const OpRegistry* const ops = [] {
+    auto* registry = new OpRegistry();
+    registry->Define("Endless")
+        .Input("x: float")
+        .Output("y: float")
+        .Doc("Has no end.")
+        .NoGradient("a test's")
+        .Shape([](ShapeContext& c) {
+          c.set_output(0, Shape());
+          return absl::OkStatus();
+        })
+        .Sharding([](const ShardContext&) -> absl::StatusOr<ShardingRule> {
+          return ShardingRule{.dims = "ab->", .expand = true};
+        })
+        .Expand([](const Scope& scope, const Node& node) -> absl::StatusOr<std::vector<Output>> {
+          return std::vector<Output>{
+              scope.Build(EndlessOps(), "Endless").Input(node.input(0)).One()};
+        });
+    MF_CHECK(registry->Seal().ok());
+    return registry;
+  }();
+  return *ops;
+}
+
+TEST(PropagateShardingTest, ADecompositionWithoutEndIsAnErrorThatNamesTheNode) {
+  const auto step = ParseStep("x = Placeholder() {dtype=float, shape=<?,2>}",
+                              {.feeds = {{"x", {6, 2}}}, .fetches = {"x"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  c.fetches[0] = c.scope().WithName("loop").Build(EndlessOps(), "Endless").Input(c.feeds[0]).One();
+  const absl::Status status = RunPasses(c, InferAndFold(), PropagateSharding());
+  EXPECT_THAT(status.message(), HasSubstr("Endless(loop/Endless/"));
+  EXPECT_THAT(status.message(), HasSubstr("its decomposition has no end"));
 }
 
 constexpr char kGradient[] = R"(

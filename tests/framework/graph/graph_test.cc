@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/graph.h"
 
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/verifier.h"
 #include "gmock/gmock.h"
@@ -156,6 +160,46 @@ TEST_F(GraphTest, AControlEdgeIsThereOnceAndNeverASelfLoop) {
   graph_.RemoveControlEdge(a, b);  // no effect
   EXPECT_TRUE(a->uses().empty());
   ExpectValid();
+}
+
+// Edges and uses name each other's place; what goes must leave no wrong place behind, in any order.
+TEST_F(GraphTest, UsesFollowAnySeriesOfEdits) {
+  std::mt19937 random(7);
+  auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  std::vector<Node*> nodes = {Float("x").node, Float("y").node};
+  for (int edit = 0; edit < 2000; ++edit) {
+    // Edges go from older to newer nodes, so that there is no cycle.
+    const size_t newer = 1 + below(nodes.size() - 1);
+    Node* const a = nodes[newer];
+    Node* const b = nodes[below(newer)];
+    switch (below(7)) {
+      case 0:
+      case 1:
+        nodes.push_back(Add(absl::StrCat("n", edit), "AddV2", {a->output(0), b->output(0)},
+                            {{"T", DT_FLOAT}}, {nodes[below(nodes.size())]}));
+        break;
+      case 2:
+        graph_.AddControlEdge(b, a);
+        break;
+      case 3:
+        graph_.RemoveControlEdge(b, a);
+        break;
+      case 4:
+        if (a->num_inputs() > 0) graph_.SetInput(a, static_cast<int>(below(2)), b->output(0));
+        break;
+      case 5:
+        graph_.ReplaceUses(a->output(0), b->output(0));
+        graph_.ReplaceControlUses(a, b);
+        break;
+      case 6:
+        if (!a->uses().empty() || nodes.size() < 3) break;
+        graph_.RemoveNode(a);
+        nodes.erase(std::find(nodes.begin(), nodes.end(), a));
+        break;
+    }
+    ASSERT_TRUE(VerifyGraph(graph_).ok()) << "edit " << edit << ": " << VerifyGraph(graph_);
+  }
+  EXPECT_GT(nodes.size(), 10u);
 }
 
 TEST_F(GraphTest, RemovingANodeFreesItsNameButNotItsId) {

@@ -16,7 +16,7 @@ class GraphTestPeer {
   static void DropInput(Node* node) { node->inputs_.pop_back(); }
   static std::vector<Node*>& controls(Node* node) { return node->control_inputs_; }
   static std::vector<Use>& uses(Node* node) { return node->uses_; }
-  static std::vector<DataType>& output_dtypes(Node* node) { return node->output_dtypes_; }
+  static DataTypes& output_dtypes(Node* node) { return node->output_dtypes_; }
   static AttrMap& attrs(Node* node) { return node->attrs_; }
   static void SetNumNodes(Graph* graph, int count) { graph->num_nodes_ = count; }
 };
