@@ -7,6 +7,7 @@
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -30,6 +31,13 @@ absl::StatusOr<std::vector<Output>> SoftmaxGrad(const GradContext& c) {
   return std::vector<Output>{ops::Mul(s, ops::Sub(s, dy, mean), y)};
 }
 
+absl::StatusOr<std::vector<Output>> LogSoftmaxGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output dy = c.dy[0], softmax = ops::Exp(s, c.op.output(0));
+  const Output sum = ops::Sum(s, dy, {-1}, {.keep_dims = true});
+  return std::vector<Output>{ops::Sub(s, dy, ops::Mul(s, sum, softmax))};
+}
+
 }  // namespace
 
 void RegisterSoftmax(OpRegistry& ops) {
@@ -41,12 +49,24 @@ void RegisterSoftmax(OpRegistry& ops) {
       .Shape(SoftmaxShape)
       .Sharding(SoftmaxSharding)
       .Gradient(SoftmaxGrad);
+  ops.Define("LogSoftmax")
+      .Doc("logsoftmax[…,c] = logits[…,c] - log sum_c exp(logits[…,c])")
+      .Input("logits: T")
+      .Output("logsoftmax: T")
+      .Attr("T: {float, double}")
+      .Shape(SoftmaxShape)
+      .Sharding(SoftmaxSharding)
+      .Gradient(LogSoftmaxGrad);
 }
 
 namespace ops {
 
 Output Softmax(const Scope& scope, Output logits) {
   return Build(scope, "Softmax").Input(logits).One();
+}
+
+Output LogSoftmax(const Scope& scope, Output logits) {
+  return Build(scope, "LogSoftmax").Input(logits).One();
 }
 
 }  // namespace ops

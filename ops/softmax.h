@@ -16,6 +16,10 @@ namespace ops {
 // Gradient: d logits = (dy - sum_c dy * softmax) * softmax
 Output Softmax(const Scope& scope, Output logits);
 
+// LogSoftmax: logits[…,c] - log sum_c exp(logits[…,c]), likewise.
+// Gradient: d logits = dy - exp(log softmax) * sum_c dy
+Output LogSoftmax(const Scope& scope, Output logits);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

@@ -5,10 +5,15 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
+#include "ops/broadcast_gradient.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
+#include "ops/shape_ops.h"
+#include "ops/sharding_rules.h"
 #include "ops/softmax.h"
+#include "ops/tile.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -36,7 +41,43 @@ absl::StatusOr<ShardingRule> SoftmaxXentSharding(const ShardContext&) {
   return ShardingRule{.dims = "b.,b->b,b."};
 }
 
-absl::StatusOr<std::vector<Output>> SoftmaxXentGrad(const GradContext& c) {
+absl::Status DenseShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape both, BroadcastShapes(c.input(0), c.input(1)));
+  if (both.unknown_rank()) both = Shape::UnknownDims(2);
+  if (both.rank() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("features and labels must broadcast to a matrix, got ", c.input(0).ToString(),
+                     " and ", c.input(1).ToString()));
+  }
+  c.set_output(0, Shape({both.dim(0)}));
+  c.set_output(1, both);
+  return absl::OkStatus();
+}
+
+// A row is normalised as a whole.
+absl::StatusOr<ShardingRule> DenseSharding(const ShardContext& c) {
+  std::string terms[2];
+  for (int i = 0; i < 2; ++i) {
+    const Shape& in = c.input(i);
+    terms[i] = DotsFor(in);
+    if (in.rank() == 2 && in.dim(0) == c.output(0).dim(0)) terms[i][0] = 'b';
+  }
+  return ShardingRule{.dims = absl::StrCat(terms[0], ",", terms[1], "->b,b.")};
+}
+
+// The rows of logits that were normalised: `features`, broadcast if that has not all the classes.
+Output Logits(const GradContext& c) {
+  const Output features = c.op.input(0), backprop = c.op.output(1);
+  const Shape &in = c.scope.shape(features), &out = c.scope.shape(backprop);
+  if (!in.unknown_rank() && in.rank() > 0 && in.dim(in.rank() - 1) != kUnknownDim &&
+      in.dim(in.rank() - 1) == out.dim(1)) {
+    return features;
+  }
+  return ops::BroadcastTo(c.scope, features, ops::ShapeOperand(c.scope, backprop));
+}
+
+// The gradient of `features`, in the shape of backprop; invalid where there is none.
+Output FeaturesGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dloss = c.dy[0], dbackprop = c.dy[1];
   Output gradient;
@@ -45,12 +86,32 @@ absl::StatusOr<std::vector<Output>> SoftmaxXentGrad(const GradContext& c) {
   }
   if (dbackprop.valid()) {
     // backprop is the softmax less a constant.
-    const Output y = ops::Softmax(s, c.op.input(0));
+    const Output y = ops::Softmax(s, Logits(c));
     const Output mean = ops::Sum(s, ops::Mul(s, dbackprop, y), {-1}, {.keep_dims = true});
     const Output second = ops::Mul(s, ops::Sub(s, dbackprop, mean), y);
     gradient = gradient.valid() ? ops::AddV2(s, gradient, second) : second;
   }
-  return std::vector<Output>{gradient, Output()};
+  return gradient;
+}
+
+absl::StatusOr<std::vector<Output>> SoftmaxXentGrad(const GradContext& c) {
+  return std::vector<Output>{FeaturesGradient(c), Output()};
+}
+
+absl::StatusOr<std::vector<Output>> DenseGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output dloss = c.dy[0], dbackprop = c.dy[1];
+  Output features = FeaturesGradient(c), labels;
+  if (dloss.valid()) {
+    const Output log_softmax = ops::LogSoftmax(s, Logits(c));
+    labels = ops::Mul(s, ops::ExpandDims(s, dloss, -1), ops::Neg(s, log_softmax));
+  }
+  if (dbackprop.valid()) {
+    labels = labels.valid() ? ops::Sub(s, labels, dbackprop) : ops::Neg(s, dbackprop);
+  }
+  if (features.valid()) features = SumToOperand(c, 0, features);
+  if (labels.valid()) labels = SumToOperand(c, 1, labels);
+  return std::vector<Output>{features, labels};
 }
 
 }  // namespace
@@ -67,16 +128,38 @@ void RegisterSoftmaxXent(OpRegistry& ops) {
       .Shape(SoftmaxXentShape)
       .Sharding(SoftmaxXentSharding)
       .Gradient(SoftmaxXentGrad);
+  ops.Define("SoftmaxCrossEntropyWithLogits")
+      .Doc(
+          "loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c]), and its "
+          "gradient")
+      .Input("features: T")
+      .Input("labels: T")
+      .Output("loss: T")
+      .Output("backprop: T")
+      .Attr("T: {float, double}")
+      .Shape(DenseShape)
+      .Sharding(DenseSharding)
+      .Gradient(DenseGrad);
 }
 
 namespace ops {
+namespace {
+
+SoftmaxXent Entropy(const Scope& scope, absl::string_view op, Output features, Output labels) {
+  Node* node = Build(scope, op).Input(features).Input(labels).Finish();
+  if (node == nullptr) return {};
+  return {node->output(0), node->output(1)};
+}
+
+}  // namespace
 
 SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features,
                                                 Output labels) {
-  Node* node =
-      Build(scope, "SparseSoftmaxCrossEntropyWithLogits").Input(features).Input(labels).Finish();
-  if (node == nullptr) return {};
-  return {node->output(0), node->output(1)};
+  return Entropy(scope, "SparseSoftmaxCrossEntropyWithLogits", features, labels);
+}
+
+SoftmaxXent SoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels) {
+  return Entropy(scope, "SoftmaxCrossEntropyWithLogits", features, labels);
 }
 
 }  // namespace ops

@@ -26,6 +26,15 @@ struct SoftmaxXent {
 //           backprop; labels get none.
 SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 
+// SoftmaxCrossEntropyWithLogits: the same for labels that are a distribution over the classes.
+//   loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c])
+//   backprop[b,c] = softmax(features)[b,c] - labels[b,c]
+// Shapes:   features and labels of any shapes that broadcast to [B,C]. B and C may be 0.
+// Dtypes:   float, double.
+// Gradient: as above, summed over what was broadcast; backprop is the gradient of the loss if the
+//           labels of a row add up to 1. d labels = -dloss[:,None] * logsoftmax(features).
+SoftmaxXent SoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

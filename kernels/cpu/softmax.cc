@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax on the CPU, along the last dimension.
+// Softmax and LogSoftmax on the CPU, along the last dimension.
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -21,31 +22,43 @@ void Softmax(const T* in, T* out, int64_t rows, int64_t columns) {
 }
 
 template <typename T>
-KernelPlan Plan(const Shape& shape) {
-  const int64_t columns = shape.dim(shape.rank() - 1);
-  const int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
-  return {.kernel = MakeKernel([rows, columns](const KernelArgs& args, Lane&) {
-            Softmax(args.input<T>(0), args.output<T>(0), rows, columns);
-            return absl::OkStatus();
-          }),
-          .in_place = {{0, 0}}};
+void LogSoftmax(const T* in, T* out, int64_t rows, int64_t columns) {
+  const int64_t block = BlockRows(columns);
+  T sums[kMaxBlockRows];
+  for (int64_t first = 0; first < rows; first += block) {
+    const int64_t n = std::min(block, rows - first);
+    T* const y = out + first * columns;
+    SubtractRowMaximum(in + first * columns, y, n, columns);
+    SumsOfExp(y, sums, n, columns);
+    RowMap<T> logs(sums, n);
+    logs = logs.log().eval();
+    for (int64_t r = 0; r < n; ++r) RowMap<T>(y + r * columns, columns) -= sums[r];
+  }
 }
 
-absl::StatusOr<KernelPlan> CreateSoftmax(const KernelContext& c) {
-  switch (c.output_dtype(0)) {
-    case DT_FLOAT:
-      return Plan<float>(c.output_shape(0));
-    case DT_DOUBLE:
-      return Plan<double>(c.output_shape(0));
-    default:
-      return UnsupportedDataType(c.output_dtype(0));
-  }
+// The kernel that calls function<T>(in, out, rows, columns).
+template <typename Function>
+KernelFactory AlongRows(Function) {
+  return [](const KernelContext& c) {
+    return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const Shape& shape = c.output_shape(0);
+      const int64_t columns = shape.dim(shape.rank() - 1);
+      const int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
+      return KernelPlan{.kernel = MakeKernel([rows, columns](const KernelArgs& args, Lane&) {
+                          Function{}(args.input<T>(0), args.output<T>(0), rows, columns);
+                          return absl::OkStatus();
+                        }),
+                        .in_place = {{0, 0}}};
+    });
+  };
 }
 
 }  // namespace
 
 void RegisterSoftmaxCpu(KernelRegistry& kernels) {
-  kernels.Register("Softmax", "CPU", CreateSoftmax);
+  kernels.Register("LogSoftmax", "CPU", AlongRows([](auto... args) { LogSoftmax(args...); }));
+  kernels.Register("Softmax", "CPU", AlongRows([](auto... args) { Softmax(args...); }));
 }
 
 }  // namespace mirrorflow

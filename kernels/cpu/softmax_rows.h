@@ -23,8 +23,9 @@ using ConstRowMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
 
 // Rows of a block: some 16 KB, but no more than kMaxBlockRows.
 inline constexpr int64_t kMaxBlockRows = 256;
+inline constexpr int64_t kBlockElements = 4096;
 inline int64_t BlockRows(int64_t columns) {
-  return std::clamp<int64_t>(4096 / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
+  return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
 }
 
 // exp(x) of a number that is at most 0, to one unit in the last place; 0 below 2^-126.5, NaN of
@@ -67,6 +68,20 @@ void ExpInPlace(T* x, int64_t n) {
   WithWidestVectors([=]() MF_INLINE {
     for (int64_t i = 0; i < n; ++i) x[i] = ExpOfNonPositive(x[i]);
   });
+}
+
+// sums[r] = sum_c exp(x[r,c]) for a block of rows, which stay as they are.
+template <typename T>
+void SumsOfExp(const T* x, T* sums, int64_t rows, int64_t columns) {
+  T exps[kBlockElements];
+  std::fill_n(sums, rows, T{0});
+  // One piece, unless a single row is longer than a block.
+  for (int64_t first = 0; first < columns; first += kBlockElements) {
+    const int64_t n = std::min(kBlockElements, columns - first);
+    std::copy_n(x + first, rows * n, exps);
+    ExpInPlace(exps, rows * n);
+    for (int64_t r = 0; r < rows; ++r) sums[r] += RowMap<T>(exps + r * n, n).sum();
+  }
 }
 
 // Divides a row by its sum, which it returns.
