@@ -7,10 +7,12 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
 #include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
+#include "ops/strided_slice.h"
 
 namespace mirrorflow {
 namespace {
@@ -53,7 +55,7 @@ struct BroadcastDims {
   bool known = true;
 };
 
-BroadcastDims BroadcastDimsOf(const GradContext& c, int operand) {
+BroadcastDims BroadcastDimsOf(const GradContext& c, int operand, int own_dims) {
   const Output self = c.op.input(operand);
   const Shape& shape = c.scope.shape(self);
   BroadcastDims dims{.known = !shape.unknown_rank()};
@@ -66,7 +68,7 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand) {
     others.push_back(&s);
     rank = std::max(rank, s.rank());
   }
-  for (int i = 0; i < rank && dims.known; ++i) {
+  for (int i = 0; i < rank - own_dims && dims.known; ++i) {
     const int from_right = rank - 1 - i;
     if (from_right >= shape.rank()) {
       dims.missing.push_back(i);
@@ -85,13 +87,19 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand) {
 
 }  // namespace
 
-Output SumToOperand(const GradContext& c, int operand, Output grad) {
+Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims) {
   const Scope& s = c.scope;
   const Output x = c.op.input(operand);
-  const BroadcastDims dims = BroadcastDimsOf(c, operand);
+  const BroadcastDims dims = BroadcastDimsOf(c, operand, own_dims);
   if (!dims.known) {
+    auto others = [&](Output shape) {
+      if (own_dims == 0) return shape;
+      return ops::StridedSlice(s, shape, ops::VectorConst(s, {0}), ops::VectorConst(s, {-own_dims}),
+                               ops::VectorConst(s, {1}));
+    };
     const Output shape = ops::Shape(s, x);
-    const auto args = ops::BroadcastGradientArgs(s, shape, ops::Shape(s, c.op.output(0)));
+    const auto args =
+        ops::BroadcastGradientArgs(s, others(shape), others(ops::Shape(s, c.op.output(0))));
     return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
   }
   // The size-1 dimensions first: their numbers are those of the result.

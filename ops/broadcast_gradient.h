@@ -15,7 +15,8 @@ void RegisterBroadcastGradient(OpRegistry& ops);
 // `grad`, a gradient in the shape of the result of c.op, an element-wise op whose operands
 // broadcast, summed to the shape of operand `operand`. Static shapes decide where they can; where
 // an unknown dimension may or may not be 1, the plan decides (BroadcastGradientArgs, Sum, Reshape).
-Output SumToOperand(const GradContext& c, int operand, Output grad);
+// The last `own_dims` dimensions do not broadcast: `grad` has them as the operand does.
+Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims = 0);
 
 namespace ops {
 

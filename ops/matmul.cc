@@ -4,7 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/broadcast_gradient.h"
 #include "ops/registry.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
@@ -41,6 +43,66 @@ absl::StatusOr<std::vector<Output>> MatMulGrad(const GradContext& c) {
   return std::vector<Output>{da, db};
 }
 
+Shape BatchDims(const Shape& matrices) {
+  if (matrices.unknown_rank()) return Shape::UnknownRank();
+  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
+}
+
+absl::Status BatchMatMulShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape x, c.WithRankAtLeast(0, 2));
+  MF_ASSIGN_OR_RETURN(const Shape y, c.WithRankAtLeast(1, 2));
+  const bool adj_x = c.attr<bool>("adj_x"), adj_y = c.attr<bool>("adj_y");
+  // Row (0) and column (1) of the matrices, transposed if asked.
+  auto dim = [](const Shape& shape, bool adjoint, int i) {
+    if (shape.unknown_rank()) return kUnknownDim;
+    return shape.dim(shape.rank() - 2 + (adjoint ? 1 - i : i));
+  };
+  const int64_t k_x = dim(x, adj_x, 1), k_y = dim(y, adj_y, 0);
+  if (k_x != kUnknownDim && k_y != kUnknownDim && k_x != k_y) {
+    return absl::InvalidArgumentError(absl::StrCat("inner dimensions must be equal, got ",
+                                                   x.ToString(), adj_x ? "ᵀ" : "", " and ",
+                                                   y.ToString(), adj_y ? "ᵀ" : ""));
+  }
+  MF_ASSIGN_OR_RETURN(const Shape batch, BroadcastShapes(BatchDims(x), BatchDims(y)));
+  if (batch.unknown_rank()) return absl::OkStatus();
+  std::vector<int64_t> dims(batch.dims().begin(), batch.dims().end());
+  dims.push_back(dim(x, adj_x, 0));
+  dims.push_back(dim(y, adj_y, 1));
+  c.set_output(0, Shape(dims));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> BatchMatMulSharding(const ShardContext& c) {
+  const Shape batch = BatchDims(c.output(0));
+  const std::string letters = LettersFor(batch);
+  // A dimension of size 1 that is broadcast must be whole.
+  auto term = [&](int i, absl::string_view matrix) {
+    const Shape in = BatchDims(c.input(i));
+    const int offset = batch.rank() - in.rank();
+    std::string text = letters.substr(offset);
+    for (int d = 0; d < in.rank(); ++d) {
+      if (in.dim(d) != batch.dim(offset + d)) text[d] = '.';
+    }
+    return absl::StrCat(text, matrix);
+  };
+  return ShardingRule{.dims = absl::StrCat(term(0, c.node().attr<bool>("adj_x") ? "yx" : "xy"), ",",
+                                           term(1, c.node().attr<bool>("adj_y") ? "zy" : "yz"),
+                                           "->", letters, "xz"),
+                      .linearity = Linearity::kMulti};
+}
+
+absl::StatusOr<std::vector<Output>> BatchMatMulGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output x = c.op.input(0), y = c.op.input(1), dy = c.dy[0];
+  const bool ax = c.op.attr<bool>("adj_x"), ay = c.op.attr<bool>("adj_y");
+  const Output dx = ax ? ops::BatchMatMulV2(s, y, dy, {.adj_x = ay, .adj_y = true})
+                       : ops::BatchMatMulV2(s, dy, y, {.adj_y = !ay});
+  const Output d_y = ay ? ops::BatchMatMulV2(s, dy, x, {.adj_x = true, .adj_y = ax})
+                        : ops::BatchMatMulV2(s, x, dy, {.adj_x = !ax});
+  return std::vector<Output>{SumToOperand(c, 0, dx, /*own_dims=*/2),
+                             SumToOperand(c, 1, d_y, /*own_dims=*/2)};
+}
+
 }  // namespace
 
 void RegisterMatMul(OpRegistry& ops) {
@@ -58,6 +120,19 @@ void RegisterMatMul(OpRegistry& ops) {
       .Shape(MatMulShape)
       .Sharding(MatMulSharding)
       .Gradient(MatMulGrad);
+  ops.Define("BatchMatMulV2")
+      .Doc("output[…,m,n] = sum_k x[…,m,k] * y[…,k,n]")
+      .Input("x: T")
+      .Input("y: T")
+      .Output("output: T")
+      .Attr("T: {float, double, int32, int64}")
+      .Attr("adj_x: bool = false")
+      .Attr("adj_y: bool = false")
+      .Attr("grad_x: bool = false")
+      .Attr("grad_y: bool = false")
+      .Shape(BatchMatMulShape)
+      .Sharding(BatchMatMulSharding)
+      .Gradient(BatchMatMulGrad);
 }
 
 namespace ops {
@@ -68,6 +143,15 @@ Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& optio
       .Input(b)
       .Attr("transpose_a", options.transpose_a)
       .Attr("transpose_b", options.transpose_b)
+      .One();
+}
+
+Output BatchMatMulV2(const Scope& scope, Output x, Output y, const BatchMatMulV2Options& options) {
+  return Build(scope, "BatchMatMulV2")
+      .Input(x)
+      .Input(y)
+      .Attr("adj_x", options.adj_x)
+      .Attr("adj_y", options.adj_y)
       .One();
 }
 

@@ -23,6 +23,18 @@ struct MatMulOptions {
 // Gradient: d a = dy bᵀ, d b = aᵀ dy.
 Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& options = {});
 
+struct BatchMatMulV2Options {
+  bool adj_x = false;
+  bool adj_y = false;
+};
+
+// BatchMatMulV2: the product of two matrices for each index of a batch.
+//   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], each matrix of x and of y transposed first if asked.
+// Shapes:   x […,M,K] (or […,K,M]), y […,K,N] (or […,N,K]); the dimensions in front broadcast.
+// Dtypes, errors and gradient as of MatMul; the gradient is summed over what was broadcast.
+Output BatchMatMulV2(const Scope& scope, Output x, Output y,
+                     const BatchMatMulV2Options& options = {});
+
 }  // namespace ops
 }  // namespace mirrorflow
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul on the CPU: oneDNN for large products of floats, Eigen for everything else.
+// MatMul and BatchMatMulV2 on the CPU: oneDNN for large products of floats, Eigen for everything
+// else.
 #include <algorithm>
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -34,46 +36,56 @@ void Product(const ProductGeometry& g, const T* a, const T* b, T* out) {
 // A call of oneDNN costs what Eigen needs for about this many operations.
 constexpr double kMinOneDnnFlops = 65536;
 
+// The dimensions in front of the matrices.
+Shape BatchDims(const Shape& matrices) {
+  return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
+}
+
 template <typename T>
-absl::StatusOr<KernelPlan> EigenMatMul(const ProductGeometry& g) {
-  return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-                      Product(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
-                      return absl::OkStatus();
-                    })};
-}
-
-absl::StatusOr<KernelPlan> FloatMatMul(const ProductGeometry& g, double flops) {
-  if (flops >= kMinOneDnnFlops) {
-    absl::StatusOr<KernelPlan> plan = OneDnnProduct(g);
-    if (!absl::IsUnimplemented(plan.status())) return plan;
+KernelPlan EigenMatMul(const KernelContext& c, const ProductGeometry& g) {
+  if (c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&
+      c.input_shape(1).rank() == 2) {
+    return {.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+              Product(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
+              return absl::OkStatus();
+            })};
   }
-  return EigenMatMul<float>(g);
+  const Shape a = BatchDims(c.input_shape(0)), b = BatchDims(c.input_shape(1));
+  const BroadcastLoop<2> batch(BatchDims(c.output_shape(0)), {&a, &b});
+  return {.kernel = MakeKernel([g, batch](const KernelArgs& args, Lane&) {
+            const int64_t a_step = batch.moves(0), b_step = batch.moves(1);
+            batch.ForEachRun([&](int64_t at, const auto& from) {
+              for (int64_t i = 0; i < batch.run_length(); ++i) {
+                Product(g, args.input<T>(0) + (from[0] + i * a_step) * g.m * g.k,
+                        args.input<T>(1) + (from[1] + i * b_step) * g.k * g.n,
+                        args.output<T>(0) + (at + i) * g.m * g.n);
+              }
+            });
+            return absl::OkStatus();
+          })};
 }
 
-absl::StatusOr<KernelPlan> CreateMatMul(const KernelContext& c) {
-  const bool transpose_a = c.attr<bool>("transpose_a");
-  const ProductGeometry g = {.m = c.output_shape(0).dim(0),
-                             .n = c.output_shape(0).dim(1),
-                             .k = c.input_shape(0).dim(transpose_a ? 0 : 1),
+absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
+                                         bool transpose_b) {
+  const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
+  const ProductGeometry g = {.m = out.dim(out.rank() - 2),
+                             .n = out.dim(out.rank() - 1),
+                             .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
                              .transpose_a = transpose_a,
-                             .transpose_b = c.attr<bool>("transpose_b")};
-  const double flops = 2.0 * g.m * g.n * g.k;
-  absl::StatusOr<KernelPlan> plan = UnsupportedDataType(c.output_dtype(0));
-  switch (c.output_dtype(0)) {
-    case DT_FLOAT:
-      plan = FloatMatMul(g, flops);
-      break;
-    case DT_DOUBLE:
-      plan = EigenMatMul<double>(g);
-      break;
-    case DT_INT32:
-      plan = EigenMatMul<int32_t>(g);
-      break;
-    case DT_INT64:
-      plan = EigenMatMul<int64_t>(g);
-      break;
-    default:
-      break;
+                             .transpose_b = transpose_b,
+                             .batch_a = BatchDims(a).num_elements(),
+                             .batch_b = BatchDims(b).num_elements()};
+  const int64_t batch = BatchDims(out).num_elements();
+  const double flops = 2.0 * batch * g.m * g.n * g.k;
+  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
+  // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
+  if (c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&
+      (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
+    plan = OneDnnProduct(g);
+  }
+  if (absl::IsUnimplemented(plan.status())) {
+    plan = ForType(SignedTypes(), c.output_dtype(0),
+                   [&](auto tag) { return EigenMatMul<typename decltype(tag)::type>(c, g); });
   }
   // A double holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
@@ -82,6 +94,13 @@ absl::StatusOr<KernelPlan> CreateMatMul(const KernelContext& c) {
 
 }  // namespace
 
-void RegisterMatMulCpu(KernelRegistry& kernels) { kernels.Register("MatMul", "CPU", CreateMatMul); }
+void RegisterMatMulCpu(KernelRegistry& kernels) {
+  kernels.Register("BatchMatMulV2", "CPU", [](const KernelContext& c) {
+    return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
+  });
+  kernels.Register("MatMul", "CPU", [](const KernelContext& c) {
+    return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
+  });
+}
 
 }  // namespace mirrorflow

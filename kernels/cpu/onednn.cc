@@ -6,6 +6,7 @@
 // lane, belong to that lane, and only get new pointers afterwards.
 #include "kernels/cpu/onednn.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -198,9 +199,15 @@ absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   return absl::OkStatus();
 }
 
-memory::desc FloatMatrix(int64_t rows, int64_t columns, bool transposed) {
-  return memory::desc({rows, columns}, memory::data_type::f32,
-                      transposed ? memory::format_tag::ba : memory::format_tag::ab);
+// Matrices; with `batched` a dimension in front counts them.
+memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t columns,
+                           bool transposed) {
+  using Tag = memory::format_tag;
+  if (!batched) {
+    return memory::desc({rows, columns}, memory::data_type::f32, transposed ? Tag::ba : Tag::ab);
+  }
+  return memory::desc({batch, rows, columns}, memory::data_type::f32,
+                      transposed ? Tag::acb : Tag::abc);
 }
 
 memory::desc FloatImages(int64_t batch, int64_t channels, int64_t h, int64_t w) {
@@ -303,14 +310,16 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
 
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
   const double m = g.m, n = g.n, k = g.k;
-  MF_RETURN_IF_ERROR(CheckSizes({m * k, k * n, m * n}));
-  const std::string key =
-      absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ", g.transpose_b);
+  const int64_t batch = std::max(g.batch_a, g.batch_b);
+  const bool batched = batch > 1;
+  MF_RETURN_IF_ERROR(CheckSizes({g.batch_a * m * k, g.batch_b * k * n, batch * m * n}));
+  const std::string key = absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ",
+                                       g.transpose_b, " ", g.batch_a, " ", g.batch_b);
   MF_ASSIGN_OR_RETURN(
       const Primitive* product, Cached(key, [&](int id) {
-        const memory::desc a = FloatMatrix(g.m, g.k, g.transpose_a);
-        const memory::desc b = FloatMatrix(g.k, g.n, g.transpose_b);
-        const memory::desc out = FloatMatrix(g.m, g.n, false);
+        const memory::desc a = FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a);
+        const memory::desc b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
+        const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false);
         const dnnl::matmul::primitive_desc pd({a, b, out}, Attributes(), Engine());
         return std::make_unique<Primitive>(
             id, dnnl::matmul(pd),

@@ -17,13 +17,15 @@
 namespace mirrorflow {
 
 // output 0 [m,n] = input 0 [m,k] · input 1 [k,n]; a transposed operand lies in memory as [k,m] or
-// [n,k].
+// [n,k]. Of a batch of products, each operand has either all matrices or one for all of them.
 struct ProductGeometry {
   int64_t m;
   int64_t n;
   int64_t k;
   bool transpose_a;
   bool transpose_b;
+  int64_t batch_a = 1;
+  int64_t batch_b = 1;
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 

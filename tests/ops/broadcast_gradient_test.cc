@@ -14,6 +14,7 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/gradients.h"
+#include "ops/matmul.h"
 #include "ops/select.h"
 
 namespace mirrorflow {
@@ -118,6 +119,35 @@ TEST(SumToOperand, HandlesThreeOperands) {
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_TRUE(Tensor::Identical(results->at(0), Tensor::Vector<float>({3, 3, 3})));
   EXPECT_TRUE(Tensor::Identical(results->at(1), Tensor::Scalar<float>(3)));
+}
+
+// The gradients of x [b,2,3] · y [c,3,2] by a dz of ones, with b and c as fed.
+std::vector<Tensor> BatchProductGradients(const Shape& known_x, const Shape& known_y, int64_t b,
+                                          int64_t c) {
+  Graph graph;
+  const Scope scope(&graph);
+  const Output x = ops::Placeholder(scope, DT_FLOAT, known_x);
+  const Output y = ops::Placeholder(scope, DT_FLOAT, known_y);
+  const auto gradients = Gradients(scope, {ops::BatchMatMulV2(scope, x, y)}, {x, y});
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  absl::StatusOr<Interpreter> interpreter = Interpreter::Create(graph, CpuKernels());
+  const auto results =
+      interpreter->Run({{x, Counting({b, 2, 3})}, {y, Counting({c, 3, 2})}}, *gradients);
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? *results : std::vector<Tensor>(2);
+}
+
+TEST(SumToOperand, LeavesTheOwnDimensionsOfAnOperandAlone) {
+  for (const auto& [b, c] : {std::pair<int64_t, int64_t>{4, 4}, {1, 4}, {4, 1}}) {
+    const std::vector<Tensor> known = BatchProductGradients({b, 2, 3}, {c, 3, 2}, b, c);
+    const Shape any = Shape::UnknownRank();
+    for (const auto& [x, y] :
+         {std::pair<Shape, Shape>{{-1, 2, 3}, {-1, 3, 2}}, {{-1, 2, 3}, any}, {any, any}}) {
+      const std::vector<Tensor> got = BatchProductGradients(x, y, b, c);
+      EXPECT_TRUE(Tensor::Identical(known[0], got[0])) << b << " " << c << " " << x.ToString();
+      EXPECT_TRUE(Tensor::Identical(known[1], got[1])) << b << " " << c << " " << y.ToString();
+    }
+  }
 }
 
 TEST(BroadcastGradientArgs, IsKnownAsSoonAsBothShapesAre) {

@@ -10,6 +10,7 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/conv2d.h"
+#include "ops/matmul.h"
 #include "ops/max_pool.h"
 #include "ops/softmax.h"
 #include "ops/softmax_xent.h"
@@ -64,6 +65,23 @@ INSTANTIATE_TEST_SUITE_P(
                  }},
         ErrorRow{"BiasAddGradInNchw", kUnimplemented, "expected NHWC, got NCHW",
                  [](const Scope& s) { ops::BiasAddGrad(s, Images(s), {.data_format = "NCHW"}); }},
+        ErrorRow{"BatchMatMulOfOtherBatches", kInvalid, "shapes [2] and [3] do not broadcast",
+                 [](const Scope& s) {
+                   ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
+                 }},
+        ErrorRow{"BatchMatMulOfOtherInnerDimensions", kInvalid,
+                 "inner dimensions must be equal, got [2,2,3] and [2,2,3]",
+                 [](const Scope& s) {
+                   ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
+                 }},
+        ErrorRow{"BatchMatMulOfAVector", kInvalid, "rank at least 2",
+                 [](const Scope& s) {
+                   ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
+                 }},
+        ErrorRow{"CrossEntropyOfCubes", kInvalid, "must broadcast to a matrix",
+                 [](const Scope& s) {
+                   ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
+                 }},
         ErrorRow{"Conv2DInNchw", kUnimplemented, "expected NHWC, got NCHW",
                  [](const Scope& s) {
                    ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
