@@ -10,12 +10,14 @@
 #include "framework/graph/graph_file.h"    // graphs from and to files
 #include "framework/graph/scope.h"         // graphs and how to build them
 #include "ops/ops.h"                       // one builder for each op
+#include "train/checkpoint.h"              // variables from and to files
 #include "train/dataset.h"                 // where batches come from
 #include "train/fashion_mnist.h"           //
 #include "train/layers.h"                  // layers, losses, metrics
 #include "train/learning_rate.h"           // schedules
 #include "train/loop.h"                    // a loop that shows its progress
+#include "train/npy.h"                     // tensors from and to files
 #include "train/optimizer.h"               // what makes a graph learn
-#include "train/safetensors.h"             // variables from and to files
+#include "train/safetensors.h"             // named tensors from and to files
 
 #endif  // MIRRORFLOW_MIRRORFLOW_H_

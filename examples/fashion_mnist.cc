@@ -82,15 +82,6 @@ absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const D
   return rows > 0 ? right / static_cast<double>(rows) : 0.0;
 }
 
-absl::Status SaveVariables(const Session& session, const std::string& path) {
-  Safetensors contents;
-  for (const VariableInfo& variable : session.layout().variables()) {
-    MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable.name));
-    contents.tensors.emplace(variable.name, std::move(value));
-  }
-  return WriteSafetensors(path, contents);
-}
-
 absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, const Dataset& train,
                         const std::string& path) {
   TraceWriter trace;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ops/control.h"
+#include "ops/identity.h"
 #include "ops/unary.h"
 #include "train/layers.h"
 
@@ -36,7 +37,9 @@ absl::StatusOr<Classifier> BuildClassifier(const Scope& scope, absl::string_view
   const Shape images = cnn ? Shape({-1, 28, 28, 1}) : Shape({-1, 784});
   c.images = ops::Placeholder(scope.WithName("images"), DT_FLOAT, images);
   c.labels = ops::Placeholder(scope.WithName("labels"), DT_INT32, {-1});
-  c.logits = cnn ? Cnn(scope, c.images) : Mlp(scope, c.images);
+  // Under a name that a program which runs the saved graph can fetch.
+  c.logits =
+      ops::Identity(scope.WithName("logits"), cnn ? Cnn(scope, c.images) : Mlp(scope, c.images));
   c.loss = losses::SparseSoftmaxCrossEntropy(scope, c.logits, c.labels);
   c.accuracy = metrics::Accuracy(scope, c.logits, c.labels);
   return c;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/flags/declare.h"
@@ -25,7 +26,7 @@
 ABSL_FLAG(std::string, model, "mlp", "bench: mlp or cnn");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
 ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
-ABSL_DECLARE_FLAG(int, replicas);
+ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
 namespace mirrorflow {
 namespace {
@@ -119,8 +120,8 @@ class Report {
 absl::Status BenchStep(Report* report) {
   const std::string model = absl::GetFlag(FLAGS_model);
   const int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
-  MF_ASSIGN_OR_RETURN(TrainingStep t,
-                      PrepareTraining(model, batch_size, absl::GetFlag(FLAGS_replicas)));
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(model, batch_size,
+                                                      absl::GetFlag(FLAGS_replicas).value_or(2)));
   const int replicas = t.strategy->num_replicas_in_sync();
   MF_ASSIGN_OR_RETURN(const Timing timing, Measure([&] { return t.step.Run(t.feeds).status(); },
                                                    {.canary_threads = replicas}));
@@ -191,7 +192,8 @@ absl::Status BenchArena(Report* report) {
 // Allocations and page faults of steps after the first, and how well the arena is packed.
 absl::Status BenchSteadyState(Report* report) {
   for (const char* model : {"mlp", "cnn"}) {
-    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(model, 64, absl::GetFlag(FLAGS_replicas)));
+    MF_ASSIGN_OR_RETURN(TrainingStep t,
+                        PrepareTraining(model, 64, absl::GetFlag(FLAGS_replicas).value_or(2)));
     for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
     const HotPathCounts before = CountHotPath();
     for (int i = 0; i < kCountedSteps; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
@@ -273,7 +275,8 @@ absl::Status CheckFlags() {
   const absl::Status model = BuildClassifier(Scope(&graph), absl::GetFlag(FLAGS_model)).status();
   MF_RETURN_IF_ERROR(Annotate(model, "--model"));
   const absl::Status strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas)}).status();
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)})
+          .status();
   return Annotate(strategy, "--replicas");
 }
 

@@ -58,8 +58,14 @@ const char* KindOf(const absl::CommandLineFlag& flag) {
   return flag.IsOfType<double>() ? "a number" : "another value";
 }
 
+// A list that is given again grows.
 absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
   std::string error;
+  std::string longer;
+  if (flag.IsOfType<std::vector<std::string>>() && !flag.CurrentValue().empty()) {
+    longer = absl::StrCat(flag.CurrentValue(), ",", value);
+    value = longer;
+  }
   if (flag.ParseFrom(value, &error)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--", flag.Name(), ": illegal value; expected ",
                                                  KindOf(flag), ", got '", value, "'"));

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,8 @@
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
           "inspect: rows of the feeds whose leading dimension is open");
-ABSL_FLAG(int, replicas, 2, "inspect, bench: CPU replicas");
+ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
+          "CPU replicas; if not given, inspect and bench take 2 and run takes one device");
 
 namespace mirrorflow {
 namespace {
@@ -140,7 +142,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
   const auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas)});
+      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)});
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.size() != 1) {
     return absl::InvalidArgumentError(

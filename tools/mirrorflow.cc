@@ -7,12 +7,16 @@
 #include "tools/bench.h"
 #include "tools/command_line.h"
 #include "tools/inspect.h"
+#include "tools/run.h"
 
 namespace mirrorflow {
 namespace {
 
 constexpr char kUsage[] =
     "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     print a graph and what it compiles to\n"
+    "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
+    "NODE]\n"
+    "                                              run steps of a graph; alone: what it offers\n"
     "mirrorflow bench step|overhead|compile        measure this machine\n"
     "\nflags:\n";
 
@@ -30,11 +34,13 @@ int Main(int argc, char** argv) {
   absl::Status status;
   if (command == "inspect") {
     status = Inspect(args, &code);
+  } else if (command == "run") {
+    status = Run(args, &code);
   } else if (command == "bench") {
     status = Bench(args, &code);
   } else {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("'", command, "': unknown command; expected inspect or bench (see --help)"));
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "'", command, "': unknown command; expected inspect, run or bench (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

@@ -8,105 +8,17 @@ input may crash or hang a program, and none leaves a file behind that was not as
 
 import gzip
 import os
-import pathlib
 import random
 import re
 import resource
-import struct
 import subprocess
-import tempfile
 import unittest
 
-FASHION_MNIST = os.path.abspath("examples/fashion_mnist")
-MIRRORFLOW = os.path.abspath("tools/mirrorflow")
-
-USAGE, BAD_INPUT, RESOURCES, NUMERIC = 2, 3, 5, 6
-SECONDS = 20  # none takes one; more is a hang
-
-ROWS = {"train": 40, "t10k": 20}
+from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, NUMERIC, ProgramTest, RESOURCES, ROWS,
+                      SECONDS, USAGE, VERSIONS, idx, images, labels, node)
 
 
-def idx(dims, contents):
-    """An IDX file of bytes."""
-    return bytes([0, 0, 8, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + contents
-
-
-def images(rows, size=28):
-    return idx([rows, size, size], bytes(7 * i % 256 for i in range(rows * size * size)))
-
-
-def labels(values):
-    return idx([len(values)], bytes(values))
-
-
-def node(name, op, *inputs, **types):
-    """A node of a GraphDef as text; `types` are its attributes of the kind type."""
-    parts = [f'name: "{name}" op: "{op}"', *(f'input: "{i}"' for i in inputs)]
-    parts += [f'attr {{ key: "{k}" value {{ type: {v} }} }}' for k, v in types.items()]
-    return f"node {{ {' '.join(parts)} }}\n"
-
-
-VERSIONS = "versions { producer: 1087 }\n"
-
-
-class ProgramsTest(unittest.TestCase):
-
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
-        cls.root = pathlib.Path(cls.temporary.name)
-        cls.write_data("good")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    @classmethod
-    def write(cls, name, contents):
-        path = cls.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
-
-    @classmethod
-    def write_data(cls, folder, **changed):
-        """A small Fashion-MNIST; `changed` are other contents of files, None for no file."""
-        for split, rows in ROWS.items():
-            files = {
-                f"{split}-images-idx3-ubyte": images(rows),
-                f"{split}-labels-idx1-ubyte": labels([i % 10 for i in range(rows)]),
-            }
-            for name, contents in files.items():
-                contents = changed.get(name.replace("-", "_"), contents)
-                if contents is not None:
-                    cls.write(f"{folder}/{name}", contents)
-
-    def files(self):
-        return {str(p.relative_to(self.root)) for p in self.root.rglob("*")}
-
-    def run_program(self, *command, new_files=(), **options):
-        before = self.files()
-        result = subprocess.run(command, cwd=self.root, timeout=SECONDS, text=True, check=False,
-                                errors="replace", capture_output=True, **options)
-        self.assertEqual(self.files() - before, set(new_files), "files it left")
-        return result
-
-    def check_fails(self, program, args, exit_code, code, where, what="", **options):
-        with self.subTest(" ".join(args)):
-            result = self.run_program(program, *args, **options)
-            last = result.stderr.splitlines()[-1] if result.stderr else ""
-            self.assertEqual(result.returncode, exit_code, last)  # below 0: died by a signal
-            self.assertRegex(last, rf"^ERROR {code} {re.escape(where)}: .*{re.escape(what)}")
-            return result
-
-    def check_training_fails(self, args, *expected, **options):
-        """`args` in addition to, or instead of, flags of a run that succeeds."""
-        good = ["--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
-                "--global_batch_size=10"]
-        return self.check_fails(FASHION_MNIST, good + args, *expected, **options)
-
-    def check_inspect_fails(self, name, contents, what, code="INVALID_ARGUMENT"):
-        self.write(name, contents)
-        self.check_fails(MIRRORFLOW, ["inspect", name], BAD_INPUT, code, name, what)
+class ProgramsTest(ProgramTest):
 
     def test_good_input_ends_in_success_and_leaves_the_files_asked_for(self):
         flags = ["loss_log=losses", "save_variables=v.safetensors", "save_graph=g.pb", "trace=t"]
@@ -259,7 +171,7 @@ class ProgramsTest(unittest.TestCase):
     def test_commands_and_flags_of_the_tool(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
-            ([], "''", "expected inspect or bench"),
+            ([], "''", "expected inspect, run or bench"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),

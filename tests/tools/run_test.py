@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mirrorflow run`: graphs that another program wrote, fed and fetched through files."""
+
+import struct
+import unittest
+
+from programs import BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, node
+
+
+def npy(descr, shape, elements):
+    """The bytes of an npy file."""
+    dims = ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "")
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + elements
+
+
+def floats(shape, *values):
+    return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
+
+
+ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"
+DOUBLED = (
+    f"node {{ name: 'x' op: 'Placeholder' {ROWS_SHAPE}"
+    " attr { key: 'dtype' value { type: DT_FLOAT } } }\n" + node("twice", "AddV2", "x", "x", T="DT_FLOAT")
+    + node("square", "Mul", "twice", "twice", T="DT_FLOAT") + VERSIONS)
+
+
+class RunTest(ProgramTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("doubled.pbtxt", DOUBLED)
+        cls.write("x.npy", floats([3, 2], 1, 2, 3, 4, 5, 6))
+
+    def run_graph(self, *args, **options):
+        result = self.run_program(MIRRORFLOW, "run", *args, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def check_run_fails(self, args, *expected):
+        self.check_fails(MIRRORFLOW, ["run", *args], *expected)
+
+    def test_a_fetch_is_printed_or_written(self):
+        out = self.run_graph("--graph=doubled.pbtxt", "--feed", "x=x.npy", "--fetch=twice",
+                             "--fetch", "square:0=square.npy", new_files=["square.npy"])
+        self.assertEqual(out, "twice = float<3,2>{2.0, 4.0, 6.0, 8.0, 10.0, 12.0}\n")
+        self.assertEqual((self.root / "square.npy").read_bytes()[128:],
+                         struct.pack("<6f", 4, 16, 36, 64, 100, 144))
+
+    def test_any_tensor_can_be_fed_and_what_nobody_needs_is_not_run(self):
+        out = self.run_graph("--graph=doubled.pbtxt", "--feed=twice=x.npy", "--fetch=square")
+        self.assertEqual(out, "square = float<3,2>{1.0, 4.0, 9.0, 16.0, 25.0, 36.0}\n")
+
+    def test_replicas_share_global_feeds(self):
+        want = self.run_graph("--graph=doubled.pbtxt", "--feed=x=x.npy", "--fetch=square")
+        for replicas in 1, 2, 4:
+            self.assertEqual(want, self.run_graph("--graph=doubled.pbtxt", "--feed=x=x.npy",
+                                                  "--fetch=square", f"--replicas={replicas}"))
+
+    def test_alone_it_prints_what_the_graph_offers(self):
+        out = self.run_graph("--graph=doubled.pbtxt")
+        self.assertRegex(out, r"feed +x +float\[\?,2\]\nfetch +square +float\[\?,2\]\n")
+
+    def test_a_trained_model_gives_the_accuracy_that_training_printed(self):
+        for model, shape in ("mlp", [20, 784]), ("cnn", [20, 28, 28, 1]):
+            files = [f"{model}.pb", f"{model}.safetensors"]
+            trained = self.run_program(
+                FASHION_MNIST, "--data_dir=good", f"--model={model}", "--replicas=2", "--steps=3",
+                "--global_batch_size=10", f"--save_graph={files[0]}",
+                f"--save_variables={files[1]}", new_files=files)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+            images = (self.root / "good/t10k-images-idx3-ubyte").read_bytes()[16:]
+            labels = (self.root / "good/t10k-labels-idx1-ubyte").read_bytes()[8:]
+            # As the data set has them: a quotient of floats.
+            self.write("images.npy", floats(shape, *(i / 255 for i in images)))
+            self.write("labels.npy", npy("<i4", [20], struct.pack("<20i", *labels)))
+            run = ["--graph", files[0], "--variables", files[1],
+                   "--feed=images=images.npy,labels=labels.npy"]
+            accuracy = self.run_graph(*run, "--fetch=accuracy/Mean")
+            self.assertEqual(float(trained.stdout.split()[0].split("=")[1]),
+                             round(float(accuracy.split("{")[1].split("}")[0]), 4))
+            # The same bits from run to run; three replicas take products of other sizes.
+            logits = []
+            for replicas in [], [], ["--replicas=1"], ["--replicas=3"]:
+                self.run_graph(*run, "--fetch=logits=logits.npy", *replicas,
+                               new_files=["logits.npy"])
+                logits.append((self.root / "logits.npy").read_bytes())
+                (self.root / "logits.npy").unlink()
+            self.assertEqual(logits[0], logits[1])
+            self.assertEqual(logits[0], logits[2])
+            for one, three in zip(*(struct.unpack("<200f", b[128:]) for b in logits[2:])):
+                self.assertAlmostEqual(one, three, delta=1e-5)
+
+    def test_steps_train_and_the_variables_are_saved(self):
+        files = ["mlp2.pb", "start.safetensors"]
+        self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
+                         "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
+                         f"--save_variables={files[1]}", new_files=files)
+        images = (self.root / "good/train-images-idx3-ubyte").read_bytes()[16:16 + 7840]
+        labels = (self.root / "good/train-labels-idx1-ubyte").read_bytes()[8:18]
+        self.write("batch.npy", floats([10, 784], *(i / 255 for i in images)))
+        self.write("classes.npy", npy("<i4", [10], struct.pack("<10i", *labels)))
+        losses = []
+        for steps in 1, 40:
+            out = self.run_graph(
+                "--graph=mlp2.pb", "--variables=start.safetensors", "--feed=images=batch.npy",
+                "--feed=labels=classes.npy", "--target=train/NoOp", "--fetch=loss/Mean",
+                f"--steps={steps}", "--replicas=2", "--save_variables=end.safetensors",
+                "--trace=trace.json", new_files=["end.safetensors", "trace.json"][:2 * (steps == 1)])
+            losses.append(float(out.split("{")[1].split("}")[0]))
+        self.assertLess(losses[1], losses[0])
+        self.assertEqual(len((self.root / "end.safetensors").read_bytes()),
+                         len((self.root / "start.safetensors").read_bytes()))
+
+    def test_what_flags_can_get_wrong(self):
+        good = ["--graph=doubled.pbtxt"]
+        for args, where, what in [
+            ([], "--graph", "missing"),
+            (good + ["word"], "run", "unexpected word 'word'"),
+            (good + ["--feed=x", "--fetch=twice"], "--feed x", "expected NAME=FILE.npy"),
+            (good + ["--feed=y=x.npy", "--fetch=twice"], "--feed y=x.npy", "no node 'y'"),
+            (good + ["--fetch=twise"], "--fetch twise", "did you mean 'twice'?"),
+            (good + ["--fetch=twice:1"], "--fetch twice:1", "has 1 outputs, got output 1"),
+            (good + ["--fetch=twice:x"], "--fetch twice:x", "expected NODE or NODE:OUTPUT"),
+            (good + ["--target=nobody"], "--target nobody", "no node 'nobody'"),
+            (good + ["--fetch=twice", "--steps=0"], "--steps", "at least 1, got 0"),
+            (good + ["--fetch=twice", "--device=GPU"], "--device", "device 'GPU': expected CPU:0"),
+            (good + ["--fetch=twice", "--replicas=0"], "--replicas", "got 0"),
+        ]:
+            self.check_run_fails(args, USAGE, "INVALID_ARGUMENT", where, what)
+        self.check_run_fails(good + ["--fetch=twice=no/where.npy"], USAGE, "NOT_FOUND",
+                             "--fetch=no/where.npy")
+
+    def test_what_files_can_get_wrong(self):
+        self.write("double.npy", npy("<f8", [1, 2], bytes(16)))
+        self.write("three.npy", floats([1, 3], 1, 2, 3))
+        self.write("cut.npy", floats([1, 2], 1))
+        fetch = ["--graph=doubled.pbtxt", "--fetch=twice"]
+        for args, code, where, what in [
+            (["--graph=no.pb"], "NOT_FOUND", "no.pb", ""),
+            (fetch, "INVALID_ARGUMENT", "doubled.pbtxt", "not fed"),
+            (fetch + ["--feed=x=no.npy"], "NOT_FOUND", "--feed x", "no.npy"),
+            (fetch + ["--feed=x=double.npy"], "INVALID_ARGUMENT", "--feed x=double.npy",
+             "expected dtype float, got double"),
+            (fetch + ["--feed=x=three.npy"], "INVALID_ARGUMENT", "doubled.pbtxt",
+             "expected shape [?,2], got [1,3]"),
+            (fetch + ["--feed=x=cut.npy"], "DATA_LOSS", "--feed x", "expected 8 bytes, got 4"),
+            (fetch + ["--feed=x=x.npy", "--variables=no.safetensors"], "NOT_FOUND",
+             "no.safetensors", ""),
+        ]:
+            self.check_run_fails(args, BAD_INPUT, code, where, what)
+
+
+if __name__ == "__main__":
+    unittest.main()

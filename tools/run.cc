@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_file.h"
+#include "framework/graph/shape_inference.h"
+#include "mirrorflow.h"
+#include "ops/registry.h"
+#include "train/checkpoint.h"
+#include "train/npy.h"
+
+ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
+ABSL_FLAG(std::vector<std::string>, feed, {},
+          "run: NAME=FILE.npy, a tensor and its (global) value; more with commas or a flag each");
+ABSL_FLAG(std::vector<std::string>, fetch, {},
+          "run: NAME or NAME=FILE.npy, a tensor that is printed or written");
+ABSL_FLAG(std::vector<std::string>, target, {}, "run: a node that is run for what it does");
+ABSL_FLAG(int64_t, steps, 1, "run: how often; what the last one fetches is printed or written");
+ABSL_FLAG(std::string, variables, "",
+          "run: initial values of variables, a .safetensors file; the others' are the graph's");
+ABSL_FLAG(std::string, save_variables, "",
+          "run: write the variables to this .safetensors file at the end");
+ABSL_FLAG(std::string, device, "CPU:0", "run: the device, if there is one replica");
+ABSL_FLAG(std::string, trace, "", "run: write a Chrome trace of the last steps to this file");
+ABSL_FLAG(uint64_t, seed, 0, "run: of random initial values and random ops");
+ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kPrintedElements = 100;
+constexpr int64_t kTracedSteps = 3;
+
+// A tensor on the command line.
+struct NamedFile {
+  std::string flag;  // as given, for errors
+  std::string name;
+  std::string path;  // may be empty
+  Output output = {};
+};
+
+std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std::string>& values) {
+  std::vector<NamedFile> files;
+  for (const std::string& value : values) {
+    const size_t equals = value.find('=');
+    files.push_back({absl::StrCat("--", flag, " ", value), value.substr(0, equals),
+                     equals != std::string::npos ? value.substr(equals + 1) : ""});
+  }
+  return files;
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
+  if (!replicas.has_value()) {
+    auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device), .seed = seed});
+    if (!one.ok()) return Annotate(one.status(), "--device");
+    return *std::move(one);
+  }
+  if (absl::GetFlag(FLAGS_device) != "CPU:0") {
+    return absl::InvalidArgumentError("--device: chosen by --replicas; expected one of the two");
+  }
+  auto mirrored = MirroredStrategy::Create({.num_cpu_replicas = *replicas, .seed = seed});
+  if (!mirrored.ok()) return Annotate(mirrored.status(), "--replicas");
+  return *std::move(mirrored);
+}
+
+absl::StatusOr<Node*> FindNode(const Graph& graph, absl::string_view name) {
+  if (Node* node = graph.FindNode(name)) return node;
+  std::vector<std::string> names;
+  for (const Node* node : graph.Nodes()) names.push_back(node->name());
+  const std::string nearest = NearestName(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the graph has no node '", name, "'",
+                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
+}
+
+// `node` or `node:1`.
+absl::StatusOr<Output> FindOutput(const Graph& graph, absl::string_view name) {
+  const size_t colon = name.find(':');
+  int index = 0;
+  if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
+    return absl::InvalidArgumentError("no tensor's name; expected NODE or NODE:OUTPUT");
+  }
+  MF_ASSIGN_OR_RETURN(Node * node, FindNode(graph, name.substr(0, colon)));
+  if (index >= 0 && index < node->num_outputs()) return node->output(index);
+  return absl::InvalidArgumentError(absl::StrCat(node->op().name, "(", node->name(), ") has ",
+                                                 node->num_outputs(), " outputs, got output ",
+                                                 index));
+}
+
+absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
+  for (NamedFile& file : files) {
+    absl::StatusOr<Output> output = FindOutput(graph, file.name);
+    if (!output.ok()) return Annotate(output.status(), file.flag);
+    file.output = *output;
+  }
+  return absl::OkStatus();
+}
+
+void PrintLine(absl::string_view kind, const std::string& name, absl::string_view what) {
+  std::printf("%-10s %-40s %s\n", std::string(kind).c_str(), name.c_str(),
+              std::string(what).c_str());
+}
+
+// What can be fed, what nobody else uses (and so might be fetched or be a target), and what is
+// kept.
+void PrintOffer(const Graph& graph) {
+  auto type_of = [&](const Output& output) {
+    return absl::StrCat(DataTypeName(output.dtype()), graph.values().shape(output).ToString());
+  };
+  absl::flat_hash_set<std::string> initial;
+  for (const Node* node : graph.Nodes()) {
+    if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
+  }
+  for (const Node* node : graph.Nodes()) {
+    if (node->op().role == OpRole::kPlaceholder) {
+      PrintLine("feed", node->name(), type_of(node->output(0)));
+    } else if (node->op().role == OpRole::kVariable) {
+      PrintLine("variable", VariableName(node->output(0)).value_or(node->name()),
+                absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
+                             node->attr<Shape>("shape").ToString()));
+    } else if (node->uses().empty() && !initial.contains(node->name())) {
+      for (int i = 0; i < node->num_outputs(); ++i) {
+        PrintLine("fetch", node->output(i).ToString(), type_of(node->output(i)));
+      }
+      if (node->num_outputs() == 0) PrintLine("target", node->name(), node->op().name);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feeds) {
+  std::vector<Tensor> values;
+  for (const NamedFile& feed : feeds) {
+    absl::StatusOr<Tensor> value = ReadNpy(feed.path);
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat("--feed ", feed.name));
+    if (value->dtype() != feed.output.dtype()) {
+      return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected dtype ",
+                                                     DataTypeName(feed.output.dtype()), ", got ",
+                                                     DataTypeName(value->dtype())));
+    }
+    values.push_back(*std::move(value));
+  }
+  return values;
+}
+
+absl::Status HandOut(const std::vector<NamedFile>& fetches, const StepOutputs& outputs) {
+  for (size_t i = 0; i < fetches.size(); ++i) {
+    const NamedFile& fetch = fetches[i];
+    if (!outputs[i].has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(fetch.flag, ": differs between the replicas and has no one value"));
+    }
+    if (!fetch.path.empty()) {
+      MF_RETURN_IF_ERROR(WriteNpy(fetch.path, outputs[i]));
+    } else {
+      std::printf("%s = %s\n", fetch.name.c_str(),
+                  TensorToString(outputs[i], kPrintedElements).c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
+                        const std::vector<NamedFile>& fetches) {
+  if (absl::GetFlag(FLAGS_graph).empty()) {
+    return absl::InvalidArgumentError("--graph: missing; expected a graph file");
+  }
+  MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 1));
+  for (const NamedFile& feed : feeds) {
+    if (!feed.name.empty() && !feed.path.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected NAME=FILE.npy"));
+  }
+  for (const NamedFile& fetch : fetches) {
+    MF_RETURN_IF_ERROR(CheckOutputFlag("fetch", fetch.path));
+  }
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
+  return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
+}
+
+}  // namespace
+
+absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run: unexpected word '", args[0], "'; expected flags (see --help)"));
+  }
+  std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
+  std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
+  const std::vector<std::string> targets = absl::GetFlag(FLAGS_target);
+  MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
+  MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy());
+
+  const std::string path = absl::GetFlag(FLAGS_graph);
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps()));
+  if (fetches.empty() && targets.empty()) {
+    PrintOffer(graph);
+    return absl::OkStatus();
+  }
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(FindOutputs(graph, feeds));
+  MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
+  std::vector<Operation> operations;
+  for (const std::string& name : targets) {
+    absl::StatusOr<Node*> node = FindNode(graph, name);
+    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
+    operations.push_back({*node});
+  }
+
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));
+  absl::StatusOr<std::unique_ptr<Session>> session = strategy->NewSession(graph);
+  if (!session.ok()) return Annotate(session.status(), path);
+  if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
+    MF_RETURN_IF_ERROR(LoadVariables(file, **session));
+  }
+  auto outputs_of = [](const std::vector<NamedFile>& files) {
+    std::vector<Output> outputs;
+    for (const NamedFile& file : files) outputs.push_back(file.output);
+    return outputs;
+  };
+  absl::StatusOr<Step> step =
+      (*session)->Prepare(outputs_of(feeds), outputs_of(fetches), operations);
+  if (!step.ok()) return Annotate(step.status(), path);
+  TraceWriter trace;
+  StepOutputs outputs;
+  const std::string trace_path = absl::GetFlag(FLAGS_trace);
+  const int64_t steps = absl::GetFlag(FLAGS_steps);
+  for (int64_t i = 0; i < steps; ++i) {
+    if (!trace_path.empty() && i >= steps - kTracedSteps) (*session)->TraceTo(&trace);
+    absl::StatusOr<StepOutputs> result = step->Run(values);
+    if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
+    outputs = *result;
+  }
+  (*session)->TraceTo(nullptr);
+  MF_RETURN_IF_ERROR(HandOut(fetches, outputs));
+  if (!trace_path.empty()) MF_RETURN_IF_ERROR(trace.WriteFile(trace_path));
+  const std::string save_path = absl::GetFlag(FLAGS_save_variables);
+  return save_path.empty() ? absl::OkStatus() : SaveVariables(**session, save_path);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "elements are copied as they are");
+
+constexpr absl::string_view kMagic("\x93NUMPY", 6);
+constexpr size_t kVersionEnd = 8;              // magic and version
+constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load takes 10,000
+constexpr size_t kAlignment = 64;              // of the elements in the file
+constexpr size_t kGrowthDigits = 21;           // for the first dimension, as NumPy leaves them
+
+// Without the byte order, which is `<`, `>`, or `|` where there is none.
+struct ElementKind {
+  absl::string_view descr;
+  DataType dtype;
+  size_t swapped_bytes;  // what a change of the byte order turns round: a complex number's half
+};
+constexpr ElementKind kKinds[] = {
+    {"b1", DT_BOOL, 1},      {"i1", DT_INT8, 1},       {"u1", DT_UINT8, 1},  {"i2", DT_INT16, 2},
+    {"u2", DT_UINT16, 2},    {"i4", DT_INT32, 4},      {"u4", DT_UINT32, 4}, {"i8", DT_INT64, 8},
+    {"u8", DT_UINT64, 8},    {"f2", DT_HALF, 2},       {"f4", DT_FLOAT, 4},  {"f8", DT_DOUBLE, 8},
+    {"c8", DT_COMPLEX64, 4}, {"c16", DT_COMPLEX128, 8}};
+
+struct Header {
+  std::string descr;
+  std::optional<bool> fortran_order;
+  std::optional<Shape> shape;
+};
+
+// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: the part of Python's
+// literals that such a header can have.
+class HeaderParser {
+ public:
+  explicit HeaderParser(absl::string_view text) : rest_(text) {}
+
+  absl::StatusOr<Header> Parse() {
+    Header header;
+    MF_RETURN_IF_ERROR(Expect('{'));
+    while (!Take('}')) {
+      MF_ASSIGN_OR_RETURN(const std::string key, String());
+      MF_RETURN_IF_ERROR(Expect(':'));
+      if (key == "descr" && header.descr.empty()) {
+        MF_ASSIGN_OR_RETURN(header.descr, Descr());
+      } else if (key == "fortran_order" && !header.fortran_order.has_value()) {
+        MF_ASSIGN_OR_RETURN(header.fortran_order, Bool());
+      } else if (key == "shape" && !header.shape.has_value()) {
+        MF_ASSIGN_OR_RETURN(header.shape, Tuple());
+      } else {
+        return absl::DataLossError(absl::StrCat(
+            "header: unknown or repeated key; expected descr, fortran_order and shape, got '",
+            absl::CHexEscape(key), "'"));
+      }
+      if (Take(',')) continue;
+      MF_RETURN_IF_ERROR(Expect('}'));
+      break;
+    }
+    if (!absl::StripAsciiWhitespace(rest_).empty()) return Error("nothing behind the dict");
+    if (header.descr.empty() || !header.fortran_order.has_value() || !header.shape.has_value()) {
+      return absl::DataLossError(
+          "header: a key is missing; expected descr, fortran_order and shape");
+    }
+    return header;
+  }
+
+ private:
+  absl::Status Error(absl::string_view expected) const {
+    return absl::DataLossError(absl::StrCat("header: expected ", expected, ", got '",
+                                            absl::CHexEscape(rest_.substr(0, 20)), "'"));
+  }
+
+  void SkipSpace() { rest_ = absl::StripLeadingAsciiWhitespace(rest_); }
+
+  bool Take(char c) {
+    SkipSpace();
+    return absl::ConsumePrefix(&rest_, absl::string_view(&c, 1));
+  }
+
+  absl::Status Expect(char c) {
+    return Take(c) ? absl::OkStatus() : Error(absl::StrCat("'", absl::string_view(&c, 1), "'"));
+  }
+
+  absl::StatusOr<std::string> String() {
+    const char quote = Take('\'') ? '\'' : '"';
+    if (quote == '"' && !Take('"')) return Error("a string");
+    const size_t end = rest_.find(quote);
+    if (end == absl::string_view::npos) return Error("the end of a string");
+    std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  absl::StatusOr<std::string> Descr() {
+    SkipSpace();
+    if (rest_.empty() || rest_[0] != '[') return String();
+    return absl::UnimplementedError("descr: records of several fields; expected one dtype");
+  }
+
+  absl::StatusOr<bool> Bool() {
+    SkipSpace();
+    if (absl::ConsumePrefix(&rest_, "True")) return true;
+    if (absl::ConsumePrefix(&rest_, "False")) return false;
+    return Error("True or False");
+  }
+
+  absl::StatusOr<Shape> Tuple() {
+    Shape shape;
+    MF_RETURN_IF_ERROR(Expect('('));
+    while (!Take(')')) {
+      SkipSpace();
+      const size_t digits =
+          std::find_if_not(rest_.begin(), rest_.end(), absl::ascii_isdigit) - rest_.begin();
+      int64_t dim;
+      if (!absl::SimpleAtoi(rest_.substr(0, digits), &dim)) return Error("a dimension");
+      rest_.remove_prefix(digits);
+      if (shape.rank() == kMaxRank) return Error(absl::StrCat("at most ", kMaxRank, " dimensions"));
+      shape.AddDim(dim);
+      if (Take(',')) continue;
+      MF_RETURN_IF_ERROR(Expect(')'));
+      break;
+    }
+    return shape;
+  }
+
+  absl::string_view rest_;
+};
+
+absl::StatusOr<const ElementKind*> KindOf(absl::string_view descr) {
+  const char order = descr[0];
+  const absl::string_view kind = descr.substr(1);
+  for (const ElementKind& known : kKinds) {
+    const bool fits = known.swapped_bytes == 1 ? order == '|' : order == '<' || order == '>';
+    if (known.descr == kind && fits) return &known;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("descr: elements that no tensor holds; expected bool, an integer, float or "
+                   "complex type such as '<f4', got '",
+                   absl::CHexEscape(descr), "'"));
+}
+
+void SwapBytes(Tensor& tensor, size_t unit) {
+  for (std::byte* at = tensor.raw(); at != tensor.raw() + tensor.bytes(); at += unit) {
+    std::reverse(at, at + unit);
+  }
+}
+
+// `columns` lies with its first dimension fastest.
+absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
+  MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(columns.dtype(), columns.shape()));
+  const size_t size = DataTypeSize(columns.dtype());
+  const int rank = columns.shape().rank();
+  std::vector<int64_t> stride(rank, 1), index(rank, 0);
+  for (int d = 1; d < rank; ++d) stride[d] = stride[d - 1] * columns.shape().dim(d - 1);
+  int64_t from = 0;
+  for (int64_t to = 0; to < rows.num_elements(); ++to) {
+    std::memcpy(rows.raw() + to * size, columns.raw() + from * size, size);
+    for (int d = rank - 1; d >= 0; --d) {
+      from += stride[d];
+      if (++index[d] < columns.shape().dim(d)) break;
+      from -= index[d] * stride[d];
+      index[d] = 0;
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<Tensor> ReadArray(const InputFile& file) {
+  auto too_short = [&](uint64_t expected) {
+    return absl::DataLossError(absl::StrCat("the file is too short; expected at least ", expected,
+                                            " bytes, got ", file.size()));
+  };
+  char start[kVersionEnd] = {};
+  if (file.size() < kVersionEnd) return too_short(kVersionEnd);
+  MF_RETURN_IF_ERROR(file.Read(0, kVersionEnd, start));
+  if (absl::string_view(start, kMagic.size()) != kMagic) {
+    return absl::DataLossError(
+        absl::StrCat("no npy file; expected it to begin with \\x93NUMPY, got '",
+                     absl::CHexEscape(absl::string_view(start, kMagic.size())), "'"));
+  }
+  const int major = static_cast<unsigned char>(start[6]);
+  if (major < 1 || major > 3) {
+    return absl::UnimplementedError(
+        absl::StrCat("version of the npy format: expected 1 to 3, got ", major));
+  }
+  const size_t length_bytes = major == 1 ? 2 : 4;
+  uint32_t length = 0;
+  if (file.size() < kVersionEnd + length_bytes) return too_short(kVersionEnd + length_bytes);
+  MF_RETURN_IF_ERROR(file.Read(kVersionEnd, length_bytes, &length));
+  const uint64_t data_begin = kVersionEnd + length_bytes + length;
+  if (length > kMaxHeaderBytes) {
+    return absl::DataLossError(absl::StrCat("the header's length: expected at most ",
+                                            kMaxHeaderBytes, " bytes, got ", length));
+  }
+  if (file.size() < data_begin) return too_short(data_begin);
+  std::string text(length, '\0');
+  MF_RETURN_IF_ERROR(file.Read(kVersionEnd + length_bytes, length, text.data()));
+
+  MF_ASSIGN_OR_RETURN(const Header header, HeaderParser(text).Parse());
+  MF_ASSIGN_OR_RETURN(const ElementKind* kind, KindOf(header.descr));
+  MF_RETURN_IF_ERROR(Annotate(header.shape->Validate(kind->dtype), "shape"));
+  const uint64_t bytes = header.shape->num_elements() * DataTypeSize(kind->dtype);
+  if (file.size() - data_begin != bytes) {
+    return absl::DataLossError(absl::StrCat("elements of ", DataTypeName(kind->dtype),
+                                            header.shape->ToString(), ": expected ", bytes,
+                                            " bytes, got ", file.size() - data_begin));
+  }
+  MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(kind->dtype, *header.shape));
+  MF_RETURN_IF_ERROR(file.Read(data_begin, bytes, tensor.raw()));
+  if (header.descr[0] == '>') SwapBytes(tensor, kind->swapped_bytes);
+  if (kind->dtype == DT_BOOL) {  // any other byte in a C++ bool is undefined behaviour
+    const std::byte* const end = tensor.raw() + bytes;
+    const std::byte* const bad = std::find_if(tensor.raw(), tensor.raw() + bytes,
+                                              [](std::byte b) { return b > std::byte{1}; });
+    if (bad != end) {
+      return absl::DataLossError(absl::StrCat("element ", bad - tensor.raw(),
+                                              " of bool: expected 0 or 1, got ",
+                                              std::to_integer<int>(*bad)));
+    }
+  }
+  if (*header.fortran_order && tensor.shape().rank() > 1) return ToRowMajor(tensor);
+  return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ReadNpy(absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  absl::StatusOr<Tensor> tensor = ReadArray(file);
+  if (!tensor.ok()) return Annotate(tensor.status(), path);
+  return tensor;
+}
+
+absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
+  const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                 [&](const ElementKind& k) { return k.dtype == tensor.dtype(); });
+  if (kind == std::end(kKinds)) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, ": NumPy has no ", DataTypeName(tensor.dtype()),
+                     "; expected bool, an integer, float or complex type"));
+  }
+  const int rank = tensor.shape().rank();
+  std::string header =
+      absl::StrCat("{'descr': '", kind->swapped_bytes == 1 ? "|" : "<", kind->descr,
+                   "', 'fortran_order': False, 'shape': (",
+                   absl::StrJoin(tensor.shape().dims(), ", "), rank == 1 ? ",), }" : "), }");
+  // Room to append rows in place, then up to the next multiple, never none.
+  if (rank > 0) header.append(kGrowthDigits - absl::StrCat(tensor.shape().dim(0)).size(), ' ');
+  header.append(kAlignment - (kVersionEnd + 2 + header.size() + 1) % kAlignment, ' ');
+  header += '\n';
+  const auto length = static_cast<uint16_t>(header.size());
+  char length_bytes[2];
+  std::memcpy(length_bytes, &length, 2);
+  return WriteFileAtomically(
+      path, {kMagic, absl::string_view("\x01\x00", 2), absl::string_view(length_bytes, 2), header,
+             absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes())});
+}
+
+}  // namespace mirrorflow
