@@ -20,11 +20,13 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
+#include "tools/bench_graphs.h"
 #include "tools/hot_path_counter.h"
 #include "tools/statistics.h"
 
 ABSL_FLAG(std::string, model, "mlp", "bench: mlp or cnn");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
+ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: the largest graph");
 ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
@@ -106,6 +108,21 @@ class Report {
                 value <= bound ? "met" : "missed");
     absl::StrAppendFormat(&json_, "{\"case\": \"%s\", \"value\": %.6g, \"at_most\": %.6g}\n", name,
                           value, bound);
+  }
+  void AddGraph(absl::string_view shape, const GraphCost& cost) {
+    const double nodes = static_cast<double>(cost.nodes);
+    std::printf(
+        "graphs/%-6s nodes=%-8lld load_ms=%.1f session_ms=%.1f compile_ms=%.1f run_ms=%.2f "
+        "us_a_node=%.2f bytes_a_node=%.0f\n",
+        std::string(shape).c_str(), static_cast<long long>(cost.nodes), cost.load_ms,
+        cost.session_ms, cost.compile_ms, cost.run_ms, cost.total_ms() * 1e3 / nodes,
+        static_cast<double>(cost.peak_bytes) / nodes);
+    absl::StrAppendFormat(&json_,
+                          "{\"case\": \"graphs/%s\", \"nodes\": %d, \"load_ms\": %.6g, "
+                          "\"session_ms\": %.6g, \"compile_ms\": %.6g, \"run_ms\": %.6g, "
+                          "\"peak_bytes\": %d}\n",
+                          shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
+                          cost.run_ms, cost.peak_bytes);
   }
   absl::Status Write() const {
     const std::string path = absl::GetFlag(FLAGS_json);
@@ -266,10 +283,23 @@ absl::Status BenchOverhead(Report* report) {
   return BenchSteadyState(report);
 }
 
+// Time and memory should grow as the nodes do.
+absl::Status BenchGraphs(Report* report) {
+  const int64_t most = absl::GetFlag(FLAGS_max_nodes);
+  for (const absl::string_view shape : {"chain", "wide", "equal"}) {
+    for (int64_t nodes = 1000; nodes <= most; nodes *= 10) {
+      MF_ASSIGN_OR_RETURN(const GraphCost cost, MeasureGraph(shape, nodes));
+      report->AddGraph(shape, cost);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What the flags can get wrong, before anything is measured.
 absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
                                     std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckFlagRange("max_nodes", absl::GetFlag(FLAGS_max_nodes), 1000, 100000000));
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
   Graph graph;
   const absl::Status model = BuildClassifier(Scope(&graph), absl::GetFlag(FLAGS_model)).status();
@@ -287,11 +317,14 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckFlags());
   const std::string what = args.size() == 1 ? args[0] : "";
   const std::map<absl::string_view, absl::Status (*)(Report*)> benches = {
-      {"step", BenchStep}, {"overhead", BenchOverhead}, {"compile", BenchCompile}};
+      {"step", BenchStep},
+      {"overhead", BenchOverhead},
+      {"compile", BenchCompile},
+      {"graphs", BenchGraphs}};
   const auto bench = benches.find(what);
   if (bench == benches.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bench: unknown; expected one of step, overhead, compile, got '", what, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "bench: unknown; expected one of step, overhead, compile, graphs, got '", what, "'"));
   }
   *code = kExitBadInput;
   Report report;

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_graphs.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+#include "mirrorflow.h"
+
+namespace mirrorflow {
+namespace {
+
+// A line such as `VmHWM:     1234 kB` of the process's status, in bytes; 0 if it is not there.
+int64_t MemoryFigure(absl::string_view name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!absl::StartsWith(line, name)) continue;
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty());
+    int64_t kilobytes = 0;
+    return words.size() > 1 && absl::SimpleAtoi(words[1], &kilobytes) ? kilobytes << 10 : 0;
+  }
+  return 0;
+}
+
+// The peak of resident memory begins anew.
+void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+Output Chain(const Scope& root, Output x, int64_t nodes) {
+  for (int64_t i = 1; i < nodes; ++i) x = ops::Sin(root, x);
+  return x;
+}
+
+Output AddInPairs(const Scope& root, std::vector<Output> level) {
+  while (level.size() > 1) {
+    std::vector<Output> sums;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) {
+      sums.push_back(ops::AddV2(root, level[i], level[i + 1]));
+    }
+    if (level.size() % 2 == 1) sums.push_back(level.back());
+    level = std::move(sums);
+  }
+  return level[0];
+}
+
+// A constant and a product for each leaf, then one sum less than leaves: 3 nodes a leaf.
+Output Wide(const Scope& root, Output x, int64_t nodes) {
+  std::vector<Output> leaves;
+  for (int64_t leaf = 0; leaf < nodes / 3; ++leaf) {
+    const Output factor = ops::Const(root, Tensor::Scalar<float>(static_cast<float>(leaf)));
+    leaves.push_back(ops::Mul(root, x, factor));
+  }
+  return AddInPairs(root, std::move(leaves));
+}
+
+Output Equal(const Scope& root, Output x, int64_t nodes) {
+  std::vector<Output> leaves;
+  for (int64_t leaf = 0; leaf < nodes / 2; ++leaf) leaves.push_back(ops::Sin(root, x));
+  return AddInPairs(root, std::move(leaves));
+}
+
+struct TemporaryFile {
+  std::string path = absl::StrCat(getenv("TMPDIR") != nullptr ? getenv("TMPDIR") : "/tmp",
+                                  "/mirrorflow_bench_", getpid(), ".pb");
+  ~TemporaryFile() { std::remove(path.c_str()); }
+};
+
+// The names of the feed and of the fetch.
+struct Ends {
+  std::string x;
+  std::string y;
+};
+
+absl::StatusOr<Ends> WriteGraph(absl::string_view shape, int64_t nodes, const std::string& path) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {});
+  const Output y = shape == "chain"  ? Chain(root, x, nodes)
+                   : shape == "wide" ? Wide(root, x, nodes)
+                                     : Equal(root, x, nodes);
+  MF_RETURN_IF_ERROR(graph.status());
+  MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
+  return Ends{x.ToString(), y.ToString()};
+}
+
+}  // namespace
+
+absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
+  const TemporaryFile file;
+  MF_ASSIGN_OR_RETURN(const Ends ends, WriteGraph(shape, nodes, file.path));
+  malloc_trim(0);
+  const int64_t before = MemoryFigure("VmRSS");
+  ForgetPeak();
+
+  GraphCost cost;
+  absl::Time last = absl::Now();
+  auto lap = [&last] {
+    const absl::Time now = absl::Now();
+    const double ms = absl::ToDoubleMilliseconds(now - last);
+    last = now;
+    return ms;
+  };
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(file.path, AllOps()));
+  cost.nodes = graph.num_nodes();
+  cost.load_ms = lap();
+  MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create());
+  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+  cost.session_ms = lap();
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({graph.FindNode(ends.x)->output(0)},
+                                                  {graph.FindNode(ends.y)->output(0)}));
+  MF_RETURN_IF_ERROR(step.Compile({Shape()}).status());
+  cost.compile_ms = lap();
+  MF_RETURN_IF_ERROR(step.Run({Tensor::Scalar<float>(0.5f)}).status());
+  cost.run_ms = lap();
+  cost.peak_bytes = MemoryFigure("VmHWM") - before;
+  return cost;
+}
+
+}  // namespace mirrorflow
