@@ -13,6 +13,7 @@
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"
+#include "framework/graph/inline_functions.h"
 #include "framework/graph/tensor_proto.h"
 #include "framework/graph/topological_sort.h"
 #include "framework/proto/serialize.h"
@@ -247,6 +248,12 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
 
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry) {
   MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
+  if (HasFunctionCalls(def)) {
+    // Sizes are found by walking through the calls, which must come to an end.
+    MF_RETURN_IF_ERROR(CheckNotRecursive(def.library()));
+    MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(def, registry));
+    return FromGraphDef(inlined, registry);
+  }
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   int64_t repeated_bytes = kMaxRepeatedBytes;
   ErrorList errors;

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/inline_functions.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "framework/core/status.h"
+#include "framework/graph/error_list.h"
+#include "framework/graph/graph_assembler.h"
+
+namespace mirrorflow {
+namespace {
+
+using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
+
+// Names within names within names grow with the square of the depth.
+constexpr size_t kMaxPrefix = 256;
+
+bool IsCallOp(absl::string_view op) {
+  return op == "PartitionedCall" || op == "StatefulPartitionedCall";
+}
+
+// The function that the node calls, or an empty name.
+std::string Callee(const proto::NodeDef& node,
+                   const absl::flat_hash_set<absl::string_view>& functions) {
+  if (IsCallOp(node.op())) {
+    const auto f = node.attr().find("f");
+    return f != node.attr().end() && f->second.has_func() ? f->second.func().name() : "?";
+  }
+  return functions.contains(node.op()) ? node.op() : "";
+}
+
+absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const proto::FunctionDef& f : def.library().function()) names.insert(f.signature().name());
+  return names;
+}
+
+// The value of an attribute, or null.
+using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
+
+// How many tensors an argument stands for, given its attributes for a count and a list of dtypes;
+// -1 if these are not there.
+int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_attr,
+                  AttrOf attr_of) {
+  const bool is_list = number_attr.empty();
+  if (is_list && type_list_attr.empty()) return 1;
+  const proto::AttrValue* attr = attr_of(is_list ? type_list_attr : number_attr);
+  if (attr == nullptr) return -1;
+  return is_list ? attr->list().type_size() : attr->i();
+}
+
+class Inliner {
+ public:
+  Inliner(const proto::GraphDef& def, const OpRegistry& registry, const InlineLimits& limits)
+      : def_(def), registry_(registry), limits_(limits), function_names_(FunctionNames(def)) {
+    for (const proto::FunctionDef& f : def.library().function()) {
+      functions_.emplace(f.signature().name(), &f);
+    }
+  }
+
+  absl::StatusOr<proto::GraphDef> Run() {
+    MF_RETURN_IF_ERROR(CheckLimits());
+    for (const proto::NodeDef& node : def_.node()) taken_.insert(node.name());
+    for (const proto::NodeDef& node : def_.node()) Place(node);
+    while (!calls_.empty()) {
+      const proto::NodeDef call = std::move(calls_.front());
+      calls_.pop_front();
+      const absl::Status status = Inline(call);
+      if (!status.ok()) {
+        return Annotate(status,
+                        absl::StrCat(Printable(call.op()), "(", Printable(call.name()), ")"));
+      }
+    }
+    for (proto::NodeDef& node : *result_.mutable_node()) {
+      for (std::string& input : *node.mutable_input()) input = Source(input);
+    }
+    *result_.mutable_library() = def_.library();
+    *result_.mutable_versions() = def_.versions();
+    return std::move(result_);
+  }
+
+ private:
+  // Nodes and bytes of a function with all that it calls, saturating.
+  struct Size {
+    int64_t nodes = 0;
+    int64_t bytes = 0;
+  };
+
+  // Sizes come without recursion: a chain of calls may be as long as the library.
+  absl::Status CheckLimits() {
+    absl::flat_hash_map<std::string, Size> sizes;
+    absl::flat_hash_set<std::string> open;
+    auto size_of = [&](const auto& nodes, Size* size, std::string* missing) {
+      for (const proto::NodeDef& node : nodes) {
+        size->nodes = std::min(size->nodes + 1, limits_.max_nodes + 1);
+        size->bytes = std::min(size->bytes + static_cast<int64_t>(node.ByteSizeLong()),
+                               limits_.max_bytes + 1);
+        const std::string callee = Callee(node, function_names_);
+        if (callee.empty() || !functions_.contains(callee)) continue;
+        const auto known = sizes.find(callee);
+        if (known == sizes.end()) {
+          *missing = callee;
+          return;
+        }
+        // And the Identity nodes of what it returns.
+        const int64_t outputs = functions_.at(callee)->signature().output_arg_size() + 1;
+        size->nodes = std::min(size->nodes + known->second.nodes + outputs, limits_.max_nodes + 1);
+        size->bytes = std::min(size->bytes + known->second.bytes, limits_.max_bytes + 1);
+      }
+    };
+    std::vector<std::string> stack;
+    Size total;
+    while (true) {
+      Size size;
+      std::string missing;
+      if (stack.empty()) {
+        size_of(def_.node(), &size, &missing);
+        total = size;
+      } else {
+        size_of(functions_.at(stack.back())->node_def(), &size, &missing);
+      }
+      if (!missing.empty()) {
+        if (!open.insert(missing).second) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("function '", Printable(missing), "' calls itself"));
+        }
+        stack.push_back(missing);
+        continue;
+      }
+      if (stack.empty()) break;
+      sizes.emplace(stack.back(), size);
+      open.erase(stack.back());
+      stack.pop_back();
+    }
+    if (total.nodes <= limits_.max_nodes && total.bytes <= limits_.max_bytes) {
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the graph with all its function calls inlined is too large; expected at most ",
+        limits_.max_nodes, " nodes and ", limits_.max_bytes, " bytes"));
+  }
+
+  void Place(proto::NodeDef node) {
+    if (Callee(node, function_names_).empty()) {
+      *result_.add_node() = std::move(node);
+    } else {
+      calls_.push_back(std::move(node));
+    }
+  }
+
+  // A prefix under which no node of the body has a name that is taken.
+  std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
+    for (int n = 0;; ++n) {
+      std::string prefix = n == 0 && call.name().size() < kMaxPrefix
+                               ? absl::StrCat(call.name(), "/")
+                               : absl::StrCat("inlined_", ++num_short_prefixes_, "/");
+      const auto& nodes = function.node_def();
+      const bool clashes = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+        return taken_.contains(absl::StrCat(prefix, node.name()));
+      });
+      if (!clashes) return prefix;
+    }
+  }
+
+  // What a body needs to become nodes of the graph.
+  struct Instance {
+    const proto::FunctionDef* function = nullptr;
+    Attrs attrs;  // what the call gives
+    std::string prefix;
+    absl::flat_hash_map<std::string, std::vector<std::string>> args;  // by name: inputs of the call
+    absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
+    std::vector<std::string> controls;  // of the call
+  };
+
+  template <typename Arg>
+  static int64_t CountOf(const Arg& arg, const Instance& instance) {
+    return TensorsOf(arg.number_attr(), arg.type_list_attr(),
+                     [&](const std::string& name) -> const proto::AttrValue* {
+                       const auto attr = instance.attrs.find(name);
+                       return attr != instance.attrs.end() ? &attr->second : nullptr;
+                     });
+  }
+
+  absl::StatusOr<Instance> Bind(const proto::NodeDef& call) {
+    Instance instance;
+    const std::string callee = Callee(call, function_names_);
+    const auto function = functions_.find(callee);
+    if (function == functions_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the library has no function '", Printable(callee), "'"));
+    }
+    instance.function = function->second;
+    instance.attrs = IsCallOp(call.op()) ? call.attr().at("f").func().attr() : call.attr();
+    for (const auto& attr : instance.function->signature().attr()) {
+      if (instance.attrs.contains(attr.name()) || !attr.has_default_value()) continue;
+      instance.attrs[attr.name()] = attr.default_value();
+    }
+    instance.prefix = FreePrefix(call, *instance.function);
+    std::vector<std::string> inputs;
+    for (const std::string& input : call.input()) {
+      (absl::StartsWith(input, "^") ? instance.controls : inputs).push_back(input);
+    }
+    size_t next = 0;
+    for (const auto& arg : instance.function->signature().input_arg()) {
+      const int64_t count = CountOf(arg, instance);
+      if (count < 0 || count > static_cast<int64_t>(inputs.size() - next)) {
+        next = inputs.size() + 1;
+        break;
+      }
+      instance.args[arg.name()].assign(inputs.begin() + next, inputs.begin() + next + count);
+      next += count;
+    }
+    if (next != inputs.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "function '", Printable(callee), "' does not take these arguments; expected ",
+          instance.function->signature().input_arg_size(), ", got ", inputs.size()));
+    }
+    for (const proto::NodeDef& node : instance.function->node_def()) {
+      instance.body.emplace(node.name(), &node);
+    }
+    return instance;
+  }
+
+  absl::Status Inline(const proto::NodeDef& call) {
+    MF_ASSIGN_OR_RETURN(const Instance instance, Bind(call));
+    for (const proto::NodeDef& node : instance.function->node_def()) {
+      proto::NodeDef copy = node;
+      copy.set_name(absl::StrCat(instance.prefix, node.name()));
+      taken_.insert(copy.name());
+      for (auto& [name, attr] : *copy.mutable_attr()) {
+        MF_RETURN_IF_ERROR(Annotate(Substitute(instance, &attr), Printable(node.name())));
+      }
+      bool uses_the_body = false;
+      for (std::string& input : *copy.mutable_input()) {
+        uses_the_body |= !instance.args.contains(input.substr(0, input.find(':')));
+        MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
+      }
+      // The others wait by way of these.
+      if (!uses_the_body) {
+        for (const std::string& control : instance.controls) copy.add_input(control);
+      }
+      Place(std::move(copy));
+    }
+    return Return(call, instance);
+  }
+
+  // Puts what the call gives in the place of attributes that only a call can give.
+  absl::Status Substitute(const Instance& instance, proto::AttrValue* attr) const {
+    if (attr->has_func()) {
+      for (auto& [name, inner] : *attr->mutable_func()->mutable_attr()) {
+        MF_RETURN_IF_ERROR(Substitute(instance, &inner));
+      }
+    }
+    if (attr->value_case() != proto::AttrValue::kPlaceholder) return absl::OkStatus();
+    const auto given = instance.attrs.find(attr->placeholder());
+    if (given == instance.attrs.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
+                                                     "' of the function is not given"));
+    }
+    const proto::AttrValue value = given->second;
+    *attr = value;
+    return absl::OkStatus();
+  }
+
+  // An input as bodies have it (`arg`, `args:1`, `node:output:0`, `^node`) as graphs have it.
+  absl::StatusOr<std::string> Translate(const Instance& instance, absl::string_view input) const {
+    auto fail = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat("'", Printable(input), "' ", what));
+    };
+    if (absl::ConsumePrefix(&input, "^")) {
+      if (!instance.body.contains(input)) return fail("names no node of the function");
+      return absl::StrCat("^", instance.prefix, input);
+    }
+    const std::vector<absl::string_view> parts = absl::StrSplit(input, ':');
+    int64_t index = 0;
+    if (parts.size() > 1 && (!absl::SimpleAtoi(parts.back(), &index) || index < 0)) {
+      return fail("is no input; expected ARG, ARG:INDEX, NODE:OUTPUT:INDEX or ^NODE");
+    }
+    if (const auto arg = instance.args.find(parts[0]);
+        arg != instance.args.end() && parts.size() <= 2) {
+      if (index < static_cast<int64_t>(arg->second.size())) return arg->second[index];
+      return fail("names an argument that does not exist");
+    }
+    const auto node = instance.body.find(parts[0]);
+    if (node == instance.body.end()) return fail("names no argument or node of the function");
+    if (parts.size() != 3) return fail("names no output; expected NODE:OUTPUT:INDEX");
+    MF_ASSIGN_OR_RETURN(const int64_t first, FirstOutput(instance, *node->second, parts[1]));
+    return absl::StrCat(instance.prefix, parts[0], ":", first + index);
+  }
+
+  // Where the outputs called `name` begin among all outputs of a node of a body.
+  absl::StatusOr<int64_t> FirstOutput(const Instance& instance, const proto::NodeDef& node,
+                                      absl::string_view name) const {
+    if (IsCallOp(node.op())) return 0;  // its only output is a list
+    auto attr_of = [&](const std::string& key) -> const proto::AttrValue* {
+      const auto attr = node.attr().find(key);
+      if (attr == node.attr().end()) return nullptr;
+      if (attr->second.value_case() != proto::AttrValue::kPlaceholder) return &attr->second;
+      const auto given = instance.attrs.find(attr->second.placeholder());
+      return given != instance.attrs.end() ? &given->second : nullptr;
+    };
+    int64_t first = 0;
+    if (const auto function = functions_.find(node.op()); function != functions_.end()) {
+      for (const auto& output : function->second->signature().output_arg()) {
+        if (output.name() == name) return first;
+        first +=
+            std::max<int64_t>(TensorsOf(output.number_attr(), output.type_list_attr(), attr_of), 0);
+      }
+    } else {
+      MF_ASSIGN_OR_RETURN(const OpDef* op, registry_.Lookup(node.op()));
+      for (const ArgDef& output : op->outputs) {
+        if (output.name == name) return first;
+        first +=
+            std::max<int64_t>(TensorsOf(output.number_attr, output.type_list_attr, attr_of), 0);
+      }
+    }
+    return absl::InvalidArgumentError(absl::StrCat(Printable(node.op()), "(",
+                                                   Printable(node.name()), ") has no output '",
+                                                   Printable(name), "'"));
+  }
+
+  // The dtypes of what the call returns.
+  absl::StatusOr<std::vector<proto::DataType>> OutputTypes(const proto::NodeDef& call,
+                                                           const Instance& instance) const {
+    std::vector<proto::DataType> types;
+    for (const auto& output : instance.function->signature().output_arg()) {
+      proto::AttrValue type;
+      type.set_type(output.type());
+      if (!output.type_attr().empty()) {
+        type.set_placeholder(output.type_attr());
+        MF_RETURN_IF_ERROR(Substitute(instance, &type));
+      }
+      const int64_t count = CountOf(output, instance);
+      if (count < 0 || count > limits_.max_nodes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the number of results '", Printable(output.name()), "' is not given"));
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const auto list = instance.attrs.find(output.type_list_attr());
+        types.push_back(
+            list != instance.attrs.end()
+                ? static_cast<proto::DataType>(list->second.list().type(static_cast<int>(i)))
+                : type.type());
+      }
+    }
+    const auto declared = call.attr().find("Tout");
+    if (IsCallOp(call.op()) && declared != call.attr().end() &&
+        declared->second.list().type_size() != static_cast<int>(types.size())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the call expects ", declared->second.list().type_size(), " results, function '",
+          Printable(instance.function->signature().name()), "' returns ", types.size()));
+    }
+    return types;
+  }
+
+  // What users of the call's outputs get, and the node that stands for the call.
+  absl::Status Return(const proto::NodeDef& call, const Instance& instance) {
+    MF_ASSIGN_OR_RETURN(const std::vector<proto::DataType> types, OutputTypes(call, instance));
+    std::vector<std::string> values;
+    for (const auto& output : instance.function->signature().output_arg()) {
+      const auto ret = instance.function->ret().find(output.name());
+      if (ret == instance.function->ret().end()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the function does not say what it returns as '", Printable(output.name()), "'"));
+      }
+      MF_ASSIGN_OR_RETURN(const std::string first, Translate(instance, ret->second));
+      const int64_t count = CountOf(output, instance);
+      if (count == 1) {
+        values.push_back(first);
+        continue;
+      }
+      MF_ASSIGN_OR_RETURN(const InputRef ref, ParseInputRef(first));
+      for (int64_t i = 0; i < count; ++i) {
+        values.push_back(absl::StrCat(ref.node, ":", ref.index + i));
+      }
+    }
+    std::vector<std::string> controls = instance.controls;
+    for (const auto& [name, node] : instance.function->control_ret()) {
+      MF_ASSIGN_OR_RETURN(const std::string control, Translate(instance, absl::StrCat("^", node)));
+      controls.push_back(control);
+    }
+    std::sort(controls.begin(), controls.end());  // a map has no order
+    controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
+
+    std::vector<std::string>& sources = outputs_of_calls_[call.name()];
+    auto identity = [&](const std::string& name, const std::string& value, proto::DataType type) {
+      proto::NodeDef& node = *result_.add_node();
+      node.set_name(name);
+      node.set_op("Identity");
+      node.add_input(value);
+      for (const std::string& control : controls) node.add_input(control);
+      (*node.mutable_attr())["T"].set_type(type);
+    };
+    for (size_t i = 0; i < values.size(); ++i) {
+      // What needs no waiting needs no node either; resources must be seen where they are used.
+      if (controls.empty() || types[i] == proto::DT_RESOURCE) {
+        sources.push_back(values[i]);
+      } else if (values.size() == 1) {
+        sources.push_back(absl::StrCat(call.name(), ":0"));
+      } else {
+        sources.push_back(absl::StrCat(instance.prefix, "results/", i, ":0"));
+        identity(absl::StrCat(instance.prefix, "results/", i), values[i], types[i]);
+      }
+    }
+    if (values.size() == 1) {
+      identity(call.name(), values[0], types[0]);
+      return absl::OkStatus();
+    }
+    proto::NodeDef& node = *result_.add_node();
+    node.set_name(call.name());
+    node.set_op(values.empty() ? "NoOp" : "IdentityN");
+    for (const std::string& value : values) node.add_input(value);
+    for (const std::string& control : controls) node.add_input(control);
+    for (const proto::DataType type : types) {
+      (*node.mutable_attr())["T"].mutable_list()->add_type(type);
+    }
+    return absl::OkStatus();
+  }
+
+  // What the call returns there, for an input that names a call's output: it may be another call's
+  // again. What was found is kept, so that a long chain is walked once.
+  std::string Source(const std::string& input) {
+    std::vector<std::string*> passed;
+    std::string source = input;
+    while (passed.size() <= outputs_of_calls_.size()) {  // or calls return one another's results
+      const absl::StatusOr<InputRef> ref = ParseInputRef(source);
+      if (!ref.ok() || ref->index < 0) break;
+      const auto call = outputs_of_calls_.find(ref->node);
+      if (call == outputs_of_calls_.end()) break;
+      if (ref->index >= static_cast<int>(call->second.size())) break;  // an error of the assembler
+      std::string& next = call->second[ref->index];
+      if (next == absl::StrCat(ref->node, ":", ref->index)) break;  // the call's own node
+      passed.push_back(&next);
+      source = next;
+    }
+    for (std::string* on_the_way : passed) *on_the_way = source;
+    return source;
+  }
+
+  const proto::GraphDef& def_;
+  const OpRegistry& registry_;
+  const InlineLimits limits_;
+  const absl::flat_hash_set<absl::string_view> function_names_;
+  absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
+  absl::flat_hash_set<std::string> taken_;  // names of nodes
+  std::deque<proto::NodeDef> calls_;        // still to be inlined
+  absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
+  int num_short_prefixes_ = 0;
+  proto::GraphDef result_;
+};
+
+}  // namespace
+
+bool HasFunctionCalls(const proto::GraphDef& def) {
+  const absl::flat_hash_set<absl::string_view> functions = FunctionNames(def);
+  return std::any_of(def.node().begin(), def.node().end(),
+                     [&](const proto::NodeDef& node) { return !Callee(node, functions).empty(); });
+}
+
+absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
+                                                    const OpRegistry& registry,
+                                                    const InlineLimits& limits) {
+  return Inliner(def, registry, limits).Run();
+}
+
+}  // namespace mirrorflow
