@@ -12,6 +12,7 @@ namespace mirrorflow {
 void RegisterAllOps(OpRegistry& ops) {
   RegisterAddN(ops);
   RegisterArgMax(ops);
+  RegisterAvgPool(ops);
   RegisterBiasAdd(ops);
   RegisterBinary(ops);
   RegisterBroadcastGradient(ops);

@@ -14,7 +14,8 @@ namespace {
 // The shape of the output of a convolution of `input` with `filter`, both of rank 4.
 absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
-  const int64_t channels = input.dim(3), expected = filter.dim(2);
+  const ImageLayout& layout = attrs.layout;
+  const int64_t channels = input.dim(layout.channels), expected = filter.dim(2);
   if (channels != kUnknownDim && expected != kUnknownDim && channels != expected) {
     const std::string what =
         absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
@@ -24,11 +25,12 @@ absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, con
     }
     return absl::InvalidArgumentError(what);
   }
-  Shape output({input.dim(0), kUnknownDim, kUnknownDim, filter.dim(3)});
+  Shape output = input;
+  output.set_dim(layout.channels, filter.dim(3));
   for (int i = 0; i < 2; ++i) {
-    MF_ASSIGN_OR_RETURN(const int64_t size, WindowPositions(input.dim(1 + i), filter.dim(i),
-                                                            attrs.stride[i], attrs.same_padding));
-    output.set_dim(1 + i, size);
+    MF_ASSIGN_OR_RETURN(const int64_t size,
+                        WindowPositions(input.dim(layout.space[i]), filter.dim(i), attrs, i));
+    output.set_dim(layout.space[i], size);
   }
   return output;
 }
@@ -76,18 +78,25 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// n images, c channels of images, o of outputs. Height and width stay whole: a window reaches over
-// the rows of its neighbours.
-absl::StatusOr<ShardingRule> Conv2DSharding(const ShardContext&) {
-  return ShardingRule{.dims = "n..c,..co->n..o", .linearity = Linearity::kMulti};
+// n images, c channels of images, o of outputs.
+absl::StatusOr<ShardingRule> Conv2DSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  return ShardingRule{.dims = absl::StrCat(layout.Term("n", "c"), ",..co->", layout.Term("n", "o")),
+                      .linearity = Linearity::kMulti};
 }
-absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext&) {
+absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   return ShardingRule{
-      .dims = ".,..co,n..o->n..c", .linearity = Linearity::kMulti, .linear_inputs = {1, 2}};
+      .dims = absl::StrCat(".,..co,", layout.Term("n", "o"), "->", layout.Term("n", "c")),
+      .linearity = Linearity::kMulti,
+      .linear_inputs = {1, 2}};
 }
-absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext&) {
+absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   return ShardingRule{
-      .dims = "n..c,.,n..o->..co", .linearity = Linearity::kMulti, .linear_inputs = {0, 2}};
+      .dims = absl::StrCat(layout.Term("n", "c"), ",.,", layout.Term("n", "o"), "->..co"),
+      .linearity = Linearity::kMulti,
+      .linear_inputs = {0, 2}};
 }
 
 // One of the three ops with the attributes of `like`, which is another one of them.

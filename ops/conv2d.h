@@ -17,20 +17,21 @@ void RegisterConv2D(OpRegistry& ops);
 
 namespace ops {
 
-// As TensorFlow has them; other values than these defaults are Unimplemented (use_cudnn_on_gpu says
-// nothing on a CPU).
+// As TensorFlow has them. Lists have a number for each dimension of the images (explicit_paddings
+// two: before and after, for padding EXPLICIT).
 struct Conv2DOptions {
-  bool use_cudnn_on_gpu = true;
+  bool use_cudnn_on_gpu = true;  // says nothing on a CPU
   std::vector<int64_t> explicit_paddings = {};
-  std::string data_format = "NHWC";
+  std::string data_format = "NHWC";  // or "NCHW"
   std::vector<int64_t> dilations = {1, 1, 1, 1};
 };
 
 // Conv2D: cross-correlation of images with a filter, zeros around the images where padding asks.
-//   output[n,y,x,o] = sum_{i,j,c} input[n, y*stride+i-before, x*stride+j-before, c] *
-//   filter[i,j,c,o]
+//   output[n,y,x,o] = sum_{i,j,c} filter[i,j,c,o] *
+//       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
 // Shapes:   input [N,H,W,C], filter [FH,FW,C,O] -> output [N,H',W',O]; with padding SAME
-//           H' = ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride). N may be 0.
+//           H' = ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride), where dilation makes FH
+//           (FH-1)*dilation+1. N may be 0. With NCHW images are [N,C,H,W], the filter is the same.
 // Dtypes:   float, double, int32.
 // Strides:  {1, height, width, 1}.
 // Sharding: the batch, and the channels of either side; a gradient contracts one of them.

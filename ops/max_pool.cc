@@ -10,20 +10,6 @@
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& input) {
-  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
-  const std::vector<int64_t> ksize = node.int_list("ksize");
-  MF_RETURN_IF_ERROR(CheckSpatialList("ksize", ksize));
-  Shape output = input;
-  for (int i = 1; i <= 2; ++i) {
-    MF_ASSIGN_OR_RETURN(
-        const int64_t size,
-        WindowPositions(input.dim(i), ksize[i], attrs.stride[i - 1], attrs.same_padding));
-    output.set_dim(i, size);
-  }
-  return output;
-}
-
 absl::Status MaxPoolShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
@@ -44,12 +30,17 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShardingRule> MaxPoolSharding(const ShardContext&) {
-  return ShardingRule{.dims = "n..c->n..c"};
+absl::StatusOr<ShardingRule> MaxPoolSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(images, "->", images)};
 }
-absl::StatusOr<ShardingRule> MaxPoolGradSharding(const ShardContext&) {
-  return ShardingRule{
-      .dims = "n..c,n..c,n..c->n..c", .linearity = Linearity::kMulti, .linear_inputs = {2}};
+absl::StatusOr<ShardingRule> MaxPoolGradSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(images, ",", images, ",", images, "->", images),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {2}};
 }
 
 absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {

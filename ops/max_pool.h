@@ -15,10 +15,10 @@ void RegisterMaxPool(OpRegistry& ops);
 
 namespace ops {
 
-// As TensorFlow has them; other values than these defaults are Unimplemented.
 struct MaxPoolOptions {
+  // For padding EXPLICIT: before and after each dimension; less than the window.
   std::vector<int64_t> explicit_paddings = {};
-  std::string data_format = "NHWC";
+  std::string data_format = "NHWC";  // or "NCHW"
 };
 
 // MaxPool: the largest value of each channel under a window. Padding is never the largest, NaN

@@ -6,6 +6,7 @@
 
 #include "ops/add_n.h"
 #include "ops/arg_max.h"
+#include "ops/avg_pool.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/broadcast_gradient.h"

@@ -8,6 +8,41 @@
 #include "framework/core/status.h"
 
 namespace mirrorflow {
+namespace {
+
+constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+
+std::string ListText(absl::Span<const int64_t> values) {
+  return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
+}
+
+// Reads `explicit_paddings`: two numbers for each dimension, before and after.
+absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttrs* attrs) {
+  if (paddings.size() != 8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("explicit_paddings must have two numbers for each dimension; expected 8 "
+                     "numbers, got ",
+                     ListText(paddings)));
+  }
+  for (const int64_t value : paddings) {
+    if (value < 0 || value > kLargest) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "explicit_paddings must be 32-bit numbers of at least 0, got ", ListText(paddings)));
+    }
+  }
+  for (const int d : {0, attrs->layout.channels}) {
+    if (paddings[2 * d] == 0 && paddings[2 * d + 1] == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "explicit_paddings of batch and channels must be 0, got ", ListText(paddings)));
+  }
+  for (int i = 0; i < 2; ++i) {
+    attrs->dims[i].before = paddings[2 * attrs->layout.space[i]];
+    attrs->dims[i].after = paddings[2 * attrs->layout.space[i] + 1];
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CheckNhwc(const Node& node) {
   const std::string& format = node.attr<std::string>("data_format");
@@ -16,61 +51,105 @@ absl::Status CheckNhwc(const Node& node) {
       absl::StrCat("data_format is not supported; expected NHWC, got ", format));
 }
 
-absl::Status CheckSpatialList(absl::string_view name, absl::Span<const int64_t> values) {
-  const std::string got = absl::StrCat("[", absl::StrJoin(values, ", "), "]");
+std::string ImageLayout::Term(absl::string_view batch, absl::string_view channel) const {
+  return nchw() ? absl::StrCat(batch, channel, "..") : absl::StrCat(batch, "..", channel);
+}
+
+absl::StatusOr<ImageLayout> ReadImageLayout(const Node& node) {
+  const std::string& format = node.attr<std::string>("data_format");
+  if (format == "NHWC") return ImageLayout{};
+  if (format == "NCHW") return ImageLayout{.channels = 1, .space = {2, 3}};
+  return absl::UnimplementedError(
+      absl::StrCat("data_format is not supported; expected NHWC or NCHW, got ", format));
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
+                                                     absl::Span<const int64_t> values,
+                                                     const ImageLayout& layout) {
   if (values.size() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, " must have a number for each dimension; expected 4 numbers, got ", got));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must have a number for each dimension; expected 4 numbers, got ",
+                     ListText(values)));
   }
   for (const int64_t value : values) {
-    if (value < 1 || value > std::numeric_limits<int32_t>::max()) {
+    if (value < 1 || value > kLargest) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, " must be positive 32-bit numbers, got ", got));
+          absl::StrCat(name, " must be positive 32-bit numbers, got ", ListText(values)));
     }
   }
-  if (values[0] != 1 || values[3] != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat(name, " over batch or channels; expected [1, …, …, 1], got ", got));
+  if (values[0] != 1 || values[layout.channels] != 1) {
+    return absl::UnimplementedError(absl::StrCat(name, " over batch or channels; expected ",
+                                                 layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]",
+                                                 ", got ", ListText(values)));
   }
-  return absl::OkStatus();
+  return std::vector<int64_t>{values[layout.space[0]], values[layout.space[1]]};
 }
 
 absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node) {
-  MF_RETURN_IF_ERROR(CheckNhwc(node));
-  const std::vector<int64_t> strides = node.int_list("strides");
-  MF_RETURN_IF_ERROR(CheckSpatialList("strides", strides));
+  WindowAttrs attrs;
+  MF_ASSIGN_OR_RETURN(attrs.layout, ReadImageLayout(node));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> strides,
+                      ReadSpatialList("strides", node.int_list("strides"), attrs.layout));
+  std::vector<int64_t> dilations = {1, 1};
   if (node.has_attr("dilations")) {
-    const std::vector<int64_t> dilations = node.int_list("dilations");
-    MF_RETURN_IF_ERROR(CheckSpatialList("dilations", dilations));
-    if (dilations[1] != 1 || dilations[2] != 1) {
-      return absl::UnimplementedError(absl::StrCat("dilations; expected [1, 1, 1, 1], got [",
-                                                   absl::StrJoin(dilations, ", "), "]"));
-    }
+    MF_ASSIGN_OR_RETURN(dilations,
+                        ReadSpatialList("dilations", node.int_list("dilations"), attrs.layout));
+  }
+  for (int i = 0; i < 2; ++i) {
+    attrs.dims[i].stride = strides[i];
+    attrs.dims[i].dilation = dilations[i];
   }
   const std::string& padding = node.attr<std::string>("padding");
-  if (padding == "EXPLICIT") {
-    return absl::UnimplementedError("padding; expected SAME or VALID, got EXPLICIT");
+  attrs.same_padding = padding == "SAME";
+  attrs.explicit_padding = padding == "EXPLICIT";
+  if (!node.has_attr("explicit_paddings")) return attrs;
+  const std::vector<int64_t> paddings = node.int_list("explicit_paddings");
+  if (attrs.explicit_padding) {
+    MF_RETURN_IF_ERROR(ReadExplicitPaddings(paddings, &attrs));
+  } else if (!paddings.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "explicit_paddings must be empty when padding is ", padding, ", got ", ListText(paddings)));
   }
-  const std::vector<int64_t> explicit_paddings = node.int_list("explicit_paddings");
-  if (!explicit_paddings.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("explicit_paddings must be empty when padding is ", padding, ", got [",
-                     absl::StrJoin(explicit_paddings, ", "), "]"));
-  }
-  return WindowAttrs{{strides[1], strides[2]}, padding == "SAME"};
+  return attrs;
 }
 
-absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, int64_t stride,
-                                        bool same_padding) {
+absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i) {
+  const WindowAttrs::Dim& dim = attrs.dims[i];
   if (size == 0) return absl::InvalidArgumentError("the window is empty; expected a size from 1");
   if (in == kUnknownDim || size == kUnknownDim) return kUnknownDim;
-  if (same_padding) return in == 0 ? 0 : (in - 1) / stride + 1;
-  if (in >= size) return (in - size) / stride + 1;
-  // TensorFlow's formula, (in - size + stride) / stride, makes no rows of an image that is a bit
-  // too small and refuses one that is much too small.
-  if (size - in <= stride) return 0;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the window is larger than the image; expected at most ", in, ", got ", size));
+  if (attrs.same_padding) return in == 0 ? 0 : (in - 1) / dim.stride + 1;
+  MF_ASSIGN_OR_RETURN(int64_t covers, CheckedMultiply(size - 1, dim.dilation));
+  covers += 1;
+  const int64_t padded = in + dim.before + dim.after;
+  if (padded >= covers) return (padded - covers) / dim.stride + 1;
+  // TensorFlow's formula, (padded - covers + stride) / stride, makes no rows of an image that is a
+  // bit too small and refuses one that is much too small.
+  if (covers - padded <= dim.stride) return 0;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the window is larger than the image; expected at most ", padded, ", got ", covers));
+}
+
+absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize,
+                      ReadSpatialList("ksize", node.int_list("ksize"), attrs.layout));
+  Shape output = images;
+  for (int i = 0; i < 2; ++i) {
+    const WindowAttrs::Dim& dim = attrs.dims[i];
+    const int64_t in = images.dim(attrs.layout.space[i]);
+    // Padding is no pixel: each window must have one inside the image.
+    if (std::max(dim.before, dim.after) >= ksize[i] ||
+        (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("explicit_paddings must leave no window outside the images; expected less "
+                       "than ksize ",
+                       ksize[i], " around at least one pixel, got ", dim.before, " and ", dim.after,
+                       " around ", in));
+    }
+    MF_ASSIGN_OR_RETURN(const int64_t size, WindowPositions(in, ksize[i], attrs, i));
+    output.set_dim(attrs.layout.space[i], size);
+  }
+  return output;
 }
 
 }  // namespace mirrorflow

@@ -10,6 +10,7 @@ namespace mirrorflow {
 #define MF_STEMS(F)       \
   F(AddN)                 \
   F(ArgMax)               \
+  F(AvgPool)              \
   F(BiasAdd)              \
   F(Binary)               \
   F(BroadcastGradient)    \

@@ -2,15 +2,15 @@
 //
 // Conv2D and its gradients on the CPU: oneDNN for floats; for other dtypes, and where it has no
 // implementation, a matrix product per image. Row (y, x) of the matrix of an image holds the pixels
-// under the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
+// under the taps of the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
 #include <algorithm>
 #include <cstring>
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/image_window.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/window.h"
 
 namespace mirrorflow {
 namespace {
@@ -28,18 +28,18 @@ int64_t ImageSize(const Geometry& g) { return g.h.in * g.w.in * g.in_channels; }
 int64_t OutputSize(const Geometry& g) { return g.h.out * g.w.out * g.out_channels; }
 int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * g.in_channels; }
 
-// Calls copy(row, offset, pixel): the `in_channels` values of image element `pixel` belong to
-// element `offset` of matrix row `row`.
+// Calls copy(row, offset, pixel): the `in_channels` values of pixel number `pixel` of an image
+// belong to element `offset` of matrix row `row`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {
     for (int64_t x = 0; x < g.w.out; ++x) {
       const int64_t row = y * g.w.out + x;
-      for (int64_t iy = g.h.first(y); iy < g.h.last(y); ++iy) {
-        for (int64_t ix = g.w.first(x); ix < g.w.last(x); ++ix) {
-          const int64_t i = iy - (y * g.h.stride - g.h.before);
-          const int64_t j = ix - (x * g.w.stride - g.w.before);
-          copy(row, (i * g.w.size + j) * g.in_channels, (iy * g.w.in + ix) * g.in_channels);
+      for (int64_t i = g.h.first_tap(y); i < g.h.last_tap(y); ++i) {
+        for (int64_t j = g.w.first_tap(x); j < g.w.last_tap(x); ++j) {
+          const int64_t iy = g.h.start(y) + i * g.h.dilation;
+          const int64_t ix = g.w.start(x) + j * g.w.dilation;
+          copy(row, (i * g.w.size + j) * g.in_channels, iy * g.w.in + ix);
         }
       }
     }
@@ -50,18 +50,42 @@ template <typename T>
 void ImageToMatrix(const Geometry& g, const T* image, T* matrix) {
   const int64_t columns = WindowSize(g);
   std::fill_n(matrix, g.h.out * g.w.out * columns, T{0});
+  const int64_t plane = g.h.in * g.w.in;
   ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
-    std::copy_n(image + pixel, g.in_channels, matrix + row * columns + offset);
+    T* const to = matrix + row * columns + offset;
+    if (g.nchw) {
+      for (int64_t c = 0; c < g.in_channels; ++c) to[c] = image[c * plane + pixel];
+    } else {
+      std::copy_n(image + pixel * g.in_channels, g.in_channels, to);
+    }
   });
 }
 
 template <typename T>
 void AddMatrixToImage(const Geometry& g, const T* matrix, T* image) {
-  const int64_t columns = WindowSize(g);
+  const int64_t columns = WindowSize(g), plane = g.h.in * g.w.in;
   ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
     const T* from = matrix + row * columns + offset;
-    for (int64_t c = 0; c < g.in_channels; ++c) image[pixel + c] += from[c];
+    if (g.nchw) {
+      for (int64_t c = 0; c < g.in_channels; ++c) image[c * plane + pixel] += from[c];
+    } else {
+      T* const to = image + pixel * g.in_channels;
+      for (int64_t c = 0; c < g.in_channels; ++c) to[c] += from[c];
+    }
   });
+}
+
+// Calls fn(m) for an image of the output as a matrix of pixels by channels.
+template <typename MapOrConstMap, typename T, typename Fn>
+void WithOutputMatrix(const Geometry& g, T* image, Fn fn) {
+  const int64_t pixels = g.h.out * g.w.out;
+  if (g.nchw) {
+    MapOrConstMap m(image, g.out_channels, pixels);
+    fn(m.transpose());
+  } else {
+    MapOrConstMap m(image, pixels, g.out_channels);
+    fn(m);
+  }
 }
 
 // Each of the three, with `matrix` as scratch for one image. All add to `out`, which holds zeros.
@@ -70,8 +94,9 @@ void Forward(const Geometry& g, const T* images, const T* filter, T* out, T* mat
   const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
   for (int64_t n = 0; n < g.batch; ++n) {
     ImageToMatrix(g, images + n * ImageSize(g), matrix);
-    Map<T>(out + n * OutputSize(g), g.h.out * g.w.out, g.out_channels).noalias() +=
-        ConstMap<T>(matrix, g.h.out * g.w.out, WindowSize(g)) * weights;
+    const ConstMap<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
+    WithOutputMatrix<Map<T>>(g, out + n * OutputSize(g),
+                             [&](auto&& output) { output.noalias() += pixels * weights; });
   }
 }
 
@@ -79,9 +104,10 @@ template <typename T>
 void BackpropInput(const Geometry& g, const T* filter, const T* dy, T* out, T* matrix) {
   const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
   for (int64_t n = 0; n < g.batch; ++n) {
-    Map<T>(matrix, g.h.out * g.w.out, WindowSize(g)).noalias() =
-        ConstMap<T>(dy + n * OutputSize(g), g.h.out * g.w.out, g.out_channels) *
-        weights.transpose();
+    Map<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
+    WithOutputMatrix<ConstMap<T>>(g, dy + n * OutputSize(g), [&](const auto& grad) {
+      pixels.noalias() = grad * weights.transpose();
+    });
     AddMatrixToImage(g, matrix, out + n * ImageSize(g));
   }
 }
@@ -91,8 +117,10 @@ void BackpropFilter(const Geometry& g, const T* images, const T* dy, T* out, T* 
   Map<T> gradient(out, WindowSize(g), g.out_channels);
   for (int64_t n = 0; n < g.batch; ++n) {
     ImageToMatrix(g, images + n * ImageSize(g), matrix);
-    gradient.noalias() += ConstMap<T>(matrix, g.h.out * g.w.out, WindowSize(g)).transpose() *
-                          ConstMap<T>(dy + n * OutputSize(g), g.h.out * g.w.out, g.out_channels);
+    const ConstMap<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
+    WithOutputMatrix<ConstMap<T>>(g, dy + n * OutputSize(g), [&](const auto& grad) {
+      gradient.noalias() += pixels.transpose() * grad;
+    });
   }
 }
 
@@ -150,13 +178,13 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
   const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
   const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
-  const std::vector<int64_t> strides = c.node().int_list("strides");
-  const bool same = c.attr<std::string>("padding") == "SAME";
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
   const Geometry g = {.batch = images.dim(0),
-                      .in_channels = images.dim(3),
-                      .out_channels = output.dim(3),
-                      .h = Window(images.dim(1), output.dim(1), filter.dim(0), strides[1], same),
-                      .w = Window(images.dim(2), output.dim(2), filter.dim(1), strides[2], same)};
+                      .in_channels = images.dim(attrs.layout.channels),
+                      .out_channels = output.dim(attrs.layout.channels),
+                      .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
+                      .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
+                      .nchw = attrs.layout.nchw()};
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {

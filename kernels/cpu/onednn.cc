@@ -210,8 +210,9 @@ memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t co
                       transposed ? Tag::acb : Tag::abc);
 }
 
-memory::desc FloatImages(int64_t batch, int64_t channels, int64_t h, int64_t w) {
-  return memory::desc({batch, channels, h, w}, memory::data_type::f32, memory::format_tag::nhwc);
+memory::desc FloatImages(bool nchw, int64_t batch, int64_t channels, int64_t h, int64_t w) {
+  return memory::desc({batch, channels, h, w}, memory::data_type::f32,
+                      nchw ? memory::format_tag::nchw : memory::format_tag::nhwc);
 }
 
 // Dimensions in oneDNN's order; `hwio` is how filters lie in the graph, with `any` oneDNN chooses.
@@ -223,41 +224,45 @@ memory::desc FloatFilter(const ConvolutionGeometry& g, memory::format_tag layout
 // The descriptors of one convolution and of its gradients.
 struct Convolution {
   explicit Convolution(const ConvolutionGeometry& g)
-      : images(FloatImages(g.batch, g.in_channels, g.h.in, g.w.in)),
+      : images(FloatImages(g.nchw, g.batch, g.in_channels, g.h.in, g.w.in)),
         filter(FloatFilter(g, memory::format_tag::any)),
-        output(FloatImages(g.batch, g.out_channels, g.h.out, g.w.out)),
+        output(FloatImages(g.nchw, g.batch, g.out_channels, g.h.out, g.w.out)),
         strides({g.h.stride, g.w.stride}),
+        dilates({g.h.dilation - 1, g.w.dilation - 1}),
         before({g.h.before, g.w.before}),
         after({g.h.after(), g.w.after()}) {}
 
   dnnl::convolution_forward::primitive_desc Forward() const {
     return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, images, filter,
-             output, strides, before, after},
+             output, strides, dilates, before, after},
             Attributes(),
             Engine()};
   }
   dnnl::convolution_backward_data::primitive_desc BackpropInput() const {
-    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, before, after},
+    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, dilates, before,
+             after},
             Attributes(),
             Engine(),
             Forward()};
   }
   dnnl::convolution_backward_weights::primitive_desc BackpropFilter() const {
-    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, before, after},
+    return {{dnnl::algorithm::convolution_direct, images, filter, output, strides, dilates, before,
+             after},
             Attributes(),
             Engine(),
             Forward()};
   }
 
   const memory::desc images, filter, output;
-  const memory::dims strides, before, after;
+  const memory::dims strides, dilates, before, after;
 };
 
 std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
-  std::string key = absl::StrCat(what, " ", g.batch, " ", g.in_channels, " ", g.out_channels);
+  std::string key =
+      absl::StrCat(what, " ", g.nchw, " ", g.batch, " ", g.in_channels, " ", g.out_channels);
   for (const Window* window : {&g.h, &g.w}) {
     absl::StrAppend(&key, " ", window->in, " ", window->out, " ", window->size, " ", window->stride,
-                    " ", window->before);
+                    " ", window->before, " ", window->dilation);
   }
   return key;
 }

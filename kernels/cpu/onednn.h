@@ -30,13 +30,15 @@ struct ProductGeometry {
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
 // Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],
-// output [batch, h.out, w.out, out_channels].
+// output [batch, h.out, w.out, out_channels]; with `nchw`, channels of images and output come
+// before height and width.
 struct ConvolutionGeometry {
   int64_t batch;
   int64_t in_channels;
   int64_t out_channels;
   Window h;
   Window w;
+  bool nchw = false;
 };
 // output 0 = convolution of images (input 0) with a filter (input 1).
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);

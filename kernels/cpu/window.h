@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a window moves over an image, for convolutions and pooling (NHWC).
+// How a window moves over an image, for convolutions and pooling.
 #ifndef MIRRORFLOW_KERNELS_CPU_WINDOW_H_
 #define MIRRORFLOW_KERNELS_CPU_WINDOW_H_
 
@@ -9,25 +9,31 @@
 
 namespace mirrorflow {
 
-// One dimension. Position `o` of the window covers the inputs from o * stride - before on, as far
-// as they are inside the image.
+// One dimension. Tap `i` of the window at position `o` lies on input
+// o * stride - before + i * dilation; inputs outside the image are padding.
 struct Window {
   int64_t in = 0;
   int64_t out = 0;
   int64_t size = 0;
   int64_t stride = 1;
-  int64_t before = 0;  // padding; TensorFlow's SAME puts the odd one after
+  int64_t before = 0;  // padding
+  int64_t dilation = 1;
 
-  Window() = default;
-  Window(int64_t in, int64_t out, int64_t size, int64_t stride, bool same_padding)
-      : in(in), out(out), size(size), stride(stride) {
-    if (same_padding) before = std::max<int64_t>((out - 1) * stride + size - in, 0) / 2;
+  int64_t start(int64_t o) const { return o * stride - before; }
+  // From its first to its last tap.
+  int64_t extent() const { return (size - 1) * dilation + 1; }
+  // What must be padded after the image for the last position.
+  int64_t after() const { return std::max<int64_t>(start(out - 1) + extent() - in, 0); }
+  // Without dilation, the inputs that position `o` covers: [first(o), last(o)).
+  int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }
+  int64_t last(int64_t o) const { return std::min(start(o) + size, in); }
+  // The taps of position `o` that lie inside the image: [first_tap(o), last_tap(o)).
+  int64_t first_tap(int64_t o) const {
+    return start(o) >= 0 ? 0 : (dilation - 1 - start(o)) / dilation;
   }
-
-  int64_t after() const { return std::max<int64_t>((out - 1) * stride + size - in - before, 0); }
-  // The inputs that position `o` covers: [first(o), last(o)).
-  int64_t first(int64_t o) const { return std::max<int64_t>(o * stride - before, 0); }
-  int64_t last(int64_t o) const { return std::min(o * stride - before + size, in); }
+  int64_t last_tap(int64_t o) const {
+    return start(o) >= in ? 0 : std::min(size, (in - start(o) + dilation - 1) / dilation);
+  }
 };
 
 }  // namespace mirrorflow

@@ -6,6 +6,7 @@
 #include "framework/graph/shape_inference.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/avg_pool.h"
 #include "ops/bias_add.h"
 #include "ops/constant.h"
 #include "ops/control.h"
@@ -51,137 +52,187 @@ constexpr absl::StatusCode kUnimplemented = absl::StatusCode::kUnimplemented;
 
 INSTANTIATE_TEST_SUITE_P(
     Ops, NnErrors,
-    ::testing::Values(
-        ErrorRow{"BiasAddOfAVector", kInvalid, "input 0 must have rank at least 2, got shape [3]",
-                 [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
-        ErrorRow{"BiasAddOfAnotherLength", kInvalid, "value [2,3]; expected [3], got [4]",
-                 [](const Scope& s) {
-                   ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
-                 }},
-        ErrorRow{"BiasAddInNchw", kUnimplemented,
-                 "data_format is not supported; expected NHWC, got NCHW",
-                 [](const Scope& s) {
-                   ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
-                 }},
-        ErrorRow{"BiasAddGradInNchw", kUnimplemented, "expected NHWC, got NCHW",
-                 [](const Scope& s) { ops::BiasAddGrad(s, Images(s), {.data_format = "NCHW"}); }},
-        ErrorRow{"BatchMatMulOfOtherBatches", kInvalid, "shapes [2] and [3] do not broadcast",
-                 [](const Scope& s) {
-                   ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
-                 }},
-        ErrorRow{"BatchMatMulOfOtherInnerDimensions", kInvalid,
-                 "inner dimensions must be equal, got [2,2,3] and [2,2,3]",
-                 [](const Scope& s) {
-                   ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
-                 }},
-        ErrorRow{"BatchMatMulOfAVector", kInvalid, "rank at least 2",
-                 [](const Scope& s) {
-                   ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
-                 }},
-        ErrorRow{"CrossEntropyOfCubes", kInvalid, "must broadcast to a matrix",
-                 [](const Scope& s) {
-                   ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
-                 }},
-        ErrorRow{"Conv2DInNchw", kUnimplemented, "expected NHWC, got NCHW",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
-                 }},
-        ErrorRow{"Conv2DWithDilations", kUnimplemented,
-                 "dilations; expected [1, 1, 1, 1], got [1, 2, 2, 1]",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.dilations = {1, 2, 2, 1}});
-                 }},
-        ErrorRow{"Conv2DWithExplicitPadding", kUnimplemented,
-                 "expected SAME or VALID, got EXPLICIT",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
-                               {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
-                 }},
-        ErrorRow{"Conv2DWithNeedlessPaddings", kInvalid, "must be empty when padding is SAME",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
-                               {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
-                 }},
-        ErrorRow{"Conv2DWithUnknownPadding", kInvalid, "'padding' must be one of",
-                 [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
-        ErrorRow{"Conv2DWithStridesOverTheBatch", kUnimplemented, "strides over batch or channels",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
-                 }},
-        ErrorRow{"Conv2DWithTwoStrides", kInvalid, "expected 4 numbers, got [2, 2]",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
-                 }},
-        ErrorRow{"Conv2DWithStrideZero", kInvalid, "strides must be positive",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
-                 }},
-        ErrorRow{"Conv2DWithHugeStride", kInvalid, "32-bit numbers",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
-                 }},
-        ErrorRow{"Conv2DOfOtherChannels", kInvalid, "channels of images",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
-                 }},
-        ErrorRow{"Conv2DInGroups", kUnimplemented, "grouped convolution",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Feed(s, {3, 3, 1, 3}), kOnes, "SAME");
-                 }},
-        ErrorRow{"Conv2DWithALargeFilter", kInvalid, "expected at most 5, got 7",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
-                 }},
-        ErrorRow{"Conv2DWithAnEmptyFilter", kInvalid, "the window is empty",
-                 [](const Scope& s) {
-                   ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
-                 }},
-        ErrorRow{
-            "BackpropInputOfAnotherGradient", kInvalid, "expected [2,5,5,4], got [2,4,4,4]",
-            [](const Scope& s) {
-              const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
-              ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}), kOnes, "SAME");
-            }},
-        ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must be 4 sizes, got [5,5]",
-                 [](const Scope& s) {
-                   ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
-                                            Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
-                 }},
-        ErrorRow{
-            "BackpropFilterOfAnotherGradient", kInvalid, "expected [2,5,5,4], got [3,5,5,4]",
-            [](const Scope& s) {
-              const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
-              ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}), kOnes, "SAME");
-            }},
-        ErrorRow{"MaxPoolOverChannels", kUnimplemented, "ksize over batch or channels",
-                 [](const Scope& s) {
-                   ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
-                 }},
-        ErrorRow{"MaxPoolOfAMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
-                 [](const Scope& s) {
-                   ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
-                 }},
-        ErrorRow{"MaxPoolGradOfAnotherOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
-                 [](const Scope& s) {
-                   ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}), Feed(s, {2, 2, 2, 3}),
-                                    kTwos, kTwos, "VALID");
-                 }},
-        ErrorRow{"SoftmaxOfAScalar", kInvalid, "rank at least 1",
-                 [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
-        ErrorRow{
-            "EntropyOfOtherRows", kInvalid, "features [2,3]; expected [2], got [3]",
-            [](const Scope& s) {
-              ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {3}, DT_INT32));
-            }},
-        ErrorRow{
-            "EntropyOfNoClass", kInvalid, "at least one class, got [2,0]",
-            [](const Scope& s) {
-              ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}), Feed(s, {2}, DT_INT32));
-            }},
-        ErrorRow{"EntropyOfFloatLabels", kInvalid, "'Tlabels' must be one of",
-                 [](const Scope& s) {
-                   ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {2}));
-                 }}),
+    ::testing::
+        Values(
+            ErrorRow{"BiasAddOfAVector", kInvalid,
+                     "input 0 must have rank at least 2, got shape [3]",
+                     [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
+            ErrorRow{"BiasAddOfAnotherLength", kInvalid, "value [2,3]; expected [3], got [4]",
+                     [](const Scope& s) {
+                       ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
+                     }},
+            ErrorRow{"BiasAddInNchw", kUnimplemented,
+                     "data_format is not supported; expected NHWC, got NCHW",
+                     [](const Scope& s) {
+                       ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
+                     }},
+            ErrorRow{
+                "BiasAddGradInNchw", kUnimplemented, "expected NHWC, got NCHW",
+                [](const Scope& s) { ops::BiasAddGrad(s, Images(s), {.data_format = "NCHW"}); }},
+            ErrorRow{"BatchMatMulOfOtherBatches", kInvalid, "shapes [2] and [3] do not broadcast",
+                     [](const Scope& s) {
+                       ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
+                     }},
+            ErrorRow{"BatchMatMulOfOtherInnerDimensions", kInvalid,
+                     "inner dimensions must be equal, got [2,2,3] and [2,2,3]",
+                     [](const Scope& s) {
+                       ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
+                     }},
+            ErrorRow{"BatchMatMulOfAVector", kInvalid, "rank at least 2",
+                     [](const Scope& s) {
+                       ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
+                     }},
+            ErrorRow{"CrossEntropyOfCubes", kInvalid, "must broadcast to a matrix",
+                     [](const Scope& s) {
+                       ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
+                     }},
+            ErrorRow{"Conv2DInNchwOfOtherChannels", kInvalid, "channels of images",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
+                     }},
+            ErrorRow{"Conv2DInNchwWithStridesOverChannels", kUnimplemented, "expected [1, 1, …, …]",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Feed(s, {2, 3, 5, 5}), Filter(s), kTwos, "SAME",
+                                   {.data_format = "NCHW"});
+                     }},
+            ErrorRow{
+                "Conv2DWithDilatedChannels", kUnimplemented, "dilations over batch or channels",
+                [](const Scope& s) {
+                  ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.dilations = {1, 1, 1, 2}});
+                }},
+            ErrorRow{
+                "Conv2DWithALargeDilatedFilter", kInvalid, "expected at most 5, got 7",
+                [](const Scope& s) {
+                  ops::Conv2D(s, Images(s), Filter(s), kOnes, "VALID", {.dilations = {1, 3, 1, 1}});
+                }},
+            ErrorRow{"Conv2DWithTwoPaddings", kInvalid, "expected 8 numbers, got [1, 1]",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                   {.explicit_paddings = {1, 1}});
+                     }},
+            ErrorRow{"Conv2DWithNegativePaddings", kInvalid, "numbers of at least 0",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                   {.explicit_paddings = {0, 0, -1, 1, 1, 1, 0, 0}});
+                     }},
+            ErrorRow{"Conv2DWithPaddedChannels", kInvalid, "batch and channels must be 0",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
+                                   {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 1}});
+                     }},
+            ErrorRow{"Conv2DWithNeedlessPaddings", kInvalid, "must be empty when padding is SAME",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
+                                   {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
+                     }},
+            ErrorRow{"Conv2DWithUnknownPadding", kInvalid, "'padding' must be one of",
+                     [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
+            ErrorRow{"Conv2DWithStridesOverTheBatch", kUnimplemented,
+                     "strides over batch or channels",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
+                     }},
+            ErrorRow{"Conv2DWithTwoStrides", kInvalid, "expected 4 numbers, got [2, 2]",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), {2, 2}, "SAME");
+                     }},
+            ErrorRow{"Conv2DWithStrideZero", kInvalid, "strides must be positive",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), {1, 0, 1, 1}, "SAME");
+                     }},
+            ErrorRow{"Conv2DWithHugeStride", kInvalid, "32-bit numbers",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
+                     }},
+            ErrorRow{"Conv2DOfOtherChannels", kInvalid, "channels of images",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
+                     }},
+            ErrorRow{"Conv2DInGroups", kUnimplemented, "grouped convolution",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Feed(s, {3, 3, 1, 3}), kOnes, "SAME");
+                     }},
+            ErrorRow{"Conv2DWithALargeFilter", kInvalid, "expected at most 5, got 7",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
+                     }},
+            ErrorRow{"Conv2DWithAnEmptyFilter", kInvalid, "the window is empty",
+                     [](const Scope& s) {
+                       ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
+                     }},
+            ErrorRow{"BackpropInputOfAnotherGradient", kInvalid,
+                     "expected [2,5,5,4], got [2,4,4,4]",
+                     [](const Scope& s) {
+                       const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
+                       ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}), kOnes,
+                                                "SAME");
+                     }},
+            ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must be 4 sizes, got [5,5]",
+                     [](const Scope& s) {
+                       ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
+                                                Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
+                     }},
+            ErrorRow{"BackpropFilterOfAnotherGradient", kInvalid,
+                     "expected [2,5,5,4], got [3,5,5,4]",
+                     [](const Scope& s) {
+                       const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
+                       ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}), kOnes,
+                                                 "SAME");
+                     }},
+            ErrorRow{"MaxPoolOverChannels", kUnimplemented, "ksize over batch or channels",
+                     [](const Scope& s) {
+                       ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
+                     }},
+            ErrorRow{"MaxPoolOfPaddingAlone", kInvalid, "no window outside the images",
+                     [](const Scope& s) {
+                       ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
+                                    {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
+                     }},
+            ErrorRow{"MaxPoolOfNoPixels", kInvalid, "no window outside the images",
+                     [](const Scope& s) {
+                       ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
+                                    {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});
+                     }},
+            ErrorRow{"MaxPoolInVectors", kUnimplemented, "expected NHWC or NCHW, got NCHW_VECT_C",
+                     [](const Scope& s) {
+                       ops::MaxPool(s, Images(s), kTwos, kTwos, "VALID",
+                                    {.data_format = "NCHW_VECT_C"});
+                     }},
+            ErrorRow{"AvgPoolGradOfAnotherShape", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
+                     [](const Scope& s) {
+                       ops::AvgPoolGrad(s, ops::VectorConst(s, {2, 5, 5, 3}), Feed(s, {2, 3, 3, 3}),
+                                        kTwos, kTwos, "VALID");
+                     }},
+            ErrorRow{"AvgPoolGradOfTwoSizes", kInvalid, "must be 4 sizes, got [5,5]",
+                     [](const Scope& s) {
+                       ops::AvgPoolGrad(s, ops::VectorConst(s, {5, 5}), Feed(s, {2, 3, 3, 3}),
+                                        kTwos, kTwos, "VALID");
+                     }},
+            ErrorRow{"MaxPoolOfAMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
+                     [](const Scope& s) {
+                       ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
+                     }},
+            ErrorRow{"MaxPoolGradOfAnotherOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
+                     [](const Scope& s) {
+                       ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}), Feed(s, {2, 2, 2, 3}),
+                                        kTwos, kTwos, "VALID");
+                     }},
+            ErrorRow{"SoftmaxOfAScalar", kInvalid, "rank at least 1",
+                     [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
+            ErrorRow{"EntropyOfOtherRows", kInvalid, "features [2,3]; expected [2], got [3]",
+                     [](const Scope& s) {
+                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}),
+                                                                Feed(s, {3}, DT_INT32));
+                     }},
+            ErrorRow{"EntropyOfNoClass", kInvalid, "at least one class, got [2,0]",
+                     [](const Scope& s) {
+                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}),
+                                                                Feed(s, {2}, DT_INT32));
+                     }},
+            ErrorRow{"EntropyOfFloatLabels", kInvalid, "'Tlabels' must be one of",
+                     [](const Scope& s) {
+                       ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}), Feed(s, {2}));
+                     }}),
     [](const auto& info) { return info.param.name; });
 
 class NnShapes : public ::testing::Test {
@@ -208,6 +259,16 @@ TEST_F(NnShapes, LabelsTellTheRows) {
                                                              Feed(root_, {64}, DT_INT64));
   EXPECT_EQ(root_.shape(xent.loss), Shape({64}));
   EXPECT_EQ(root_.shape(xent.backprop), Shape({64, 10}));
+}
+
+TEST_F(NnShapes, FollowTheDataFormat) {
+  const Output x = Feed(root_, {-1, 3, 28, 30});
+  const Output y = ops::Conv2D(root_, x, Feed(root_, {3, 3, 3, 8}), kOnes, "VALID",
+                               {.data_format = "NCHW", .dilations = {1, 1, 2, 3}});
+  EXPECT_EQ(root_.shape(y), Shape({-1, 8, 24, 24}));
+  constexpr int64_t kHalves[] = {1, 1, 2, 2};
+  EXPECT_EQ(root_.shape(ops::MaxPool(root_, y, kHalves, kHalves, "VALID", {.data_format = "NCHW"})),
+            Shape({-1, 8, 12, 12}));
 }
 
 // A filter that is a bit larger than the image makes no rows, as in TensorFlow.

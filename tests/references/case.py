@@ -25,11 +25,26 @@ class Case:
     operands: tuple
     attributes: dict
     fails: bool = False
+    channels_first: "ChannelsFirst | None" = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ChannelsFirst:
+    """Which inputs and outputs are images, and which inputs are the sizes of images."""
+
+    images: tuple
+    sizes: tuple
+    outputs: tuple
 
 
 def case(op, *operands, fails=False, **attributes):
     """Operands (arrays, Variables, lists of arrays) stand in the op's order."""
     return Case(op, operands, attributes, fails)
+
+
+def in_nchw(one_case, images=(0,), sizes=(), outputs=(0,)):
+    """The case with channels first: computed in NHWC, as most kernels for CPUs know no NCHW."""
+    return dataclasses.replace(one_case, channels_first=ChannelsFirst(images, sizes, outputs))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,11 +147,40 @@ def compute(op, *operands, **attributes):
     return run(case(op, *operands, **attributes)).outputs
 
 
-def _attributes(node):
+_NCHW = [0, 3, 1, 2]
+
+
+def _image_as_nchw(value):
+    return np.ascontiguousarray(np.transpose(value, _NCHW))
+
+
+def _node_def_as_nchw(node_def):
+    node_def.attr["data_format"].s = b"NCHW"
+    for name in ("strides", "ksize", "dilations", "explicit_paddings"):
+        numbers = node_def.attr[name].list.i if name in node_def.attr else []
+        if numbers:
+            numbers[:] = np.reshape(numbers, [4, -1])[_NCHW].flatten().tolist()
+
+
+def _as_nchw(images, result):
+    """The node definition, inputs and outputs of a result in NHWC as they are with NCHW."""
+    node_def = result.node.node_def
+    _node_def_as_nchw(node_def)
+    inputs, outputs = list(result.inputs), list(result.outputs)
+    for i in images.images:
+        inputs[i] = (inputs[i][0], _image_as_nchw(inputs[i][1]))
+    for i in images.sizes:
+        inputs[i] = (inputs[i][0], inputs[i][1][_NCHW])
+    for i in images.outputs:
+        outputs[i] = _image_as_nchw(outputs[i])
+    return node_def, inputs, outputs
+
+
+def _attributes(op_def, node_def):
     """Types and what has no default are always said, other attributes where not the default."""
-    definitions = {attr.name: attr for attr in node.op_def.attr}
+    definitions = {attr.name: attr for attr in op_def.attr}
     said = []
-    for name, value in sorted(node.node_def.attr.items()):
+    for name, value in sorted(node_def.attr.items()):
         if name.startswith("_"):
             continue
         definition = definitions[name]
@@ -149,10 +193,13 @@ def _attributes(node):
 def case_text(one_case):
     """Runs the case and returns its lines in a reference file."""
     result = run(one_case)
-    lines = [f"case {one_case.op} {{{_attributes(result.node)}}}"]
-    lines += [f"{kind} {tensor_literal(value)}" for kind, value in result.inputs]
+    node_def, inputs, outputs = result.node.node_def, result.inputs, result.outputs
+    if one_case.channels_first:
+        node_def, inputs, outputs = _as_nchw(one_case.channels_first, result)
+    lines = [f"case {one_case.op} {{{_attributes(result.node.op_def, node_def)}}}"]
+    lines += [f"{kind} {tensor_literal(value)}" for kind, value in inputs]
     if one_case.fails:
         lines.append("error")
-    lines += [f"out {tensor_literal(np.asarray(value))}" for value in result.outputs]
+    lines += [f"out {tensor_literal(np.asarray(value))}" for value in outputs]
     lines += [f"after {tensor_literal(value)}" for value in result.after]
     return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@
 import importlib
 
 _NAMES = (
+    "avg_pool",
     "bias_add",
     "binary",
     "cast",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conv2D in NHWC and its two gradients."""
+"""Conv2D and its two gradients."""
 
-from case import case, compute
+from case import case, compute, in_nchw
 from tensors import FLOATING, sample, tensor
 
 # Images [batch, height, width, channels], filter [height, width, in, out], strides, padding.
@@ -28,9 +28,56 @@ _CONVOLUTIONS = (
 )
 
 
-def _convolution(dtype, images_shape, filter_shape, strides, padding):
+# Likewise with explicit paddings and dilations.
+_EXPLICIT = (
+    ([1, 5, 5, 2], [3, 3, 2, 2], (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
+    ([2, 4, 5, 1], [3, 2, 1, 3], (2, 1), [0, 0, 2, 0, 0, 3, 0, 0]),
+    ([1, 3, 3, 2], [1, 1, 2, 2], (2, 2), [0, 0, 1, 2, 2, 1, 0, 0]),
+    ([1, 1, 1, 1], [2, 2, 1, 1], (1, 1), [0, 0, 3, 3, 3, 3, 0, 0]),
+    ([0, 4, 4, 1], [3, 3, 1, 1], (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
+)
+_DILATED = (
+    ([1, 7, 7, 2], [3, 3, 2, 2], (1, 1), "VALID", (2, 2)),
+    ([2, 5, 6, 1], [3, 2, 1, 2], (1, 1), "SAME", (2, 3)),
+    ([1, 9, 8, 1], [3, 3, 1, 1], (2, 1), "SAME", (3, 2)),
+    ([1, 3, 3, 1], [3, 3, 1, 2], (1, 1), "SAME", (4, 4)),
+    ([0, 5, 5, 1], [3, 3, 1, 2], (1, 1), "VALID", (2, 2)),
+)
+
+
+def _explicit(dtype, images_shape, filter_shape, strides, paddings):
+    yield from _convolution(
+        dtype, images_shape, filter_shape, strides, "EXPLICIT", explicit_paddings=paddings
+    )
+
+
+def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
+    """The convolution alone: TensorFlow has no dilated gradients on a CPU."""
+    yield case(
+        "Conv2D",
+        sample(dtype, images_shape),
+        sample(dtype, filter_shape, seed=1),
+        strides=[1, *strides, 1],
+        padding=padding,
+        dilations=[1, *dilations, 1],
+    )
+
+
+# By op: which operands are images, and sizes of images.
+_IMAGES = {
+    "Conv2D": {},
+    "Conv2DBackpropInput": {"images": (2,), "sizes": (0,)},
+    "Conv2DBackpropFilter": {"images": (0, 2), "outputs": ()},
+}
+
+
+def _in_nchw(one_case):
+    return in_nchw(one_case, **_IMAGES[one_case.op])
+
+
+def _convolution(dtype, images_shape, filter_shape, strides, padding, **more):
     """The convolution and its gradients, of one output gradient."""
-    attributes = {"strides": [1, *strides, 1], "padding": padding}
+    attributes = {"strides": [1, *strides, 1], "padding": padding, **more}
     images = sample(dtype, images_shape)
     kernel = sample(dtype, filter_shape, seed=1)
     yield case("Conv2D", images, kernel, **attributes)
@@ -51,5 +98,14 @@ def cases():
         yield from _convolution("float", *convolution)
     for convolution in _CONVOLUTIONS[:4]:
         yield from _convolution("double", *convolution)
+    for dtype in FLOATING:
+        for explicit in _EXPLICIT:
+            yield from _explicit(dtype, *explicit)
+        for dilated in _DILATED:
+            yield from _dilated(dtype, *dilated)
+        for convolution in (*_CONVOLUTIONS[:7], *_CONVOLUTIONS[-2:]):
+            yield from map(_in_nchw, _convolution(dtype, *convolution))
+        yield from map(_in_nchw, _explicit(dtype, *_EXPLICIT[1]))
+        yield from map(_in_nchw, _dilated(dtype, *_DILATED[1]))
     yield from _convolution("int32", *_CONVOLUTIONS[0])
     yield from _convolution("int32", *_CONVOLUTIONS[4])

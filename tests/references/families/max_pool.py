@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MaxPool in NHWC and MaxPoolGrad, with ties."""
+"""MaxPool and MaxPoolGrad, with ties."""
 
 import numpy as np
 
-from case import case, compute
+from case import case, compute, in_nchw
 from tensors import NUMERIC, sample, tensor
 
 # Images [batch, height, width, channels], window, strides, padding.
@@ -24,17 +24,38 @@ _POOLINGS = (
 )
 
 
-def _pooling(images, window, strides, padding):
+def _pooling(images, window, strides, padding, **more):
     """The pooling and its gradient."""
     attributes = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
+    attributes.update(more)
     yield case("MaxPool", images, **attributes)
     (result,) = compute("MaxPool", images, **attributes)
     gradient = np.arange(1, result.size + 1).reshape(result.shape).astype(images.dtype)
     yield case("MaxPoolGrad", images, result, gradient, **attributes)
 
 
+def _explicit_paddings(dtype):
+    """As TensorFlow says it: before and after each dimension."""
+    for shape, window, strides, paddings in (
+        ([1, 4, 5, 2], (2, 2), (2, 2), [0, 0, 1, 0, 0, 1, 0, 0]),
+        ([2, 4, 4, 1], (3, 2), (1, 2), [0, 0, 2, 1, 1, 1, 0, 0]),
+        ([1, 1, 1, 1], (2, 2), (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
+    ):
+        yield from _pooling(
+            sample(dtype, shape), window, strides, "EXPLICIT", explicit_paddings=paddings
+        )
+
+
+def _in_nchw(one_case):
+    return in_nchw(one_case, images=range(len(one_case.operands)))
+
+
 def cases():
-    """Random images, then images that are mostly ties."""
+    """Random images, then images that are mostly ties; some of them with channels first."""
+    yield from map(_in_nchw, _explicit_paddings("float"))
+    yield from _explicit_paddings("double")
+    for shape, *pooling in (_POOLINGS[0], _POOLINGS[2], _POOLINGS[8], _POOLINGS[-1]):
+        yield from map(_in_nchw, _pooling(sample("float", shape), *pooling))
     for dtype in NUMERIC:
         for shape, *pooling in _POOLINGS if dtype == "float" else _POOLINGS[:2]:
             yield from _pooling(sample(dtype, shape), *pooling)

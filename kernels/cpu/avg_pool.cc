@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AvgPool and its gradient on the CPU.
+#include <algorithm>
+
+#include "framework/core/status.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename V, typename T>
+MF_INLINE inline V Average(const T* corner, Pixels pixels) {
+  V sum = V();
+  for (int64_t i = 0; i < pixels.rows; ++i) {
+    for (int64_t j = 0; j < pixels.columns; ++j) {
+      sum += LoadVector<V>(corner + i * pixels.row_stride + j * pixels.column_stride);
+    }
+  }
+  return sum / static_cast<T>(pixels.rows * pixels.columns);
+}
+
+template <typename T>
+void Pool(const PoolGeometry& g, const T* images, T* out) {
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
+      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
+        StoreVector(out + o + c, Average<decltype(v)>(images + corner + c, pixels));
+      });
+    });
+    images += g.image_size();
+    out += g.output_size();
+  }
+}
+
+// Gives each of the pixels its share of dy.
+template <typename V, typename T>
+MF_INLINE inline void Share(V dy, Pixels pixels, T* dx) {
+  const V share = dy / static_cast<T>(pixels.rows * pixels.columns);
+  for (int64_t i = 0; i < pixels.rows; ++i) {
+    for (int64_t j = 0; j < pixels.columns; ++j) {
+      T* const at = dx + i * pixels.row_stride + j * pixels.column_stride;
+      StoreVector<V>(at, LoadVector<V>(at) + share);
+    }
+  }
+}
+
+template <typename T>
+void PoolGrad(const PoolGeometry& g, const T* dy, T* dx) {
+  for (int64_t n = 0; n < g.batch; ++n) {
+    std::fill_n(dx, g.image_size(), T{0});
+    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
+      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
+        Share(LoadVector<decltype(v)>(dy + o + c), pixels, dx + corner + c);
+      });
+    });
+    dx += g.image_size();
+    dy += g.output_size();
+  }
+}
+
+absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
+                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
+  return ForType(FloatingTypes(), c.output_dtype(0), [g](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                        Pool(g, args.input<T>(0), args.output<T>(0));
+                        return absl::OkStatus();
+                      })};
+  });
+}
+
+// The shape in the static input is global; what a replica has is the shape of the output.
+absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
+                      PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));
+  return ForType(FloatingTypes(), c.output_dtype(0), [g](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                        PoolGrad(g, args.input<T>(1), args.output<T>(0));
+                        return absl::OkStatus();
+                      })};
+  });
+}
+
+}  // namespace
+
+void RegisterAvgPoolCpu(KernelRegistry& kernels) {
+  kernels.Register("AvgPool", "CPU", CreateAvgPool);
+  kernels.Register("AvgPoolGrad", "CPU", CreateAvgPoolGrad);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/avg_pool.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/window_attrs.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status AvgPoolShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape value, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), value));
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::Status AvgPoolGradShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape images, SizesInput(c, 0, "orig_input_shape"));
+  if (images.unknown_rank()) images = Shape::UnknownDims(4);
+  if (images.rank() != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("orig_input_shape must be 4 sizes, got ", images.ToString()));
+  }
+  MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
+  if (!c.input(1).IsCompatibleWith(output)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("grad must have the shape of the output of AvgPool; expected ",
+                     output.ToString(), ", got ", c.input(1).ToString()));
+  }
+  c.set_output(0, images);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> AvgPoolSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(images, "->", images), .linearity = Linearity::kJoint};
+}
+
+absl::StatusOr<ShardingRule> AvgPoolGradSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(".,", images, "->", images),
+                      .linearity = Linearity::kJoint,
+                      .linear_inputs = {1}};
+}
+
+NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> ksize,
+                      absl::Span<const int64_t> strides, absl::string_view padding,
+                      const ops::AvgPoolOptions& options) {
+  return std::move(builder)
+      .Attr("ksize", AttrValue::List(ksize))
+      .Attr("strides", AttrValue::List(strides))
+      .Attr("padding", padding)
+      .Attr("data_format", options.data_format);
+}
+
+// The op called `op` with the attributes of the node whose gradient is asked for.
+NodeBuilder Like(const GradContext& c, absl::string_view op) {
+  return WithAttrs(ops::Build(c.scope, op), c.op.int_list("ksize"), c.op.int_list("strides"),
+                   c.op.attr<std::string>("padding"),
+                   {.data_format = c.op.attr<std::string>("data_format")});
+}
+
+absl::StatusOr<std::vector<Output>> AvgPoolGradient(const GradContext& c) {
+  return std::vector<Output>{
+      Like(c, "AvgPoolGrad").Input(ops::ShapeOperand(c.scope, c.op.input(0))).Input(c.dy[0]).One()};
+}
+
+// It is linear in grad, with the average as its gradient.
+absl::StatusOr<std::vector<Output>> AvgPoolGradGradient(const GradContext& c) {
+  return std::vector<Output>{Output(), Like(c, "AvgPool").Input(c.dy[0]).One()};
+}
+
+OpBuilder& PoolingAttrs(OpBuilder& op) {
+  return op.Attr("ksize: list(int) >= 4")
+      .Attr("strides: list(int) >= 4")
+      .Attr("padding: {'SAME', 'VALID'}")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("T: {float, double}");
+}
+
+}  // namespace
+
+void RegisterAvgPool(OpRegistry& ops) {
+  PoolingAttrs(ops.Define("AvgPool")
+                   .Doc("the mean of each channel under a window")
+                   .Input("value: T")
+                   .Output("output: T"))
+      .Shape(AvgPoolShape)
+      .Sharding(AvgPoolSharding)
+      .Gradient(AvgPoolGradient);
+  PoolingAttrs(ops.Define("AvgPoolGrad")
+                   .Doc("grad, shared by the pixels of each window of AvgPool")
+                   .StaticInput("orig_input_shape: int32")
+                   .Input("grad: T")
+                   .Output("output: T"))
+      .Shape(AvgPoolGradShape)
+      .Sharding(AvgPoolGradSharding)
+      .Gradient(AvgPoolGradGradient);
+}
+
+namespace ops {
+
+Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
+               absl::Span<const int64_t> strides, absl::string_view padding,
+               const AvgPoolOptions& options) {
+  return WithAttrs(Build(scope, "AvgPool").Input(value), ksize, strides, padding, options).One();
+}
+
+Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
+                   absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
+                   absl::string_view padding, const AvgPoolOptions& options) {
+  return WithAttrs(Build(scope, "AvgPoolGrad").Input(orig_input_shape).Input(grad), ksize, strides,
+                   padding, options)
+      .One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_AVG_POOL_H_
+#define MIRRORFLOW_OPS_AVG_POOL_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterAvgPool(OpRegistry& ops);
+
+namespace ops {
+
+struct AvgPoolOptions {
+  std::string data_format = "NHWC";  // or "NCHW"
+};
+
+// AvgPool: the mean of each channel under a window; padding is not counted.
+// Shapes:   value [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
+//           VALID H' = ceil((H-size+1)/stride). N may be 0.
+// Dtypes:   float, double.
+// Windows:  ksize {1, height, width, 1}, strides likewise.
+// Gradient: AvgPoolGrad.
+Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
+               absl::Span<const int64_t> strides, absl::string_view padding,
+               const AvgPoolOptions& options = {});
+
+// AvgPoolGrad: grad shared by the pixels of each window; orig_input_shape is the shape of the
+// images, an int32 vector that is a constant when a plan is made.
+Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
+                   absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
+                   absl::string_view padding, const AvgPoolOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_AVG_POOL_H_
