@@ -20,13 +20,22 @@
 namespace mirrorflow {
 namespace {
 
-std::vector<int> FirstInputs(int n) {
+std::vector<int> InputsFrom(int first, int n) {
   std::vector<int> inputs(n);
-  for (int i = 0; i < n; ++i) inputs[i] = i;
+  for (int i = 0; i < n; ++i) inputs[i] = first + i;
   return inputs;
 }
 
-// --- ConcatV2 and ConcatOffset ---------------------------------------------------------------
+// Where the axis and the first of the values stand among the inputs of Concat and ConcatV2.
+struct ConcatInputs {
+  explicit ConcatInputs(const Node& node)
+      : n(static_cast<int>(node.attr<int64_t>("N"))),
+        axis(node.op().inputs[0].name == "concat_dim" ? 0 : n),
+        first(axis == 0 ? 1 : 0) {}
+  int n, axis, first;
+};
+
+// --- Concat, ConcatV2 and ConcatOffset ---------------------------------------------------------
 
 absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
   Shape output = shapes[0];
@@ -56,17 +65,18 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
   return output;
 }
 
-absl::Status ConcatV2Shape(ShapeContext& c) {
-  const int n = static_cast<int>(c.attr<int64_t>("N"));
+absl::Status ConcatShape(ShapeContext& c) {
+  const ConcatInputs at(c.node());
+  const int end = at.first + at.n;
   // Ranks are equal: one that is known tells the others.
   int rank = -1;
-  for (int i = 0; i < n; ++i) {
+  for (int i = at.first; i < end; ++i) {
     if (!c.input(i).unknown_rank()) rank = c.input(i).rank();
   }
-  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, n));
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, at.axis));
   if (rank < 0) return absl::OkStatus();
   std::vector<Shape> shapes;
-  for (int i = 0; i < n; ++i) {
+  for (int i = at.first; i < end; ++i) {
     MF_ASSIGN_OR_RETURN(Shape shape, c.WithRank(i, rank));
     shapes.push_back(std::move(shape));
   }
@@ -81,7 +91,7 @@ absl::Status ConcatV2Shape(ShapeContext& c) {
   const bool is_short = rank == 1 && output.dim(0) <= kMaxKnownElements;
   if (!is_short || output.dim(0) == kUnknownDim) return absl::OkStatus();
   KnownElements elements;
-  for (int i = 0; i < n; ++i) {
+  for (int i = at.first; i < end; ++i) {
     const std::optional<KnownElements> part = ElementsOf(c, i);
     if (!part.has_value()) return absl::OkStatus();
     elements.insert(elements.end(), part->begin(), part->end());
@@ -91,51 +101,52 @@ absl::Status ConcatV2Shape(ShapeContext& c) {
 }
 
 // Cut along the axis, local concatenation would interleave the pieces.
-absl::StatusOr<ShardingRule> ConcatV2Sharding(const ShardContext& c) {
-  const int n = c.num_inputs() - 1;
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(n));
+absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
+  const ConcatInputs at(c.node());
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(at.axis));
   std::string term = LettersFor(c.output(0));
   MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis[0], c.output(0).rank()));
   term[d] = '.';
-  std::vector<std::string> terms(n, term);
-  terms.push_back(DotsFor(c.input(n)));
-  return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->", term), FirstInputs(n));
+  std::vector<std::string> terms(c.num_inputs(), term);
+  terms[at.axis] = DotsFor(c.input(at.axis));
+  return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->", term),
+                      InputsFrom(at.first, at.n));
 }
 
 // Slices of dy between known bounds; empty if the pieces' sizes along the axis are not known yet.
-absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, int n) {
+absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, const ConcatInputs& at) {
   const Scope& s = c.scope;
-  const Tensor axis_value = s.graph().values().at(c.op.input(n)).constant;
+  const Tensor axis_value = s.graph().values().at(c.op.input(at.axis)).constant;
   const int rank = s.shape(c.dy[0]).unknown_rank() ? 0 : s.shape(c.dy[0]).rank();
   std::vector<Output> grads;
   if (!axis_value.has_value() || rank == 0) return grads;
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(axis_value));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], rank));
-  for (int i = 0; i < n; ++i) {
-    const Shape& piece = s.shape(c.op.input(i));
+  const absl::Span<const Output> values = c.op.inputs().subspan(at.first, at.n);
+  for (const Output& value : values) {
+    const Shape& piece = s.shape(value);
     if (piece.unknown_rank() || piece.dim(axis) == kUnknownDim) return grads;
   }
   std::vector<int64_t> begin(rank, 0), size(rank, -1);
-  for (int i = 0; i < n; ++i) {
-    size[axis] = s.shape(c.op.input(i)).dim(axis);
+  for (const Output& value : values) {
+    size[axis] = s.shape(value).dim(axis);
     grads.push_back(ops::Slice(s, c.dy[0], ops::VectorConst(s, begin), ops::VectorConst(s, size)));
     begin[axis] += size[axis];
   }
-  grads.push_back(Output());
   return grads;
 }
 
-absl::StatusOr<std::vector<Output>> ConcatV2Grad(const GradContext& c) {
-  const int n = static_cast<int>(c.op.attr<int64_t>("N"));
-  const Output axis = c.op.input(n);
-  MF_ASSIGN_OR_RETURN(std::vector<Output> grads, StaticConcatGrad(c, n));
-  if (!grads.empty()) return grads;
-  const std::vector<Output> shapes = ops::ShapeN(c.scope, c.op.inputs().subspan(0, n));
-  const std::vector<Output> offsets = ops::ConcatOffset(c.scope, axis, shapes);
-  for (int i = 0; i < n; ++i) {
-    grads.push_back(ops::Slice(c.scope, c.dy[0], offsets[i], shapes[i]));
+absl::StatusOr<std::vector<Output>> ConcatGrad(const GradContext& c) {
+  const ConcatInputs at(c.op);
+  MF_ASSIGN_OR_RETURN(std::vector<Output> grads, StaticConcatGrad(c, at));
+  if (grads.empty()) {
+    const auto shapes = ops::ShapeN(c.scope, c.op.inputs().subspan(at.first, at.n));
+    const auto offsets = ops::ConcatOffset(c.scope, c.op.input(at.axis), shapes);
+    for (int i = 0; i < at.n; ++i) {
+      grads.push_back(ops::Slice(c.scope, c.dy[0], offsets[i], shapes[i]));
+    }
   }
-  grads.push_back(Output());
+  grads.insert(grads.begin() + at.axis, Output());
   return grads;
 }
 
@@ -222,7 +233,7 @@ absl::StatusOr<ShardingRule> PackSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const PackTerms terms, TermsOfPack(c, c.output(0)));
   const std::vector<std::string> pieces(c.num_inputs(), terms.piece);
   return MoveSharding(c, absl::StrCat(absl::StrJoin(pieces, ","), "->", terms.packed),
-                      FirstInputs(c.num_inputs()));
+                      InputsFrom(0, c.num_inputs()));
 }
 
 absl::StatusOr<std::vector<Output>> PackGrad(const GradContext& c) {
@@ -267,6 +278,16 @@ absl::StatusOr<std::vector<Output>> UnpackGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterConcat(OpRegistry& ops) {
+  ops.Define("Concat")
+      .Doc("the values one after the other along dimension `concat_dim`")
+      .StaticInput("concat_dim: int32")
+      .Input("values: N * T")
+      .Output("output: T")
+      .Attr("N: int >= 2")
+      .Attr("T: type")
+      .Shape(ConcatShape)
+      .Sharding(ConcatSharding)
+      .Gradient(ConcatGrad);
   ops.Define("ConcatV2")
       .Doc("the values one after the other along dimension `axis`")
       .Input("values: N * T")
@@ -275,9 +296,9 @@ void RegisterConcat(OpRegistry& ops) {
       .Attr("N: int >= 2")
       .Attr("T: type")
       .Attr("Tidx: {int32, int64} = int32")
-      .Shape(ConcatV2Shape)
-      .Sharding(ConcatV2Sharding)
-      .Gradient(ConcatV2Grad);
+      .Shape(ConcatShape)
+      .Sharding(ConcatSharding)
+      .Gradient(ConcatGrad);
   ops.Define("ConcatOffset")
       .Doc("where tensors of these shapes begin in their concatenation")
       .StaticInput("concat_dim: int32")
@@ -318,6 +339,10 @@ Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis
 
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis) {
   return ConcatV2(scope, values, ScalarConst(scope, DT_INT32, static_cast<double>(axis)));
+}
+
+Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values) {
+  return Build(scope, "Concat").Input(concat_dim).InputList(values).One();
 }
 
 std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,

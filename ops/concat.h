@@ -22,6 +22,9 @@ namespace ops {
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis);
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis);
 
+// Concat: the same with the axis first, as old graphs have it.
+Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values);
+
 // ConcatOffset: where each of the tensors with these shapes begins in their concatenation.
 std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
                                  absl::Span<const Output> shapes);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/control.h"
 
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/identity.h"
 #include "ops/registry.h"
+#include "ops/sharding_rules.h"
 
 namespace mirrorflow {
 namespace {
@@ -10,6 +15,21 @@ namespace {
 absl::Status PlaceholderShape(ShapeContext& c) {
   c.set_output(0, c.attr<Shape>("shape"));
   return absl::OkStatus();
+}
+
+// The default may be any value of that shape, so its own says nothing of what is fed.
+absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
+  const Shape& shape = c.attr<Shape>("shape");
+  if (!shape.IsCompatibleWith(c.input(0))) {
+    return absl::InvalidArgumentError(absl::StrCat("the default must have shape ", shape.ToString(),
+                                                   ", got ", c.input(0).ToString()));
+  }
+  c.set_output(0, shape);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Output>> PlaceholderWithDefaultGrad(const GradContext& c) {
+  return std::vector<Output>{ops::Identity(c.scope, c.dy[0])};
 }
 
 absl::Status NoOpShape(ShapeContext&) { return absl::OkStatus(); }
@@ -30,6 +50,17 @@ void RegisterControl(OpRegistry& ops) {
       .Shape(PlaceholderShape)
       .Gathers("it is a feed: how feeds are split is decided where a step is prepared")
       .NoGradient("it has no inputs");
+  ops.Define("PlaceholderWithDefault")
+      .Doc("a value that a step may feed, else the input")
+      .Input("input: dtype")
+      .Output("output: dtype")
+      .Attr("dtype: type")
+      .Attr("shape: shape")
+      .Role(OpRole::kPlaceholder)
+      .Traits(kView)
+      .Shape(PlaceholderWithDefaultShape)
+      .Sharding(JointlyLinearSharding)
+      .Gradient(PlaceholderWithDefaultGrad);
   ops.Define("NoOp")
       .Doc("does nothing, after its control inputs")
       .Role(OpRole::kNoOp)
@@ -42,6 +73,10 @@ namespace ops {
 
 Output Placeholder(const Scope& scope, DataType dtype, const mirrorflow::Shape& shape) {
   return Build(scope, "Placeholder").Attr("dtype", dtype).Attr("shape", shape).One();
+}
+
+Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape) {
+  return Build(scope, "PlaceholderWithDefault").Input(input).Attr("shape", shape).One();
 }
 
 Operation NoOp(const Scope& scope) { return Build(scope, "NoOp").Op(); }

@@ -21,6 +21,11 @@ namespace ops {
 Output Placeholder(const Scope& scope, DataType dtype,
                    const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
+// PlaceholderWithDefault: a value that a step may feed; where it does not, the operand.
+// Shapes:   `shape` is what may be fed; the operand's must be one of those.
+// Gradient: dy, for the operand.
+Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
+
 // NoOp: does nothing, after the control dependencies of the scope.
 Operation NoOp(const Scope& scope);
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/identity.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/no_flow.h"
 #include "ops/registry.h"
@@ -24,6 +29,61 @@ absl::Status IdentityShape(ShapeContext& c) {
     c.set_output(0, info.shape);
   }
   return absl::OkStatus();
+}
+
+absl::Status IdentityNShape(ShapeContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    const ValueInfo& info = c.input_info(i);
+    c.set_output(i, info.shape);
+    if (info.constant.has_value()) {
+      c.set_constant(i, info.constant);
+    } else if (info.as_shape.has_value()) {
+      c.set_output_as_shape(i, *info.as_shape);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Outputs are cut together or not at all: along a dimension that all have in one size.
+absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
+  std::vector<std::string> terms;
+  bool numbers = true;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    terms.push_back(DotsFor(c.input(i)));
+    numbers = numbers && c.node().output_dtype(i) != DT_BOOL;
+  }
+  for (int d = 0; d < c.input(0).rank(); ++d) {
+    bool all = true;
+    for (int i = 0; i < c.num_inputs(); ++i) {
+      all = all && d < c.input(i).rank() && c.input(i).dim(d) == c.input(0).dim(d);
+    }
+    for (std::string& term : terms) {
+      if (all) term[d] = static_cast<char>('a' + d);
+    }
+  }
+  const std::string all = absl::StrJoin(terms, ",");
+  return ShardingRule{.dims = absl::StrCat(all, "->", all),
+                      .linearity = numbers ? Linearity::kJoint : Linearity::kNone};
+}
+
+absl::Status EnsureShapeShape(ShapeContext& c) {
+  const absl::StatusOr<Shape> merged = c.input(0).MergeWith(c.attr<Shape>("shape"));
+  if (!merged.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the input must have shape ",
+                                                   c.attr<Shape>("shape").ToString(), ", got ",
+                                                   c.input(0).ToString()));
+  }
+  MF_RETURN_IF_ERROR(IdentityShape(c));
+  c.set_output(0, *merged);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Output>> EnsureShapeGrad(const GradContext& c) {
+  return std::vector<Output>{ops::EnsureShape(c.scope, c.dy[0], c.op.attr<Shape>("shape"))};
+}
+
+absl::StatusOr<std::vector<Output>> IdentityNGrad(const GradContext& c) {
+  return std::vector<Output>(c.dy.begin(), c.dy.end());
 }
 
 absl::StatusOr<std::vector<Output>> IdentityGrad(const GradContext& c) {
@@ -51,6 +111,43 @@ void RegisterIdentity(OpRegistry& ops) {
       .Shape(IdentityShape)
       .Sharding(JointlyLinearSharding)
       .Gradient(NoFlow);
+  ops.Define("Snapshot")
+      .Doc("output = input")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .Traits(kView)
+      .Shape(IdentityShape)
+      .Sharding(JointlyLinearSharding)
+      .Gradient(IdentityGrad);
+  ops.Define("PreventGradient")
+      .Doc("output = input; `message` says why there is no gradient")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("message: string = ''")
+      .Traits(kView)
+      .Shape(IdentityShape)
+      .Sharding(JointlyLinearSharding)
+      .NoGradient("whoever put it there wants none; its attribute 'message' may say why");
+  ops.Define("EnsureShape")
+      .Doc("output = input, which must have this shape")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("shape: shape")
+      .Attr("T: type")
+      .Traits(kView)
+      .Shape(EnsureShapeShape)
+      .Sharding(JointlyLinearSharding)
+      .Gradient(EnsureShapeGrad);
+  ops.Define("IdentityN")
+      .Doc("output[i] = input[i]")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: list(type) >= 1")
+      .Shape(IdentityNShape)
+      .Sharding(IdentityNSharding)
+      .Gradient(IdentityNGrad);
 }
 
 namespace ops {
@@ -61,6 +158,22 @@ Output Identity(const Scope& scope, Output input) {
 
 Output StopGradient(const Scope& scope, Output input) {
   return Build(scope, "StopGradient").Input(input).One();
+}
+
+Output Snapshot(const Scope& scope, Output input) {
+  return Build(scope, "Snapshot").Input(input).One();
+}
+
+Output PreventGradient(const Scope& scope, Output input, absl::string_view message) {
+  return Build(scope, "PreventGradient").Input(input).Attr("message", std::string(message)).One();
+}
+
+Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape) {
+  return Build(scope, "EnsureShape").Input(input).Attr("shape", shape).One();
+}
+
+std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs) {
+  return OutputsOf(Build(scope, "IdentityN").InputList(inputs).Finish(), inputs.size());
 }
 
 }  // namespace ops

@@ -2,6 +2,9 @@
 #ifndef MIRRORFLOW_OPS_IDENTITY_H_
 #define MIRRORFLOW_OPS_IDENTITY_H_
 
+#include <vector>
+
+#include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
 namespace mirrorflow {
@@ -16,6 +19,18 @@ Output Identity(const Scope& scope, Output input);
 
 // StopGradient: its operand, taken for a constant by gradients.
 Output StopGradient(const Scope& scope, Output input);
+
+// Snapshot: the same as Identity.
+Output Snapshot(const Scope& scope, Output input);
+
+// PreventGradient: its operand; a gradient through it is an error. `message` says why.
+Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
+
+// EnsureShape: its operand, which must have this shape, as far as that is known.
+Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape);
+
+// IdentityN: its operands.
+std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs);
 
 }  // namespace ops
 }  // namespace mirrorflow

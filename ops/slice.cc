@@ -11,11 +11,13 @@
 #include "ops/binary.h"
 #include "ops/concat.h"
 #include "ops/constant.h"
+#include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -108,7 +110,8 @@ absl::StatusOr<std::vector<Output>> SliceGrad(const GradContext& c) {
   return std::vector<Output>{dx, Output(), Output()};
 }
 
-absl::Status PadShape(ShapeContext& c) {
+absl::Status PadShape(ShapeContext& c) {  // of Pad and PadV2
+  if (c.num_inputs() == 3) MF_RETURN_IF_ERROR(c.WithRank(2, 0).status());
   MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
   if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
     return absl::InvalidArgumentError(
@@ -141,6 +144,7 @@ absl::StatusOr<ShardingRule> PadSharding(const ShardContext& c) {
   for (int d = 0; d < c.input(0).rank(); ++d) {
     if (c.input(0).dim(d) != c.output(0).dim(d)) term[d] = '.';
   }
+  if (c.num_inputs() == 3) return MoveSharding(c, absl::StrCat(term, ",..,->", term), {0, 2});
   return MoveSharding(c, absl::StrCat(term, ",..->", term), {0});
 }
 
@@ -169,6 +173,19 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
   return std::vector<Output>{dx, Output()};
 }
 
+// The constant gets what of dy is not the input's.
+absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
+  const Scope& s = c.scope;
+  MF_ASSIGN_OR_RETURN(std::vector<Output> grads, PadGrad(c));
+  const Output inside = ops::ZerosLike(s, c.op.input(0)), paddings = c.op.input(1);
+  const Output one = ops::ScalarConst(s, c.dy[0].dtype(), 1);
+  const Output outside = ops::Mul(s, c.dy[0], ops::PadV2(s, inside, paddings, one));
+  const Output axes = ops::Range(s, ops::ScalarConst(s, DT_INT32, 0), ops::Rank(s, outside),
+                                 ops::ScalarConst(s, DT_INT32, 1));
+  grads.push_back(ops::Sum(s, outside, axes));
+  return grads;
+}
+
 }  // namespace
 
 void RegisterSlice(OpRegistry& ops) {
@@ -193,6 +210,17 @@ void RegisterSlice(OpRegistry& ops) {
       .Shape(PadShape)
       .Sharding(PadSharding)
       .Gradient(PadGrad);
+  ops.Define("PadV2")
+      .Doc("the input with paddings[d] times constant_values before and after each dimension d")
+      .Input("input: T")
+      .StaticInput("paddings: Tpaddings")
+      .Input("constant_values: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tpaddings: {int32, int64} = int32")
+      .Shape(PadShape)
+      .Sharding(PadSharding)
+      .Gradient(PadV2Grad);
 }
 
 namespace ops {
@@ -203,6 +231,10 @@ Output Slice(const Scope& scope, Output input, Output begin, Output size) {
 
 Output Pad(const Scope& scope, Output input, Output paddings) {
   return Build(scope, "Pad").Input(input).Input(paddings).One();
+}
+
+Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values) {
+  return Build(scope, "PadV2").Input(input).Input(paddings).Input(constant_values).One();
 }
 
 }  // namespace ops

@@ -25,6 +25,9 @@ Output Slice(const Scope& scope, Output input, Output begin, Output size);
 // Gradient: the slice of dy that x went to.
 Output Pad(const Scope& scope, Output input, Output paddings);
 
+// PadV2: the same with `constant_values`, a scalar, in place of 0.
+Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

@@ -81,7 +81,10 @@ absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
     MF_ASSIGN_OR_RETURN(tensor, ConvertFloating(tensor, DT_DOUBLE));
   }
   ShapeTable table;
-  if (value.node->op().role == OpRole::kPlaceholder) MF_RETURN_IF_ERROR(table.Infer(*value.node));
+  if (value.node->op().role == OpRole::kPlaceholder) {
+    for (const Output& by_default : value.node->inputs()) table.Set(by_default, ValueInfo());
+    MF_RETURN_IF_ERROR(table.Infer(*value.node));
+  }
   const Shape& shape = table.shape(value);
   if (tensor.dtype() != value.dtype() || !shape.IsCompatibleWith(tensor.shape())) {
     return absl::InvalidArgumentError(
@@ -236,6 +239,10 @@ absl::StatusOr<std::vector<Shape>> Interpreter::StepRun::InferShapes(
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Compute(
     const Node& node, std::vector<Tensor> inputs) const {
   if (node.op().role == OpRole::kPlaceholder) {
+    if (node.num_inputs() > 0) {
+      MF_ASSIGN_OR_RETURN(Tensor by_default, inputs[0].Clone());
+      return std::vector<Tensor>{std::move(by_default)};
+    }
     return absl::InvalidArgumentError(absl::StrCat(NodeText(node), " must be fed"));
   }
   if (node.op().role == OpRole::kConstant) return std::vector<Tensor>{node.attr<Tensor>("value")};

@@ -15,6 +15,7 @@ namespace mirrorflow {
   F(Binary)               \
   F(BroadcastGradient)    \
   F(Cast)                 \
+  F(CheckNumerics)        \
   F(Concat)               \
   F(Constant)             \
   F(Conv2D)               \
@@ -22,15 +23,19 @@ namespace mirrorflow {
   F(Identity)             \
   F(MatMul)               \
   F(MaxPool)              \
+  F(MirrorPad)            \
+  F(OneHot)               \
   F(Random)               \
   F(Reduction)            \
   F(ReplicaIndex)         \
   F(Reshape)              \
+  F(Reverse)              \
   F(Select)               \
   F(ShapeOps)             \
   F(Slice)                \
   F(Softmax)              \
   F(SoftmaxXent)          \
+  F(Split)                \
   F(StridedSlice)         \
   F(Tile)                 \
   F(Transpose)            \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ConcatV2, ConcatOffset, Pack and Unpack on the CPU.
+// Concat, ConcatV2, ConcatOffset, Pack and Unpack on the CPU.
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
@@ -10,28 +10,17 @@
 namespace mirrorflow {
 namespace {
 
-// How many elements come with one index of the dimensions before `axis`.
-int64_t RowSize(const Shape& shape, int axis) {
-  int64_t size = 1;
-  for (int d = axis; d < shape.rank(); ++d) size *= shape.dim(d);
-  return size;
-}
-
-int64_t NumRows(const Shape& shape, int axis) {
-  int64_t rows = 1;
-  for (int d = 0; d < axis; ++d) rows *= shape.dim(d);
-  return rows;
-}
-
-absl::StatusOr<KernelPlan> CreateConcatV2(const KernelContext& c) {
-  const int n = c.node().num_inputs() - 1;
+// Of ConcatV2, and of Concat, whose axis comes first.
+template <bool kAxisFirst>
+absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
+  const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;
   const Shape& out = c.output_shape(0);
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(n)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxisFirst ? 0 : n)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], out.rank()));
   const int64_t rows = NumRows(out, axis), row = RowSize(out, axis);
   std::vector<Move> moves;
   int64_t begin = 0;
-  for (int i = 0; i < n; ++i) {
+  for (int i = first; i < first + n; ++i) {
     const int64_t piece = RowSize(c.input_shape(i), axis);
     moves.push_back({i, 0,
                      StridedCopy(c.output_dtype(0), {{rows, piece, row}, {piece, 1, 1}},
@@ -103,7 +92,8 @@ absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
 }  // namespace
 
 void RegisterConcatCpu(KernelRegistry& kernels) {
-  kernels.Register("ConcatV2", "CPU", CreateConcatV2);
+  kernels.Register("Concat", "CPU", CreateConcat</*kAxisFirst=*/true>);
+  kernels.Register("ConcatV2", "CPU", CreateConcat</*kAxisFirst=*/false>);
   kernels.Register("ConcatOffset", "CPU", CreateConcatOffset);
   kernels.Register("Pack", "CPU", CreatePack);
   kernels.Register("Unpack", "CPU", CreateUnpack);

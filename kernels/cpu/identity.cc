@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identity and StopGradient on the CPU: for whoever evaluates nodes one by one; in a plan they are
-// views.
+// Identity and its kin on the CPU. But for IdentityN and Bitcast, this is for whoever evaluates
+// nodes one by one: in a plan they are views.
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "framework/runtime/kernel_registry.h"
 
@@ -19,11 +21,33 @@ absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
                     .in_place = {{0, 0}}};
 }
 
+absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
+  KernelPlan plan;
+  std::vector<int64_t> bytes;
+  for (int i = 0; i < c.node().num_outputs(); ++i) {
+    bytes.push_back(c.output_shape(i).num_elements() * DataTypeSize(c.output_dtype(i)));
+    plan.in_place.push_back({i, i});
+  }
+  plan.kernel = MakeKernel([bytes = std::move(bytes)](const KernelArgs& args, Lane&) {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const int k = static_cast<int>(i);
+      if (bytes[i] > 0) {
+        std::memmove(args.output<std::byte>(k), args.input<std::byte>(k), bytes[i]);
+      }
+    }
+    return absl::OkStatus();
+  });
+  return plan;
+}
+
 }  // namespace
 
 void RegisterIdentityCpu(KernelRegistry& kernels) {
-  kernels.Register("Identity", "CPU", CreateCopy);
-  kernels.Register("StopGradient", "CPU", CreateCopy);
+  for (const char* op :
+       {"Identity", "StopGradient", "Snapshot", "PreventGradient", "EnsureShape", "Bitcast"}) {
+    kernels.Register(op, "CPU", CreateCopy);
+  }
+  kernels.Register("IdentityN", "CPU", CreateIdentityN);
 }
 
 }  // namespace mirrorflow

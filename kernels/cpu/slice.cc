@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slice and Pad on the CPU: a box of one of the two layouts. Sizes come from the shapes, which are
-// one replica's; a dimension that is cut begins at 0 on both sides.
+// Slice, Pad and PadV2 on the CPU: a box of one of the two layouts. Sizes come from the shapes,
+// which are one replica's; a dimension that is cut begins at 0 on both sides.
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
@@ -34,8 +34,13 @@ absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
   int64_t first = 0;
   for (int d = 0; d < out.rank(); ++d) first += paddings[2 * d] * out_strides[d];
   const DataType dtype = c.output_dtype(0);
-  return CopyKernel(dtype, {{0, 0, StridedCopy(dtype, BoxOf(in, in, out), 0, first)}},
-                    /*zero_bytes=*/in == out ? 0 : BytesOf(dtype, out));
+  std::vector<Move> moves;
+  const bool by_value = c.node().num_inputs() == 3;  // PadV2
+  if (by_value && in != out)
+    moves.push_back({2, 0, StridedCopy(dtype, {{out.num_elements(), 0, 1}})});
+  moves.push_back({0, 0, StridedCopy(dtype, BoxOf(in, in, out), 0, first)});
+  return CopyKernel(dtype, std::move(moves),
+                    /*zero_bytes=*/by_value || in == out ? 0 : BytesOf(dtype, out));
 }
 
 }  // namespace
@@ -43,6 +48,7 @@ absl::StatusOr<KernelPlan> CreatePad(const KernelContext& c) {
 void RegisterSliceCpu(KernelRegistry& kernels) {
   kernels.Register("Slice", "CPU", CreateSlice);
   kernels.Register("Pad", "CPU", CreatePad);
+  kernels.Register("PadV2", "CPU", CreatePad);
 }
 
 }  // namespace mirrorflow

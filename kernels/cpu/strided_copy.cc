@@ -134,6 +134,18 @@ std::vector<int64_t> StridesOf(const Shape& shape) {
   return strides;
 }
 
+int64_t NumRows(const Shape& shape, int axis) {
+  int64_t rows = 1;
+  for (int d = 0; d < axis; ++d) rows *= shape.dim(d);
+  return rows;
+}
+
+int64_t RowSize(const Shape& shape, int axis) {
+  int64_t size = 1;
+  for (int d = axis; d < shape.rank(); ++d) size *= shape.dim(d);
+  return size;
+}
+
 int64_t BytesOf(DataType dtype, const Shape& shape) {
   return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype));
 }

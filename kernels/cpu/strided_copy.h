@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/core/shape.h"
-#include "framework/runtime/kernel.h"
+#include "framework/runtime/kernel_registry.h"
 
 namespace mirrorflow {
 
@@ -49,6 +49,24 @@ class StridedCopy {
   int64_t out_offset_;
 };
 
+// What make(TypeTag<Bits>()) makes for the unsigned numbers of this dtype's size, as which elements
+// can be moved; Unimplemented for other sizes.
+template <typename Make>
+absl::StatusOr<KernelPlan> ForElementSize(DataType dtype, const Make& make) {
+  switch (DataTypeSize(dtype)) {
+    case 1:
+      return make(TypeTag<uint8_t>());
+    case 2:
+      return make(TypeTag<uint16_t>());
+    case 4:
+      return make(TypeTag<uint32_t>());
+    case 8:
+      return make(TypeTag<uint64_t>());
+    default:
+      return UnsupportedDataType(dtype);
+  }
+}
+
 // Row-major strides in elements.
 std::vector<int64_t> StridesOf(const Shape& shape);
 
@@ -65,6 +83,11 @@ absl::StatusOr<KernelPlan> CopyKernel(DataType dtype, std::vector<Move> moves,
                                       int64_t zero_bytes = 0);
 // A kernel whose output 0 is `value`.
 absl::StatusOr<KernelPlan> ConstantKernel(const Tensor& value);
+
+// How many combinations of indices there are of the dimensions before `axis`, and how many elements
+// come with one of them.
+int64_t NumRows(const Shape& shape, int axis);
+int64_t RowSize(const Shape& shape, int axis);
 
 // Bytes of a value of this shape.
 int64_t BytesOf(DataType dtype, const Shape& shape);

@@ -14,6 +14,7 @@
 namespace mirrorflow {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Tensor Matrix(float value) { return Tensor::Of<float>(Shape({1, 1}), {value}); }
@@ -66,6 +67,16 @@ TEST_F(InterpreterTest, ComputesWhatIsFetchedFromWhatIsFed) {
   Interpreter interpreter = Make();
   EXPECT_EQ(Run(&interpreter, {y, x}, {}, {{x, Matrix(5)}}), std::vector<float>({15, 5}));
   EXPECT_EQ(Run(&interpreter, {y}, {}, {{x, Matrix(7)}}), std::vector<float>({21}));
+}
+
+TEST_F(InterpreterTest, TakesTheDefaultOfAPlaceholderThatIsNotFed) {
+  const Output x = ops::PlaceholderWithDefault(root_.WithName("x"), Const(3), Shape({-1, 1}));
+  const Output y = Times("y", x, Const(2));
+  Interpreter interpreter = Make();
+  EXPECT_THAT(Run(&interpreter, {y}), ElementsAre(6));
+  EXPECT_THAT(Run(&interpreter, {y}, {}, {{x, Matrix(5)}}), ElementsAre(10));
+  EXPECT_THAT(Message(interpreter.Run({{x, Tensor::Scalar<float>(1)}}, {y})),
+              HasSubstr("feed of PlaceholderWithDefault(x)"));
 }
 
 TEST_F(InterpreterTest, RunsOnlyWhatIsNeeded) {

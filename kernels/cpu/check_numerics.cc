@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CheckNumerics on the CPU.
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
+  const int64_t n = c.output_shape(0).num_elements();
+  const std::string message = c.attr<std::string>("message");
+  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{
+        .kernel = MakeKernel([n, message](const KernelArgs& args, Lane&) -> absl::Status {
+          const T* in = args.input<T>(0);
+          // x - x is 0 for every finite x and NaN for the others; a sum can be vectorised.
+          T check = 0;
+          for (int64_t i = 0; i < n; ++i) check += in[i] - in[i];
+          for (int64_t i = 0; check != 0 && i < n; ++i) {
+            if (std::isfinite(in[i])) continue;
+            return absl::InvalidArgumentError(absl::StrCat(message,
+                                                           ": all numbers must be finite, got ",
+                                                           in[i], " as element ", i, " of ", n));
+          }
+          if (n > 0) std::memmove(args.output<T>(0), in, n * sizeof(T));
+          return absl::OkStatus();
+        }),
+        .in_place = {{0, 0}},
+        .fails_on_data = true};
+  });
+}
+
+}  // namespace
+
+void RegisterCheckNumericsCpu(KernelRegistry& kernels) {
+  kernels.Register("CheckNumerics", "CPU", CreateCheckNumerics);
+  kernels.Register("CheckNumericsV2", "CPU", CreateCheckNumerics);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MirrorPad and MirrorPadGrad on the CPU: each element of the padded side has its place on the
+// other one, which is the sum of one place a dimension.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+// For each dimension, and each index on the padded side, the offset of the element on the other.
+using Places = std::vector<std::vector<int64_t>>;
+
+absl::StatusOr<Places> PlacesOf(const KernelContext& c, const Shape& padded, const Shape& inner) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> paddings, IntegersOf(c.constant(1)));
+  const int64_t offset = c.attr<std::string>("mode") == "REFLECT" ? 1 : 0;
+  const std::vector<int64_t> strides = StridesOf(inner);
+  Places places(padded.rank());
+  for (int d = 0; d < padded.rank(); ++d) {
+    const int64_t size = inner.dim(d);
+    for (int64_t i = 0; i < padded.dim(d); ++i) {
+      int64_t at = i - paddings[2 * d];
+      if (at < 0) at = offset - 1 - at;
+      if (at >= size) at = 2 * size - 1 - offset - at;
+      places[d].push_back(at * strides[d]);
+    }
+  }
+  return places;
+}
+
+// Calls row(padded, inner) for each row of the padded side: where it begins, and the place of its
+// outer indices on the other. Returns where the next row begins.
+template <typename Row>
+int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length, int64_t padded,
+                   int64_t inner, const Row& row) {
+  if (outer.empty()) {
+    row(padded, inner);
+    return padded + length;
+  }
+  for (const int64_t place : outer[0]) {
+    padded = ForEachRow(outer.subspan(1), length, padded, inner + place, row);
+  }
+  return padded;
+}
+
+// A scalar is a row of one element.
+std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitPlaces(
+    const Places& places) {
+  static constexpr int64_t kOrigin[] = {0};
+  if (places.empty()) return {{}, kOrigin};
+  return {absl::MakeSpan(places).first(places.size() - 1), places.back()};
+}
+
+absl::StatusOr<KernelPlan> CreateMirrorPad(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.output_shape(0), c.input_shape(0)));
+  return ForElementSize(c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{
+        .kernel = MakeKernel([places = std::move(places)](const KernelArgs& args, Lane&) {
+          const auto [outer, row] = SplitPlaces(places);
+          const T* in = args.input<T>(0);
+          T* out = args.output<T>(0);
+          ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t to, int64_t from) {
+            for (size_t i = 0; i < row.size(); ++i) out[to + i] = in[from + row[i]];
+          });
+          return absl::OkStatus();
+        })};
+  });
+}
+
+absl::StatusOr<KernelPlan> CreateMirrorPadGrad(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(Places places, PlacesOf(c, c.input_shape(0), c.output_shape(0)));
+  const int64_t n = c.output_shape(0).num_elements();
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{
+        .kernel = MakeKernel([places = std::move(places), n](const KernelArgs& args, Lane&) {
+          const auto [outer, row] = SplitPlaces(places);
+          const T* in = args.input<T>(0);
+          T* out = args.output<T>(0);
+          std::fill_n(out, n, T{0});
+          ForEachRow(outer, row.size(), 0, 0, [&, row = row](int64_t from, int64_t to) {
+            for (size_t i = 0; i < row.size(); ++i) {
+              T& sum = out[to + row[i]];
+              sum = static_cast<T>(Wrapping(sum) + Wrapping(in[from + i]));
+            }
+          });
+          return absl::OkStatus();
+        })};
+  });
+}
+
+}  // namespace
+
+void RegisterMirrorPadCpu(KernelRegistry& kernels) {
+  kernels.Register("MirrorPad", "CPU", CreateMirrorPad);
+  kernels.Register("MirrorPadGrad", "CPU", CreateMirrorPadGrad);
+}
+
+}  // namespace mirrorflow

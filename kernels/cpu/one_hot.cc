@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OneHot on the CPU: off_value everywhere, then on_value where an index says so.
+#include <algorithm>
+#include <cstdint>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename T, typename Index>
+KernelPlan OneHotPlan(int64_t rows, int64_t depth, int64_t row) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const Index* index = args.input<Index>(0);
+            const T on = *args.input<T>(2), off = *args.input<T>(3);
+            T* out = args.output<T>(0);
+            std::fill_n(out, rows * depth * row, off);
+            for (int64_t r = 0; r < rows; ++r, index += row, out += depth * row) {
+              for (int64_t i = 0; i < row; ++i) {
+                const int64_t k = static_cast<int64_t>(index[i]);
+                if (k >= 0 && k < depth) out[k * row + i] = on;
+              }
+            }
+            return absl::OkStatus();
+          })};
+}
+
+absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  const int64_t given = c.attr<int64_t>("axis");
+  const int axis = given == -1 ? out.rank() - 1 : static_cast<int>(given);
+  const int64_t rows = NumRows(out, axis), row = RowSize(out, axis + 1), depth = out.dim(axis);
+  using IndexTypes = TypeList<uint8_t, int32_t, int64_t>;
+  return ForType(IndexTypes(), c.input_dtype(0), [&](auto tag) -> absl::StatusOr<KernelPlan> {
+    using Index = typename decltype(tag)::type;
+    return ForElementSize(c.output_dtype(0), [&](auto element) {
+      return OneHotPlan<typename decltype(element)::type, Index>(rows, depth, row);
+    });
+  });
+}
+
+}  // namespace
+
+void RegisterOneHotCpu(KernelRegistry& kernels) { kernels.Register("OneHot", "CPU", CreateOneHot); }
+
+}  // namespace mirrorflow

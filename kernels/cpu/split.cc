@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Split and SplitV on the CPU. The sizes of the pieces are those of the outputs.
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace mirrorflow {
+namespace {
+
+template <int kValue, int kAxis>
+absl::StatusOr<KernelPlan> CreateSplit(const KernelContext& c) {
+  const Shape& in = c.input_shape(kValue);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(kAxis)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], in.rank(), "split_dim"));
+  const int64_t rows = NumRows(in, axis), row = RowSize(in, axis);
+  const DataType dtype = c.input_dtype(kValue);
+  std::vector<Move> moves;
+  int64_t begin = 0;
+  for (int i = 0; i < c.node().num_outputs(); ++i) {
+    const int64_t piece = RowSize(c.output_shape(i), axis);
+    moves.push_back(
+        {kValue, i, StridedCopy(dtype, {{rows, row, piece}, {piece, 1, 1}}, /*in_offset=*/begin)});
+    begin += piece;
+  }
+  return CopyKernel(dtype, std::move(moves));
+}
+
+}  // namespace
+
+void RegisterSplitCpu(KernelRegistry& kernels) {
+  kernels.Register("Split", "CPU", CreateSplit</*kValue=*/1, /*kAxis=*/0>);
+  kernels.Register("SplitV", "CPU", CreateSplit</*kValue=*/0, /*kAxis=*/2>);
+}
+
+}  // namespace mirrorflow

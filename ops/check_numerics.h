@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_CHECK_NUMERICS_H_
+#define MIRRORFLOW_OPS_CHECK_NUMERICS_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterCheckNumerics(OpRegistry& ops);
+
+namespace ops {
+
+// CheckNumerics: its operand, or an error that says `message` if a number in it is not finite.
+// Gradient: dy, checked.
+Output CheckNumerics(const Scope& scope, Output tensor, absl::string_view message);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_CHECK_NUMERICS_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/mirror_pad.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+// How far the first element of the mirror image lies from the border.
+int64_t Offset(const Node& node) { return node.attr<std::string>("mode") == "REFLECT" ? 1 : 0; }
+
+// The size of dimension d without its padding (`inner`) must leave room for the mirror images.
+absl::Status CheckPadding(int64_t inner, int64_t before, int64_t after, int64_t offset, int d) {
+  const int64_t longest = inner - offset;
+  if (before >= 0 && after >= 0 && before <= longest && after <= longest) return absl::OkStatus();
+  // Nothing is mirrored, however short the dimension.
+  if (before == 0 && after == 0 && inner >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("paddings of dimension ", d, " of size ", inner,
+                                                 " must be in [0, ", longest, "], got ", before,
+                                                 " and ", after));
+}
+
+// kSign 1: the output is larger by the paddings; -1: smaller.
+template <int kSign>
+absl::Status MirrorPadShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
+  if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("paddings must have shape [rank,2], got ", paddings.ToString()));
+  }
+  Shape output = c.input(0);
+  if (paddings.dim(0) != kUnknownDim) {
+    MF_ASSIGN_OR_RETURN(output, c.WithRank(0, paddings.dim(0)));
+  }
+  MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> values, c.integers(1));
+  for (int d = 0; d < output.rank(); ++d) {
+    const int64_t size = output.dim(d);
+    output.set_dim(d, kUnknownDim);
+    if (!values.has_value() || size == kUnknownDim) continue;
+    const int64_t before = (*values)[2 * d], after = (*values)[2 * d + 1];
+    int64_t padding = 0, inner = size, outer = size;
+    if (__builtin_add_overflow(before, after, &padding) ||
+        __builtin_sub_overflow(size, kSign < 0 ? padding : 0, &inner) ||
+        __builtin_add_overflow(size, kSign > 0 ? padding : 0, &outer)) {
+      return absl::InvalidArgumentError(absl::StrCat("paddings of dimension ", d, " overflow"));
+    }
+    MF_RETURN_IF_ERROR(CheckPadding(inner, before, after, Offset(c.node()), d));
+    output.set_dim(d, kSign > 0 ? outer : inner);
+  }
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> MirrorPadSharding(const ShardContext& c) {
+  std::string term = LettersFor(c.input(0));
+  for (int d = 0; d < c.input(0).rank(); ++d) {
+    if (c.input(0).dim(d) != c.output(0).dim(d)) term[d] = '.';
+  }
+  return MoveSharding(c, absl::StrCat(term, ",..->", term), {0});
+}
+
+absl::StatusOr<std::vector<Output>> MirrorPadGradient(const GradContext& c) {
+  const ops::MirrorPadOptions options = {.mode = c.op.attr<std::string>("mode")};
+  return std::vector<Output>{ops::MirrorPadGrad(c.scope, c.dy[0], c.op.input(1), options),
+                             Output()};
+}
+
+absl::StatusOr<std::vector<Output>> MirrorPadGradGradient(const GradContext& c) {
+  const ops::MirrorPadOptions options = {.mode = c.op.attr<std::string>("mode")};
+  return std::vector<Output>{ops::MirrorPad(c.scope, c.dy[0], c.op.input(1), options), Output()};
+}
+
+}  // namespace
+
+void RegisterMirrorPad(OpRegistry& ops) {
+  ops.Define("MirrorPad")
+      .Doc("the input with its mirror images around it")
+      .Input("input: T")
+      .StaticInput("paddings: Tpaddings")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tpaddings: {int32, int64} = int32")
+      .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
+      .Shape(MirrorPadShape<1>)
+      .Sharding(MirrorPadSharding)
+      .Gradient(MirrorPadGradient);
+  ops.Define("MirrorPadGrad")
+      .Doc("the padding folded back onto where it came from, and added")
+      .Input("input: T")
+      .StaticInput("paddings: Tpaddings")
+      .Output("output: T")
+      .Attr("T: type")
+      .Attr("Tpaddings: {int32, int64} = int32")
+      .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
+      .Shape(MirrorPadShape<-1>)
+      .Sharding(MirrorPadSharding)
+      .Gradient(MirrorPadGradGradient);
+}
+
+namespace ops {
+
+Output MirrorPad(const Scope& scope, Output input, Output paddings,
+                 const MirrorPadOptions& options) {
+  return Build(scope, "MirrorPad").Input(input).Input(paddings).Attr("mode", options.mode).One();
+}
+
+Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
+                     const MirrorPadOptions& options) {
+  return Build(scope, "MirrorPadGrad")
+      .Input(input)
+      .Input(paddings)
+      .Attr("mode", options.mode)
+      .One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

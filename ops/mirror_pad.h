@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Padding by the mirror image of what lies at the border.
+#ifndef MIRRORFLOW_OPS_MIRROR_PAD_H_
+#define MIRRORFLOW_OPS_MIRROR_PAD_H_
+
+#include <string>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterMirrorPad(OpRegistry& ops);
+
+namespace ops {
+
+struct MirrorPadOptions {
+  std::string mode = "REFLECT";  // or SYMMETRIC, which repeats the outermost element
+};
+
+// MirrorPad: [1,2,3] padded by 2 on both sides is [3,2,1,2,3,2,1], or [2,1,1,2,3,3,2] if SYMMETRIC.
+// Shapes:   paddings [R,2], a constant when a plan is made.
+// Errors:   InvalidArgument if a padding is longer than what can be mirrored.
+// Gradient: MirrorPadGrad.
+Output MirrorPad(const Scope& scope, Output input, Output paddings,
+                 const MirrorPadOptions& options = {});
+
+// MirrorPadGrad: what lies in the padding folded back onto where it came from, and added.
+// Gradient: MirrorPad.
+Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
+                     const MirrorPadOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_MIRROR_PAD_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_REVERSE_H_
+#define MIRRORFLOW_OPS_REVERSE_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterReverse(OpRegistry& ops);
+
+namespace ops {
+
+// ReverseV2: the dimensions that `axis` names, a constant vector, in the opposite order.
+// Errors:   InvalidArgument if an axis is named twice.
+// Sharding: gathered along a reversed dimension, kept in the others.
+// Gradient: dy reversed.
+Output ReverseV2(const Scope& scope, Output tensor, Output axis);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_REVERSE_H_
