@@ -59,7 +59,7 @@ void RegisterArgMax(OpRegistry& ops) {
       .Input("input: T")
       .StaticInput("dimension: Tidx")
       .Output("output: output_type")
-      .Attr("T: {float, double, int32, int64, uint8, bool}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
       .Attr("Tidx: {int32, int64} = int32")
       .Attr("output_type: {int32, int64} = int64")
       .Shape(ArgMaxShape)

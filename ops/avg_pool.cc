@@ -82,7 +82,7 @@ OpBuilder& PoolingAttrs(OpBuilder& op) {
       .Attr("strides: list(int) >= 4")
       .Attr("padding: {'SAME', 'VALID'}")
       .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-      .Attr("T: {float, double}");
+      .Attr("T: {half, bfloat16, float, double}");
 }
 
 }  // namespace

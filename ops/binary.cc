@@ -14,10 +14,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {float, double}";
-constexpr char kSigned[] = "T: {float, double, int32, int64}";
-constexpr char kNumeric[] = "T: {float, double, int32, int64, uint8}";
-constexpr char kAny[] = "T: {float, double, int32, int64, uint8, bool}";
+constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
+constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
+constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
+constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
 constexpr char kIsBool[] = "the output is bool";
 

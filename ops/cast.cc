@@ -14,9 +14,11 @@ bool IsIndex(DataType dtype) { return dtype == DT_INT32 || dtype == DT_INT64; }
 
 absl::Status CastShape(ShapeContext& c) {
   const DataType from = c.attr<DataType>("SrcT"), to = c.attr<DataType>("DstT");
-  if (c.attr<bool>("Truncate") && from == DT_DOUBLE && to == DT_FLOAT) {
-    return absl::UnimplementedError(
-        "attribute 'Truncate' from double to float; expected false, got true");
+  if (c.attr<bool>("Truncate") && IsFloating(from) && IsFloating(to) &&
+      DataTypeSize(from) > DataTypeSize(to)) {
+    return absl::UnimplementedError(absl::StrCat("attribute 'Truncate' from ", DataTypeName(from),
+                                                 " to ", DataTypeName(to),
+                                                 "; expected false, got true"));
   }
   c.set_output(0, c.input(0));
   // Shapes are often cast between the two index types.
@@ -30,7 +32,8 @@ absl::Status CastShape(ShapeContext& c) {
 // may wrap around on one side of the cast and not on the other.
 absl::StatusOr<ShardingRule> CastSharding(const ShardContext& c) {
   const DataType from = c.node().attr<DataType>("SrcT"), to = c.node().attr<DataType>("DstT");
-  const bool linear = from == to || (from == DT_FLOAT && to == DT_DOUBLE);
+  const bool widens = IsFloating(from) && IsFloating(to) && DataTypeSize(from) < DataTypeSize(to);
+  const bool linear = from == to || widens;
   return linear ? JointlyLinearSharding(c) : ElementwiseSharding(c);
 }
 
@@ -47,8 +50,8 @@ void RegisterCast(OpRegistry& ops) {
       .Doc("y = x in another dtype")
       .Input("x: SrcT")
       .Output("y: DstT")
-      .Attr("SrcT: {float, double, int32, int64, uint8, bool}")
-      .Attr("DstT: {float, double, int32, int64, uint8, bool}")
+      .Attr("SrcT: {half, bfloat16, float, double, int32, int64, uint8, bool}")
+      .Attr("DstT: {half, bfloat16, float, double, int32, int64, uint8, bool}")
       .Attr("Truncate: bool = false")
       .Traits(kElementwise)
       .Shape(CastShape)

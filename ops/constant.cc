@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
@@ -66,6 +67,13 @@ Output Const(const Scope& scope, Tensor value) {
 
 Output ScalarConst(const Scope& scope, DataType dtype, double value) {
   Tensor scalar;
+  if (IsReducedFloat(dtype)) {
+    absl::StatusOr<Tensor> reduced = Tensor::Allocate(dtype, mirrorflow::Shape());
+    if (reduced.ok()) {
+      *reinterpret_cast<uint16_t*>(reduced->raw()) = ReducedFrom(dtype, value);
+      return Const(scope, *std::move(reduced));
+    }
+  }
   DispatchDataType(
       dtype,
       [&](auto tag) {

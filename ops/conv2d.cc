@@ -155,7 +155,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .Input("input: T")
                        .Input("filter: T")
                        .Output("output: T")
-                       .Attr("T: {float, double, int32}"))
+                       .Attr("T: {half, bfloat16, float, double, int32}"))
       .Shape(Conv2DShape)
       .Sharding(Conv2DSharding)
       .Gradient(Conv2DGrad);
@@ -165,7 +165,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .Input("filter: T")
                        .Input("out_backprop: T")
                        .Output("output: T")
-                       .Attr("T: {float, double, int32}"))
+                       .Attr("T: {half, bfloat16, float, double, int32}"))
       .Shape(BackpropInputShape)
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
@@ -175,7 +175,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .StaticInput("filter_sizes: int32")
                        .Input("out_backprop: T")
                        .Output("output: T")
-                       .Attr("T: {float, double}"))
+                       .Attr("T: {half, bfloat16, float, double}"))
       .Shape(BackpropFilterShape)
       .Sharding(BackpropFilterSharding)
       .Gradient(BackpropFilterGrad);

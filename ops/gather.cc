@@ -298,7 +298,7 @@ void RegisterGather(OpRegistry& ops) {
       .Input("segment_ids: Tindices")
       .StaticInput("num_segments: Tnumsegments")
       .Output("output: T")
-      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Attr("Tindices: {int32, int64}")
       .Attr("Tnumsegments: {int32, int64} = int32")
       .Shape(SegmentSumShape)

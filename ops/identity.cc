@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kAny[] = "T: {float, double, int32, int64, uint8, bool, resource}";
+constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource}";
 
 // What is known of the value stays known; another name of a variable's handle is its handle.
 absl::Status IdentityShape(ShapeContext& c) {

@@ -113,7 +113,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Output("product: T")
       .Attr("transpose_a: bool = false")
       .Attr("transpose_b: bool = false")
-      .Attr("T: {float, double, int32, int64}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64}")
       // TensorFlow's marks of a product that its own gradients made; they mean nothing here.
       .Attr("grad_a: bool = false")
       .Attr("grad_b: bool = false")
@@ -125,7 +125,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Input("x: T")
       .Input("y: T")
       .Output("output: T")
-      .Attr("T: {float, double, int32, int64}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64}")
       .Attr("adj_x: bool = false")
       .Attr("adj_y: bool = false")
       .Attr("grad_x: bool = false")

@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {
-  return op.Attr("T: {float, double, int32, int64, uint8} = float")
+  return op.Attr("T: {half, bfloat16, float, double, int32, int64, uint8} = float")
       .Attr("ksize: list(int) >= 4")
       .Attr("strides: list(int) >= 4")
       .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")

@@ -51,7 +51,7 @@ void RegisterRandom(OpRegistry& ops) {
         .Output("output: dtype")
         .Attr("seed: int = 0")
         .Attr("seed2: int = 0")
-        .Attr("dtype: {float, double}")
+        .Attr("dtype: {half, bfloat16, float, double}")
         .Attr("T: {int32, int64}")
         .Traits(kStateful | kRandom)
         .Shape(RandomShape)

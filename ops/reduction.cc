@@ -287,7 +287,7 @@ void RegisterReduction(OpRegistry& ops) {
     op.Doc(absl::StrCat("output = ", row.doc, " along the dimensions in reduction_indices"));
     op.Input(of_bool ? "input: bool" : "input: T").StaticInput("reduction_indices: Tidx");
     op.Output(of_bool ? "output: bool" : "output: T").Attr("keep_dims: bool = false");
-    if (!of_bool) op.Attr("T: {float, double, int32, int64, uint8}");
+    if (!of_bool) op.Attr("T: {half, bfloat16, float, double, int32, int64, uint8}");
     op.Attr("Tidx: {int32, int64} = int32").Shape(row.shape).Sharding(row.sharding);
     op.Gradient(row.gradient).NoGradient(of_bool ? "the output is bool" : "").Expand(row.expand);
   }

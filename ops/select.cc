@@ -44,7 +44,7 @@ void RegisterSelect(OpRegistry& ops) {
       .Input("t: T")
       .Input("e: T")
       .Output("output: T")
-      .Attr("T: {float, double, int32, int64, uint8, bool}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
       .Traits(kElementwise)
       .Shape(SelectShape)
       .Sharding(SelectSharding)

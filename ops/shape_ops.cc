@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/constant.h"
@@ -103,13 +104,19 @@ absl::Status RangeShape(ShapeContext& c) {
   c.set_output(0, Shape::UnknownDims(1));
   const Tensor *start = c.constant(0), *limit = c.constant(1), *delta = c.constant(2);
   if (start == nullptr || limit == nullptr || delta == nullptr) return absl::OkStatus();
-  const absl::StatusOr<int64_t> size = DispatchDataType(
-      start->dtype(),
-      [&](auto tag) -> absl::StatusOr<int64_t> {
-        using T = typename decltype(tag)::type;
-        return RangeSize<T>(start->scalar<T>(), limit->scalar<T>(), delta->scalar<T>());
-      },
-      absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
+  const auto reduced = [](const Tensor& scalar) {
+    return ReducedToFloat(scalar.dtype(), *reinterpret_cast<const uint16_t*>(scalar.raw()));
+  };
+  const absl::StatusOr<int64_t> size =
+      IsReducedFloat(start->dtype())
+          ? RangeSize<float>(reduced(*start), reduced(*limit), reduced(*delta))
+          : DispatchDataType(
+                start->dtype(),
+                [&](auto tag) -> absl::StatusOr<int64_t> {
+                  using T = typename decltype(tag)::type;
+                  return RangeSize<T>(start->scalar<T>(), limit->scalar<T>(), delta->scalar<T>());
+                },
+                absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
   MF_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
   // A short one is a list of axes, which other shape functions want to see.
@@ -189,7 +196,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .StaticInput("limit: Tidx")
       .StaticInput("delta: Tidx")
       .Output("output: Tidx")
-      .Attr("Tidx: {float, double, int32, int64} = int32")
+      .Attr("Tidx: {half, bfloat16, float, double, int32, int64} = int32")
       .Shape(RangeShape)
       .Sharding(RangeSharding)
       .NoGradient("its operands are constants");

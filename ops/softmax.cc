@@ -45,7 +45,7 @@ void RegisterSoftmax(OpRegistry& ops) {
       .Doc("softmax[…,c] = exp(logits[…,c]) / sum_c exp(logits[…,c])")
       .Input("logits: T")
       .Output("softmax: T")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Shape(SoftmaxShape)
       .Sharding(SoftmaxSharding)
       .Gradient(SoftmaxGrad);
@@ -53,7 +53,7 @@ void RegisterSoftmax(OpRegistry& ops) {
       .Doc("logsoftmax[…,c] = logits[…,c] - log sum_c exp(logits[…,c])")
       .Input("logits: T")
       .Output("logsoftmax: T")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Shape(SoftmaxShape)
       .Sharding(SoftmaxSharding)
       .Gradient(LogSoftmaxGrad);

@@ -123,7 +123,7 @@ void RegisterSoftmaxXent(OpRegistry& ops) {
       .Input("labels: Tlabels")
       .Output("loss: T")
       .Output("backprop: T")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Attr("Tlabels: {int32, int64} = int64")
       .Shape(SoftmaxXentShape)
       .Sharding(SoftmaxXentSharding)
@@ -136,7 +136,7 @@ void RegisterSoftmaxXent(OpRegistry& ops) {
       .Input("labels: T")
       .Output("loss: T")
       .Output("backprop: T")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Shape(DenseShape)
       .Sharding(DenseSharding)
       .Gradient(DenseGrad);

@@ -52,7 +52,7 @@ absl::StatusOr<ShardingRule> UpdateSharding(const ShardContext& c) {
 // What follows the last input of TensorFlow's schema and is common to all updates.
 void FinishUpdate(OpBuilder op, absl::string_view gradient) {
   op.Input("predicate: _gates * bool")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Attr("use_locking: bool = false")
       .Attr("_gates: int >= 0 = 0")
       .Role(OpRole::kWrite)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -106,6 +107,30 @@ void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Sp
   if (reduction == Reduction::kAny) return Reduce<Byte>(in, out, count, any, any);
 }
 
+// half and bfloat16 are reduced in float and rounded once. Block by block, as elsewhere: all of a
+// block's contributions are read before the first `out` is written.
+void ReduceReduced(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
+                   absl::Span<void* const> out, int64_t count) {
+  constexpr int64_t kBlock = kBlockBytes / sizeof(float);
+  alignas(64) float sum[kBlock];
+  alignas(64) float part[kBlock];
+  const Reduction pairwise = reduction == Reduction::kMean ? Reduction::kSum : reduction;
+  const float scale = reduction == Reduction::kMean ? 1.0f / static_cast<float>(in.size()) : 1.0f;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    for (size_t rank = 0; rank < in.size(); ++rank) {
+      const uint16_t* from = static_cast<const uint16_t*>(in[rank]) + begin;
+      float* const to = rank == 0 ? sum : part;
+      for (int64_t i = 0; i < n; ++i) to[i] = ReducedToFloat(dtype, from[i]);
+      if (rank > 0) ReduceNumbers<float>(pairwise, {sum, part}, {sum}, n);
+    }
+    for (void* const result : out) {
+      uint16_t* to = static_cast<uint16_t*>(result) + begin;
+      for (int64_t i = 0; i < n; ++i) to[i] = ReducedFrom(dtype, sum[i] * scale);
+    }
+  }
+}
+
 bool IsLogical(Reduction reduction) {
   return reduction == Reduction::kAll || reduction == Reduction::kAny;
 }
@@ -113,6 +138,7 @@ bool IsLogical(Reduction reduction) {
 }  // namespace
 
 bool CanReduce(Reduction reduction, DataType dtype) {
+  if (IsReducedFloat(dtype)) return !IsLogical(reduction);
   const auto can = [&](auto tag) {
     return IsLogical(reduction) == std::is_same_v<typename decltype(tag)::type, bool>;
   };
@@ -121,6 +147,7 @@ bool CanReduce(Reduction reduction, DataType dtype) {
 
 void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                        absl::Span<void* const> out, int64_t count) {
+  if (IsReducedFloat(dtype)) return ReduceReduced(reduction, dtype, in, out, count);
   const auto reduce = [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, bool>) {

@@ -3,20 +3,31 @@
 
 #include <utility>
 
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 
-template <typename From, typename To>
-void ConvertElements(const Tensor& from, const Tensor& to) {
-  const absl::Span<const From> in = from.flat<From>();
-  std::copy(in.begin(), in.end(), to.data<To>());
+double NumberAt(const Tensor& tensor, int64_t i) {
+  if (tensor.dtype() == DT_DOUBLE) return tensor.flat<double>()[i];
+  if (tensor.dtype() == DT_FLOAT) return tensor.flat<float>()[i];
+  return ReducedToFloat(tensor.dtype(), reinterpret_cast<const uint16_t*>(tensor.raw())[i]);
+}
+
+void SetNumber(const Tensor& tensor, int64_t i, double number) {
+  if (tensor.dtype() == DT_DOUBLE) {
+    tensor.flat<double>()[i] = number;
+  } else if (tensor.dtype() == DT_FLOAT) {
+    tensor.flat<float>()[i] = static_cast<float>(number);
+  } else {
+    reinterpret_cast<uint16_t*>(tensor.raw())[i] = ReducedFrom(tensor.dtype(), number);
+  }
 }
 
 absl::StatusOr<AttrValue> AttrInDouble(const AttrValue& value) {
   if (const DataType* dtype = value.get_if<DataType>()) {
-    return AttrValue(*dtype == DT_FLOAT ? DT_DOUBLE : *dtype);
+    return AttrValue(IsFloating(*dtype) ? DT_DOUBLE : *dtype);
   }
   if (const Tensor* tensor = value.get_if<Tensor>()) {
     MF_ASSIGN_OR_RETURN(Tensor converted, ConvertFloating(*tensor, DT_DOUBLE));
@@ -36,15 +47,9 @@ absl::StatusOr<AttrValue> AttrInDouble(const AttrValue& value) {
 }  // namespace
 
 absl::StatusOr<Tensor> ConvertFloating(const Tensor& tensor, DataType dtype) {
-  const bool widen = tensor.dtype() == DT_FLOAT && dtype == DT_DOUBLE;
-  const bool narrow = tensor.dtype() == DT_DOUBLE && dtype == DT_FLOAT;
-  if (!widen && !narrow) return tensor;
+  if (!IsFloating(tensor.dtype()) || !IsFloating(dtype) || tensor.dtype() == dtype) return tensor;
   MF_ASSIGN_OR_RETURN(Tensor converted, Tensor::Allocate(dtype, tensor.shape()));
-  if (widen) {
-    ConvertElements<float, double>(tensor, converted);
-  } else {
-    ConvertElements<double, float>(tensor, converted);
-  }
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) SetNumber(converted, i, NumberAt(tensor, i));
   return converted;
 }
 

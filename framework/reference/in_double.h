@@ -17,11 +17,11 @@ struct GraphInDouble {
   std::vector<Node*> nodes;  // by the id of the node that each stands for
 };
 
-// A copy in which every type attribute and constant that is float is double. InvalidArgument naming
-// the node if an op has no such form.
+// A copy in which every type attribute and constant that is floating is double. InvalidArgument
+// naming the node if an op has no such form.
 absl::StatusOr<GraphInDouble> CopyInDouble(const Graph& graph);
 
-// The same numbers in another dtype of float and double, rounded; other tensors as they are.
+// The same numbers in another floating dtype, rounded; other tensors as they are.
 absl::StatusOr<Tensor> ConvertFloating(const Tensor& tensor, DataType dtype);
 
 }  // namespace mirrorflow

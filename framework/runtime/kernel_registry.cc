@@ -13,6 +13,10 @@ void KernelRegistry::Register(absl::string_view op, absl::string_view device_typ
   MF_CHECK(inserted);
 }
 
+void KernelRegistry::SetFallback(absl::string_view device_type, Fallback fallback) {
+  fallbacks_[std::string(device_type)] = fallback;
+}
+
 bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) const {
   return factories_.count({std::string(op), std::string(device_type)}) > 0;
 }
@@ -26,6 +30,14 @@ absl::StatusOr<KernelPlan> KernelRegistry::Create(absl::string_view device_type,
     return absl::UnimplementedError(absl::StrCat(where, ": no kernel for device ", device_type));
   }
   absl::StatusOr<KernelPlan> plan = it->second(context);
+  if (absl::IsUnimplemented(plan.status())) {
+    const auto fallback = fallbacks_.find(std::string(device_type));
+    if (fallback != fallbacks_.end()) {
+      absl::StatusOr<KernelPlan> other = fallback->second(context, it->second);
+      // Where that has none either, what the factory said counts.
+      if (!absl::IsUnimplemented(other.status())) plan = std::move(other);
+    }
+  }
   if (!plan.ok()) return Annotate(plan.status(), where);
   return plan;
 }

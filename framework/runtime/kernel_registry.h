@@ -26,6 +26,11 @@ class KernelRegistry {
   void Register(absl::string_view op, absl::string_view device_type, KernelFactory factory);
   bool Has(absl::string_view op, absl::string_view device_type) const;
 
+  // Where a factory of this device type answers Unimplemented, its kernel for other dtypes may do
+  // with a conversion around it: `fallback` gets the context and the factory.
+  using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
+  void SetFallback(absl::string_view device_type, Fallback fallback);
+
   // The kernel of the context's node; errors name the node. Unimplemented if the op has no kernel
   // on this device type.
   absl::StatusOr<KernelPlan> Create(absl::string_view device_type,
@@ -33,6 +38,7 @@ class KernelRegistry {
 
  private:
   std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
+  std::map<std::string, Fallback> fallbacks_;  // by device type
 };
 
 // For factories: no kernel for this dtype.

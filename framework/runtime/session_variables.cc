@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/compile_plan.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/runtime/session.h"
 
@@ -19,6 +20,15 @@ namespace {
 constexpr uint64_t kInitializerStep = ~uint64_t{0};
 
 void AddInto(const Tensor& part, Tensor* sum) {
+  if (IsReducedFloat(sum->dtype())) {
+    const DataType dtype = sum->dtype();
+    const auto* from = reinterpret_cast<const uint16_t*>(part.raw());
+    auto* to = reinterpret_cast<uint16_t*>(sum->raw());
+    for (int64_t i = 0; i < sum->num_elements(); ++i) {
+      to[i] = ReducedFrom(dtype, ReducedToFloat(dtype, to[i]) + ReducedToFloat(dtype, from[i]));
+    }
+    return;
+  }
   DispatchDataType(
       sum->dtype(),
       [&](auto tag) {

@@ -3,6 +3,8 @@
 // The table of contents: one line a stem, sorted.
 #include "kernels/cpu/all_kernels.h"
 
+#include "kernels/cpu/reduced_precision.h"
+
 namespace mirrorflow {
 
 // A list and no includes: a stem of kernels has no header.
@@ -51,6 +53,7 @@ MF_STEMS(MF_DECLARE)
 void RegisterCpuKernels(KernelRegistry& kernels) {
 #define MF_CALL(Stem) Register##Stem##Cpu(kernels);
   MF_STEMS(MF_CALL)
+  kernels.SetFallback("CPU", CreateInFloat);
 }
 
 const KernelRegistry& CpuKernels() {

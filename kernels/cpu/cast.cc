@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Cast on the CPU, for all pairs of dtypes.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -52,7 +54,77 @@ KernelPlan CastPlan(int64_t n) {
   return plan;
 }
 
+// Calls convert(begin, count) for one block after the other of n elements.
+constexpr int64_t kBlock = 512;
+template <typename Fn>
+void ForEachBlock(int64_t n, const Fn& convert) {
+  for (int64_t i = 0; i < n; i += kBlock) convert(i, std::min(kBlock, n - i));
+}
+
+// From half or bfloat16, which widens to float without rounding.
+template <typename To>
+KernelPlan CastFromReduced(DataType from, int64_t n) {
+  return {.kernel = MakeKernel([from, n](const KernelArgs& args, Lane&) {
+            const uint16_t* x = args.input<uint16_t>(0);
+            To* y = args.output<To>(0);
+            ForEachBlock(n, [&](int64_t i, int64_t count) {
+              float block[kBlock];
+              WidenReduced(from, x + i, block, count);
+              for (int64_t j = 0; j < count; ++j) y[i + j] = Convert<To>(block[j]);
+            });
+            return absl::OkStatus();
+          })};
+}
+
+template <typename From>
+KernelPlan CastToReduced(DataType to, int64_t n) {
+  return {.kernel = MakeKernel([to, n](const KernelArgs& args, Lane&) {
+            using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
+            const Stored* x = args.input<Stored>(0);
+            uint16_t* y = args.output<uint16_t>(0);
+            ForEachBlock(n, [&](int64_t i, int64_t count) {
+              float block[kBlock];
+              for (int64_t j = 0; j < count; ++j) block[j] = ToFloatForRounding(x[i + j]);
+              RoundToReduced(to, block, y + i, count);
+            });
+            return absl::OkStatus();
+          })};
+}
+
+KernelPlan CastBetweenReduced(DataType from, DataType to, int64_t n) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const uint16_t* x = args.input<uint16_t>(0);
+            uint16_t* y = args.output<uint16_t>(0);
+            ForEachBlock(n, [&](int64_t i, int64_t count) {
+              float block[kBlock];
+              if (from == to) {
+                std::memmove(y + i, x + i, count * sizeof(uint16_t));
+              } else {
+                WidenReduced(from, x + i, block, count);
+                RoundToReduced(to, block, y + i, count);
+              }
+            });
+            return absl::OkStatus();
+          }),
+          .in_place = {{0, 0}}};
+}
+
 absl::StatusOr<KernelPlan> CreateCast(const KernelContext& c) {
+  const DataType source = c.input_dtype(0), target = c.output_dtype(0);
+  const int64_t n = c.output_shape(0).num_elements();
+  if (IsReducedFloat(source) && IsReducedFloat(target)) {
+    return CastBetweenReduced(source, target, n);
+  }
+  if (IsReducedFloat(source)) {
+    return ForType(AllTypes(), target, [&](auto to) {
+      return CastFromReduced<typename decltype(to)::type>(source, n);
+    });
+  }
+  if (IsReducedFloat(target)) {
+    return ForType(AllTypes(), source, [&](auto from) {
+      return CastToReduced<typename decltype(from)::type>(target, n);
+    });
+  }
   return ForType(AllTypes(), c.input_dtype(0), [&](auto from) {
     return ForType(AllTypes(), c.output_dtype(0), [&](auto to) {
       return CastPlan<typename decltype(from)::type, typename decltype(to)::type>(

@@ -12,6 +12,7 @@
 #include "absl/base/casts.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
+#include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
@@ -144,6 +145,24 @@ void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
   }
 }
 
+// The same numbers as half or bfloat16. Uniform ones are rounded down, since 1 is not among them.
+template <typename Distribution>
+void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, uint16_t* out) {
+  const float steps = dtype == DT_HALF ? 0x1p11f : 0x1p8f;
+  while (n > 0) {
+    float chunk[kChunk];
+    const int64_t count = std::min<int64_t>(kChunk, n);
+    Generate<Distribution>(key, first, count, chunk);
+    if constexpr (std::is_same_v<Distribution, Uniform<float>>) {
+      for (int i = 0; i < count; ++i) chunk[i] = std::floor(chunk[i] * steps) / steps;
+    }
+    RoundToReduced(dtype, chunk, out, count);
+    first += count;
+    out += count;
+    n -= count;
+  }
+}
+
 // What this replica has of the global tensor: `runs` contiguous pieces, one every `stride`
 // elements.
 struct Share {
@@ -174,7 +193,9 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
   const bool own_seed = seed != 0 || seed2 != 0;
-  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+  const DataType dtype = c.output_dtype(0);
+  // `T` is what the elements are stored as.
+  const auto plan = [&](auto tag, auto generate) {
     using T = typename decltype(tag)::type;
     return KernelPlan{.kernel = MakeKernel([=, share = ShareOf(c)](const KernelArgs& args, Lane&) {
                         const StepParams& params = args.params();
@@ -185,12 +206,20 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
                                                              share.factor * share.row_size;
                         T* out = args.output<T>(0);
                         for (int64_t r = 0; r < share.runs; ++r) {
-                          Generate<Distribution<T>>(key, first, share.run_length, out);
+                          generate(key, first, share.run_length, out);
                           first += share.stride;
                           out += share.run_length;
                         }
                         return absl::OkStatus();
                       })};
+  };
+  if (IsReducedFloat(dtype)) {
+    return plan(TypeTag<uint16_t>(),
+                [dtype](auto... args) { GenerateReduced<Distribution<float>>(dtype, args...); });
+  }
+  return ForType(FloatingTypes(), dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return plan(tag, [](auto... args) { Generate<Distribution<T>>(args...); });
   });
 }
 

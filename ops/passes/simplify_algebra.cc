@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
@@ -35,6 +36,11 @@ const Tensor& ConstantOf(const Compilation& c, const Output& output) {
 // Whether all elements are `number`, -0 and 0 told apart where the dtype has both.
 bool IsAll(const Tensor& tensor, double number) {
   if (!tensor.has_value() || tensor.dtype() == DT_BOOL) return false;
+  if (IsReducedFloat(tensor.dtype())) {
+    const auto* bits = reinterpret_cast<const uint16_t*>(tensor.raw());
+    return std::all_of(bits, bits + tensor.num_elements(),
+                       [&](uint16_t x) { return x == ReducedFrom(tensor.dtype(), number); });
+  }
   return DispatchDataType(
       tensor.dtype(),
       [&](auto tag) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The literal syntax of the reference files: tensors and attribute values as text."""
 
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -12,6 +13,8 @@ NUMPY_TYPES = {
     "int64": np.int64,
     "bool": np.bool_,
     "uint8": np.uint8,
+    "half": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
 }
 _NAMES = {np.dtype(type_): name for name, type_ in NUMPY_TYPES.items()}
 
@@ -24,10 +27,13 @@ def _scalar(value):
 
 
 def tensor_literal(array):
-    """For example `float<2,1>{0.5, nan}`; a scalar is `int32<>{3}`."""
+    """For example `float<2,1>{0.5, nan}`; a scalar is `int32<>{3}`. Of half and bfloat16 the bits."""
     dims = ",".join(str(dim) for dim in array.shape)
+    name = _NAMES[array.dtype]
+    if name in ("half", "bfloat16"):
+        array = np.asarray(array).view(np.uint16)
     values = ", ".join(_scalar(value) for value in array.flat)
-    return f"{_NAMES[array.dtype]}<{dims}>{{{values}}}"
+    return f"{name}<{dims}>{{{values}}}"
 
 
 def _type_literal(data_type):

@@ -5,7 +5,8 @@ import numpy as np
 
 from literals import NUMPY_TYPES
 
-ALL = tuple(NUMPY_TYPES)
+REDUCED = ("half", "bfloat16")
+ALL = tuple(name for name in NUMPY_TYPES if name not in REDUCED)
 FLOATING = ("float", "double")
 SIGNED = ("int32", "int64")
 INTEGER = (*SIGNED, "uint8")
@@ -27,7 +28,7 @@ def sample(dtype, shape, seed=0, low=None, high=None):
     generator = np.random.default_rng([seed, *shape])
     if dtype == "bool":
         return generator.integers(0, 2, shape).astype(bool)
-    if dtype in FLOATING:
+    if dtype in (*FLOATING, *REDUCED):
         values = generator.uniform(-3 if low is None else low, 3 if high is None else high, shape)
         return tensor(dtype, np.round(values, 2) + 0.0)  # + 0.0: no negative zeros
     smallest = 0 if dtype == "uint8" else -9

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/reference/in_double.h"
@@ -13,8 +14,16 @@ namespace mirrorflow {
 namespace {
 
 double RoundingUnit(DataType dtype) {
-  return dtype == DT_FLOAT ? std::numeric_limits<float>::epsilon()
-                           : std::numeric_limits<double>::epsilon();
+  switch (dtype) {
+    case DT_HALF:
+      return 0x1p-10;
+    case DT_BFLOAT16:
+      return 0x1p-7;
+    case DT_FLOAT:
+      return std::numeric_limits<float>::epsilon();
+    default:
+      return std::numeric_limits<double>::epsilon();
+  }
 }
 
 // `got` against `want`, where `what` is "output" or "variable".
@@ -139,12 +148,19 @@ std::string CheckReport::ToString() const {
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs) {
   double unit = 0, largest = 1;
+  bool reduced = false;
   for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
     for (const Tensor& tensor : tensors) {
       if (!IsFloating(tensor.dtype())) continue;
       unit = std::max(unit, RoundingUnit(tensor.dtype()));
+      reduced = reduced || IsReducedFloat(tensor.dtype());
       largest = std::max(largest, LargestFinite(tensor));
     }
+  }
+  // These are rounded once; half has denormals, 2^-24 apart.
+  if (reduced) {
+    return {.relative = unit,
+            .absolute = node.op().has(kElementwise) ? 0x1p-24 : 2 * unit * largest};
   }
   return {.relative = 16 * unit, .absolute = node.op().has(kElementwise) ? 0 : 64 * unit * largest};
 }

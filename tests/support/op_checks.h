@@ -27,6 +27,8 @@ struct CheckReport {
 // What results of `node` may differ by from the same results computed in another order. With eps
 // the rounding unit of the dtype: an element-wise op, 16 eps of the value. Any other adds terms
 // that may cancel: 64 eps of the largest number among operands and results on top, or of 1.
+// With half or bfloat16 in it, one eps of the value; any but an element-wise op, 2 eps of the
+// largest.
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs);
 

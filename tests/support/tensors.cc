@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/reduced_float.h"
 #include "framework/graph/attr_value.h"
 
 namespace mirrorflow {
@@ -15,6 +16,28 @@ Tensor AllocateOrDie(DataType dtype, const Shape& shape) {
   absl::StatusOr<Tensor> tensor = Tensor::Allocate(dtype, shape);
   MF_CHECK(tensor.ok());
   return *std::move(tensor);
+}
+
+uint16_t* BitsOf(const Tensor& tensor) { return reinterpret_cast<uint16_t*>(tensor.raw()); }
+
+// half and bfloat16 as float; other tensors as they are.
+Tensor Widened(const Tensor& tensor) {
+  if (!IsReducedFloat(tensor.dtype())) return tensor;
+  Tensor wide = AllocateOrDie(DT_FLOAT, tensor.shape());
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    wide.flat<float>()[i] = ReducedToFloat(tensor.dtype(), BitsOf(tensor)[i]);
+  }
+  return wide;
+}
+
+// Floats rounded to `dtype`; other tensors, and if `dtype` is no reduced one, as they are.
+Tensor Rounded(const Tensor& tensor, DataType dtype) {
+  if (!IsReducedFloat(dtype)) return tensor;
+  Tensor narrow = AllocateOrDie(dtype, tensor.shape());
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    BitsOf(narrow)[i] = ReducedFrom(dtype, tensor.flat<float>()[i]);
+  }
+  return narrow;
 }
 
 // Calls fn(TypeTag<T>()) for the dtype of `tensor`, which kernels must compute in.
@@ -91,6 +114,7 @@ std::string Difference(const Tensor& want, const Tensor& got, const Tolerance& t
     return absl::StrCat("expected ", DataTypeName(want.dtype()), want.shape().ToString(), ", got ",
                         DataTypeName(got.dtype()), got.shape().ToString());
   }
+  if (IsReducedFloat(want.dtype())) return Difference(Widened(want), Widened(got), tolerance);
   std::string difference;
   Dispatch(want, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -106,7 +130,8 @@ std::string Difference(const Tensor& want, const Tensor& got, const Tolerance& t
   return difference;
 }
 
-double LargestFinite(const Tensor& tensor) {
+double LargestFinite(const Tensor& stored) {
+  const Tensor tensor = Widened(stored);
   double largest = 0;
   Dispatch(tensor, [&](auto tag) {
     for (const auto value : tensor.flat<typename decltype(tag)::type>()) {
@@ -116,7 +141,8 @@ double LargestFinite(const Tensor& tensor) {
   return largest;
 }
 
-bool AllFinite(const Tensor& tensor) {
+bool AllFinite(const Tensor& stored) {
+  const Tensor tensor = Widened(stored);
   bool finite = true;
   Dispatch(tensor, [&](auto tag) {
     for (const auto value : tensor.flat<typename decltype(tag)::type>()) {
@@ -161,6 +187,11 @@ Tensor ConcatenateAlong(absl::Span<const Tensor> parts, int dim) {
 
 Tensor Combine(absl::Span<const Tensor> parts, Reduction reduction,
                absl::Span<const double> weights) {
+  if (IsReducedFloat(parts[0].dtype())) {
+    std::vector<Tensor> wide;
+    for (const Tensor& part : parts) wide.push_back(Widened(part));
+    return Rounded(Combine(wide, reduction, weights), parts[0].dtype());
+  }
   Tensor whole = AllocateOrDie(parts[0].dtype(), parts[0].shape());
   Dispatch(whole, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -189,6 +220,7 @@ double Random::Uniform(double low, double high) {
 }
 
 Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t limit) {
+  if (IsReducedFloat(dtype)) return Rounded(RandomTensor(DT_FLOAT, shape, random, limit), dtype);
   Tensor tensor = AllocateOrDie(dtype, shape);
   Dispatch(tensor, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -202,6 +234,11 @@ Tensor RandomTensor(DataType dtype, const Shape& shape, Random* random, int64_t 
 
 std::vector<Tensor> RandomParts(const Tensor& tensor, int count, Random* random) {
   std::vector<Tensor> parts;
+  if (IsReducedFloat(tensor.dtype())) {
+    parts = RandomParts(Widened(tensor), count, random);
+    for (Tensor& part : parts) part = Rounded(part, tensor.dtype());
+    return parts;
+  }
   for (int r = 0; r < count; ++r) parts.push_back(AllocateOrDie(tensor.dtype(), tensor.shape()));
   Dispatch(tensor, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -17,6 +17,7 @@ _NAMES = (
     "one_hot",
     "padding",
     "passing",
+    "reduced_precision",
     "reduction",
     "select",
     "shape",
