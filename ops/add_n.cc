@@ -10,9 +10,9 @@
 namespace mirrorflow {
 namespace {
 
-absl::Status AddNShape(ShapeContext& c) {
-  Shape shape = c.input(0);
-  for (int i = 1; i < c.num_inputs(); ++i) {
+// The inputs' shape, where that is known in part merged with `shape`.
+absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
+  for (int i = first; i < c.num_inputs(); ++i) {
     const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));
     if (!merged.ok()) {
       return absl::InvalidArgumentError(
@@ -25,6 +25,12 @@ absl::Status AddNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status AddNShape(ShapeContext& c) { return MergeInputs(c, c.input(0), 1); }
+
+absl::Status AccumulateNV2Shape(ShapeContext& c) {
+  return MergeInputs(c, c.attr<Shape>("shape"), 0);
+}
+
 absl::StatusOr<std::vector<Output>> AddNGrad(const GradContext& c) {
   return std::vector<Output>(c.op.num_inputs(), c.dy[0]);
 }
@@ -32,6 +38,17 @@ absl::StatusOr<std::vector<Output>> AddNGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterAddN(OpRegistry& ops) {
+  ops.Define("AccumulateNV2")
+      .Doc("sum = inputs[0] + inputs[1] + …, all of shape `shape`")
+      .Input("inputs: N * T")
+      .Output("sum: T")
+      .Attr("N: int >= 1")
+      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("shape: shape")
+      .Traits(kElementwise)
+      .Shape(AccumulateNV2Shape)
+      .Sharding(JointlyLinearSharding)
+      .Gradient(AddNGrad);
   ops.Define("AddN")
       .Doc("sum = inputs[0] + inputs[1] + …")
       .Input("inputs: N * T")
@@ -49,6 +66,11 @@ namespace ops {
 
 Output AddN(const Scope& scope, absl::Span<const Output> inputs) {
   return Build(scope, "AddN").InputList(inputs).One();
+}
+
+Output AccumulateNV2(const Scope& scope, absl::Span<const Output> inputs,
+                     const mirrorflow::Shape& shape) {
+  return Build(scope, "AccumulateNV2").InputList(inputs).Attr("shape", shape).One();
 }
 
 }  // namespace ops

@@ -17,6 +17,10 @@ namespace ops {
 // Gradient: dy, to each.
 Output AddN(const Scope& scope, absl::Span<const Output> inputs);
 
+// AccumulateNV2: the same for operands of a shape that is said beforehand.
+Output AccumulateNV2(const Scope& scope, absl::Span<const Output> inputs,
+                     const mirrorflow::Shape& shape);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

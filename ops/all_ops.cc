@@ -10,21 +10,27 @@
 namespace mirrorflow {
 
 void RegisterAllOps(OpRegistry& ops) {
+  RegisterActivation(ops);
   RegisterAddN(ops);
   RegisterArgMax(ops);
   RegisterAvgPool(ops);
   RegisterBiasAdd(ops);
   RegisterBinary(ops);
+  RegisterBinaryMath(ops);
   RegisterBitcast(ops);
+  RegisterBitwise(ops);
   RegisterBroadcastGradient(ops);
   RegisterCast(ops);
   RegisterCheckNumerics(ops);
+  RegisterClipByValue(ops);
   RegisterConcat(ops);
   RegisterConstant(ops);
   RegisterControl(ops);
   RegisterConv2D(ops);
+  RegisterCumulative(ops);
   RegisterGather(ops);
   RegisterIdentity(ops);
+  RegisterL2Loss(ops);
   RegisterMatMul(ops);
   RegisterMaxPool(ops);
   RegisterMirrorPad(ops);
@@ -45,6 +51,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterTranspose(ops);
   RegisterUnary(ops);
   RegisterUnaryGrad(ops);
+  RegisterUnaryMath(ops);
   RegisterUpdate(ops);
   RegisterVariable(ops);
 }

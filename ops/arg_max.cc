@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-absl::Status ArgMaxShape(ShapeContext& c) {
+absl::Status ArgShape(ShapeContext& c) {
   const Shape& dimension = c.input(1);
   if (!dimension.unknown_rank() && dimension.rank() != 0) {
     return absl::InvalidArgumentError(
@@ -42,7 +42,7 @@ absl::Status ArgMaxShape(ShapeContext& c) {
 }
 
 // An index along a sharded dimension would be local: that dimension must be whole.
-absl::StatusOr<ShardingRule> ArgMaxSharding(const ShardContext& c) {
+absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], c.input(0).rank(), "dimension"));
   std::string in = LettersFor(c.input(0)), out = in;
@@ -51,35 +51,57 @@ absl::StatusOr<ShardingRule> ArgMaxSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(in, ",*->", out)};
 }
 
-}  // namespace
-
-void RegisterArgMax(OpRegistry& ops) {
-  ops.Define("ArgMax")
-      .Doc("output = the index of the largest element along dimension, the first of equal ones")
+void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
+  ops.Define(name)
+      .Doc(absl::StrCat("output = the index of the ", which,
+                        " element along dimension, the first of equal ones"))
       .Input("input: T")
       .StaticInput("dimension: Tidx")
       .Output("output: output_type")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
       .Attr("Tidx: {int32, int64} = int32")
       .Attr("output_type: {int32, int64} = int64")
-      .Shape(ArgMaxShape)
-      .Sharding(ArgMaxSharding)
+      .Shape(ArgShape)
+      .Sharding(ArgSharding)
       .NoGradient("the output is an integer");
 }
 
-namespace ops {
-
-Output ArgMax(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
-  return Build(scope, "ArgMax")
+Output BuildArg(const Scope& scope, absl::string_view op, Output input, Output dimension,
+                const ops::ArgMaxOptions& options) {
+  return ops::Build(scope, op)
       .Input(input)
       .Input(dimension)
       .Attr("output_type", options.output_type)
       .One();
 }
 
+Output Dimension(const Scope& scope, int64_t dimension) {
+  return ops::ScalarConst(scope, DT_INT32, static_cast<double>(dimension));
+}
+
+}  // namespace
+
+void RegisterArgMax(OpRegistry& ops) {
+  Define(ops, "ArgMax", "largest");
+  Define(ops, "ArgMin", "smallest");
+}
+
+namespace ops {
+
+Output ArgMax(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
+  return BuildArg(scope, "ArgMax", input, dimension, options);
+}
+
 Output ArgMax(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
-  return ArgMax(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(dimension)),
-                options);
+  return ArgMax(scope, input, Dimension(scope, dimension), options);
+}
+
+Output ArgMin(const Scope& scope, Output input, Output dimension, const ArgMaxOptions& options) {
+  return BuildArg(scope, "ArgMin", input, dimension, options);
+}
+
+Output ArgMin(const Scope& scope, Output input, int64_t dimension, const ArgMaxOptions& options) {
+  return ArgMin(scope, input, Dimension(scope, dimension), options);
 }
 
 }  // namespace ops

@@ -27,6 +27,12 @@ Output ArgMax(const Scope& scope, Output input, Output dimension,
 Output ArgMax(const Scope& scope, Output input, int64_t dimension,
               const ArgMaxOptions& options = {});
 
+// ArgMin: the same for the smallest element.
+Output ArgMin(const Scope& scope, Output input, Output dimension,
+              const ArgMaxOptions& options = {});
+Output ArgMin(const Scope& scope, Output input, int64_t dimension,
+              const ArgMaxOptions& options = {});
+
 }  // namespace ops
 }  // namespace mirrorflow
 

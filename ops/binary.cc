@@ -3,7 +3,7 @@
 
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/broadcast_gradient.h"
+#include "ops/binary_rows.h"
 #include "ops/constant.h"
 #include "ops/no_flow.h"
 #include "ops/registry.h"
@@ -19,36 +19,13 @@ constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
+constexpr char kIncompatible[] = "incompatible_shape_error: bool = true";
+constexpr char kNoneInTensorFlow[] = "TensorFlow has none, but for FloorMod";
 constexpr char kIsBool[] = "the output is bool";
 
-enum class Result { kSame, kBool };
-
-struct Row {
-  const char* name;
-  const char* doc;
-  const char* dtypes;  // null: bool, without an attribute T
-  GradientFn gradient = nullptr;
-  const char* no_gradient = "";
-  ShardingFn sharding = ElementwiseSharding;
-  uint32_t traits = 0;
-  Result result = Result::kSame;
-};
-
+using Result = BinaryRow::Result;
 using S = const Scope&;
 using Pair = std::vector<Output>;
-
-// Gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, given g = dL/dz, the gradient of
-// the result; summed to the operands' shapes.
-template <typename Fn>
-constexpr GradientFn Grads(Fn) {
-  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
-    Pair grads = Fn{}(c.scope, c.op.input(0), c.op.input(1), c.op.output(0), c.dy[0]);
-    for (int i = 0; i < 2; ++i) {
-      if (grads[i].valid()) grads[i] = SumToOperand(c, i, grads[i]);
-    }
-    return grads;
-  };
-}
 
 Output Times(S s, double factor, Output x) {
   return ops::Mul(s, ops::ScalarConst(s, x.dtype(), factor), x);
@@ -88,30 +65,30 @@ absl::StatusOr<ShardingRule> EqualSharding(const ShardContext& c) {
   return ShardingRule{.dims = "*,*->"};  // incompatible_shape_error = false
 }
 
-constexpr Row kRows[] = {
+constexpr BinaryRow kRows[] = {
     {.name = "Add",
      .doc = "z = x + y",
      .dtypes = kNumeric,
-     .gradient = Grads(kAddGrads),
+     .gradient = BinaryGrads(kAddGrads),
      .sharding = JointlyLinearSharding,
      .traits = kCommutative},
     {.name = "AddV2",
      .doc = "z = x + y",
      .dtypes = kNumeric,
-     .gradient = Grads(kAddGrads),
+     .gradient = BinaryGrads(kAddGrads),
      .sharding = JointlyLinearSharding,
      .traits = kCommutative},
     {.name = "Div",
      .doc = "z = x / y, of integers rounded towards zero",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::Div>(s, x, y, g);
      }),
      .sharding = DivSharding},
     {.name = "DivNoNan",
      .doc = "z = x / y, 0 where y is 0",
      .dtypes = kFloating,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::DivNoNan>(s, x, y, g);
      }),
      .sharding = LinearInFirstSharding},
@@ -121,7 +98,8 @@ constexpr Row kRows[] = {
      .no_gradient = kIsBool,
      .sharding = EqualSharding,
      .traits = kCommutative,
-     .result = Result::kBool},
+     .result = Result::kBool,
+     .attr = kIncompatible},
     {.name = "FloorDiv",
      .doc = "z = x / y, rounded towards minus infinity",
      .dtypes = kNumeric,
@@ -129,7 +107,7 @@ constexpr Row kRows[] = {
     {.name = "FloorMod",
      .doc = "z = x - y * floor(x / y)",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{g, ops::Mul(s, g, ops::Neg(s, ops::FloorDiv(s, x, y)))};
      })},
     {.name = "Greater",
@@ -167,21 +145,25 @@ constexpr Row kRows[] = {
     {.name = "Maximum",
      .doc = "z = the larger of x and y, NaN if either is NaN",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return SplitByMask(s, ops::GreaterEqual(s, x, y), g);
      }),
      .traits = kCommutative},
     {.name = "Minimum",
      .doc = "z = the smaller of x and y, NaN if either is NaN",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return SplitByMask(s, ops::LessEqual(s, x, y), g);
      }),
      .traits = kCommutative},
+    {.name = "Mod",
+     .doc = "z = x - y * trunc(x / y)",
+     .dtypes = kSigned,
+     .no_gradient = kNoneInTensorFlow},
     {.name = "Mul",
      .doc = "z = x * y",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{ops::Mul(s, g, y), ops::Mul(s, x, g)};
      }),
      .sharding = MultilinearSharding,
@@ -192,23 +174,24 @@ constexpr Row kRows[] = {
      .no_gradient = kIsBool,
      .sharding = EqualSharding,
      .traits = kCommutative,
-     .result = Result::kBool},
+     .result = Result::kBool,
+     .attr = kIncompatible},
     {.name = "Pow",
      .doc = "z = x^y",
      .dtypes = kSigned,
-     .gradient = Grads(
+     .gradient = BinaryGrads(
          [](S s, Output x, Output y, Output z, Output g) { return PowGrads(s, x, y, z, g); })},
     {.name = "RealDiv",
      .doc = "z = x / y",
      .dtypes = kFloating,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::RealDiv>(s, x, y, g);
      }),
      .sharding = LinearInFirstSharding},
     {.name = "SquaredDifference",
      .doc = "z = (x - y)^2",
      .dtypes = kSigned,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        const Output dx = ops::Mul(s, Times(s, 2, g), ops::Sub(s, x, y));
        return Pair{dx, ops::Neg(s, dx)};
      }),
@@ -216,27 +199,19 @@ constexpr Row kRows[] = {
     {.name = "Sub",
      .doc = "z = x - y",
      .dtypes = kNumeric,
-     .gradient = Grads([](S s, Output x, Output y, Output z, Output g) {
+     .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return Pair{g, ops::Neg(s, g)};
      }),
      .sharding = JointlyLinearSharding},
+    {.name = "TruncateDiv",
+     .doc = "z = x / y, rounded towards zero",
+     .dtypes = kNumeric,
+     .gradient = NoFlow},
+    {.name = "TruncateMod",
+     .doc = "z = x - y * trunc(x / y)",
+     .dtypes = kSigned,
+     .no_gradient = kNoneInTensorFlow},
 };
-
-absl::Status BinaryShape(ShapeContext& c) {
-  const Shape &x = c.input(0), &y = c.input(1);
-  const absl::StatusOr<Shape> both = BroadcastShapes(x, y);
-  const bool any_shapes =
-      c.node().has_attr("incompatible_shape_error") && !c.attr<bool>("incompatible_shape_error");
-  if (!any_shapes) {
-    if (!both.ok()) return both.status();
-    c.set_output(0, *both);
-  } else if (!both.ok()) {
-    c.set_output(0, Shape());  // they are unequal as a whole
-  } else if (x.IsFullyDefined() && y.IsFullyDefined()) {
-    c.set_output(0, *both);
-  }
-  return absl::OkStatus();
-}
 
 Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
   return ops::Build(scope, op).Input(x).Input(y).One();
@@ -244,18 +219,7 @@ Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
 
 }  // namespace
 
-void RegisterBinary(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpBuilder op = ops.Define(row.name);
-    const bool typed = row.dtypes != nullptr;
-    op.Doc(row.doc).Input(typed ? "x: T" : "x: bool").Input(typed ? "y: T" : "y: bool");
-    op.Output(row.result == Result::kBool ? "z: bool" : "z: T");
-    if (typed) op.Attr(row.dtypes);
-    if (row.sharding == EqualSharding) op.Attr("incompatible_shape_error: bool = true");
-    op.Traits(kElementwise | row.traits).Shape(BinaryShape).Sharding(row.sharding);
-    op.Gradient(row.gradient).NoGradient(row.no_gradient);
-  }
-}
+void RegisterBinary(OpRegistry& ops) { RegisterBinaryRows(ops, kRows); }
 
 namespace ops {
 
@@ -268,6 +232,13 @@ Output RealDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "R
 Output DivNoNan(const Scope& scope, Output x, Output y) { return Build2(scope, "DivNoNan", x, y); }
 Output FloorDiv(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorDiv", x, y); }
 Output FloorMod(const Scope& scope, Output x, Output y) { return Build2(scope, "FloorMod", x, y); }
+Output Mod(const Scope& scope, Output x, Output y) { return Build2(scope, "Mod", x, y); }
+Output TruncateDiv(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "TruncateDiv", x, y);
+}
+Output TruncateMod(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "TruncateMod", x, y);
+}
 Output Maximum(const Scope& scope, Output x, Output y) { return Build2(scope, "Maximum", x, y); }
 Output Minimum(const Scope& scope, Output x, Output y) { return Build2(scope, "Minimum", x, y); }
 Output Pow(const Scope& scope, Output x, Output y) { return Build2(scope, "Pow", x, y); }

@@ -26,7 +26,8 @@ inline constexpr char kSub[] = "Sub";
 // Dtypes:   float, double, int32, int64, uint8, unless said otherwise. Integers wrap around.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
 //           zero or raised to a negative power.
-// Gradient: TensorFlow's, summed over what was broadcast; none of FloorDiv, comparisons and logic.
+// Gradient: TensorFlow's, summed over what was broadcast; none of FloorDiv, TruncateDiv, Mod,
+//           TruncateMod, comparisons and logic.
 Output Add(const Scope& scope, Output x, Output y);
 Output AddV2(const Scope& scope, Output x, Output y);
 Output Sub(const Scope& scope, Output x, Output y);
@@ -36,7 +37,10 @@ Output RealDiv(const Scope& scope, Output x, Output y);   // float, double
 Output DivNoNan(const Scope& scope, Output x, Output y);  // float, double; 0 where y is 0
 Output FloorDiv(const Scope& scope, Output x, Output y);
 Output FloorMod(const Scope& scope, Output x, Output y);  // of the sign of y
-Output Maximum(const Scope& scope, Output x, Output y);   // NaN if either is
+Output TruncateDiv(const Scope& scope, Output x, Output y);
+Output TruncateMod(const Scope& scope, Output x, Output y);  // of the sign of x; not uint8
+Output Mod(const Scope& scope, Output x, Output y);          // the same
+Output Maximum(const Scope& scope, Output x, Output y);      // NaN if either is
 Output Minimum(const Scope& scope, Output x, Output y);
 Output Pow(const Scope& scope, Output x, Output y);                // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8

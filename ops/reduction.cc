@@ -15,6 +15,7 @@
 #include "ops/shape_ops.h"
 #include "ops/sharding_rules.h"
 #include "ops/tile.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -134,6 +135,20 @@ absl::StatusOr<ShardingRule> ProdSharding(const ShardContext& c) {
   return ShardingRule{.dims = std::move(dims)};
 }
 
+// Replaced by the root of a sum where a letter is contracted. The norm of integers is rounded:
+// whole.
+absl::StatusOr<ShardingRule> EuclideanNormSharding(const ShardContext& c) {
+  if (!IsFloating(c.node().output_dtype(0))) return ProdSharding(c);
+  MF_ASSIGN_OR_RETURN(std::string dims, ReductionTerms(c, /*reduced_are_whole=*/false));
+  return ShardingRule{.dims = std::move(dims), .expand = true};
+}
+
+absl::StatusOr<std::vector<Output>> ExpandEuclideanNorm(const Scope& s, const Node& norm) {
+  const ops::ReductionOptions options{.keep_dims = norm.attr<bool>("keep_dims")};
+  const Output squares = ops::Square(s, norm.input(0));
+  return std::vector<Output>{ops::Sqrt(s, ops::Sum(s, squares, norm.input(1), options))};
+}
+
 // How many elements of x one element of the result stands for, as a scalar of `dtype`.
 absl::StatusOr<Output> ReducedCount(const Scope& s, const Node& op, DataType dtype) {
   const Output x = op.input(0);
@@ -233,6 +248,13 @@ Grads ProdGrad(const GradContext& c) {
   return std::vector<Output>{ops::Mul(s, dy, ops::SelectV2(s, is_zero, if_zero, if_not)), Output()};
 }
 
+Grads EuclideanNormGrad(const GradContext& c) {
+  MF_ASSIGN_OR_RETURN(const Output y, WithKeptDims(c, c.op.output(0)));
+  MF_ASSIGN_OR_RETURN(const Output dy, WithKeptDims(c, c.dy[0]));
+  return std::vector<Output>{ops::RealDiv(c.scope, c.op.input(0), ops::RealDiv(c.scope, y, dy)),
+                             Output()};
+}
+
 struct Row {
   const char* name;
   const char* doc;
@@ -245,6 +267,11 @@ struct Row {
 constexpr Row kRows[] = {
     {.name = "All", .doc = "whether all are true", .sharding = ReductionSharding<Reduction::kAll>},
     {.name = "Any", .doc = "whether any is true", .sharding = ReductionSharding<Reduction::kAny>},
+    {.name = "EuclideanNorm",
+     .doc = "the square root of the sum of the squares",
+     .sharding = EuclideanNormSharding,
+     .gradient = EuclideanNormGrad,
+     .expand = ExpandEuclideanNorm},
     {.name = "Max",
      .doc = "the largest",
      .sharding = ReductionSharding<Reduction::kMax>,
@@ -322,6 +349,11 @@ Output Min(const Scope& scope, Output input, const ReductionAxes& axes,
 Output Prod(const Scope& scope, Output input, const ReductionAxes& axes,
             const ReductionOptions& options) {
   return BuildReduction(scope, "Prod", input, axes, options);
+}
+
+Output EuclideanNorm(const Scope& scope, Output input, const ReductionAxes& axes,
+                     const ReductionOptions& options) {
+  return BuildReduction(scope, "EuclideanNorm", input, axes, options);
 }
 
 Output All(const Scope& scope, Output input, const ReductionAxes& axes,

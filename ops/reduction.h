@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions along some dimensions: Sum, Mean, Max, Min, Prod, All, Any.
+// Reductions along some dimensions: Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any.
 #ifndef MIRRORFLOW_OPS_REDUCTION_H_
 #define MIRRORFLOW_OPS_REDUCTION_H_
 
@@ -60,6 +60,10 @@ Output Min(const Scope& scope, Output input, const ReductionAxes& axes,
            const ReductionOptions& options = {});
 Output Prod(const Scope& scope, Output input, const ReductionAxes& axes,
             const ReductionOptions& options = {});
+// The square root of the sum of the squares; of integers, whose sum wraps around, rounded towards
+// zero.
+Output EuclideanNorm(const Scope& scope, Output input, const ReductionAxes& axes,
+                     const ReductionOptions& options = {});
 // Of bool.
 Output All(const Scope& scope, Output input, const ReductionAxes& axes,
            const ReductionOptions& options = {});

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/select.h"
 
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/broadcast_gradient.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -16,6 +18,45 @@ absl::Status SelectShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(c.input(0), branches));
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ShapeOfBranches(ShapeContext& c) {
+  absl::StatusOr<Shape> shape = c.input(1).MergeWith(c.input(2));
+  if (shape.ok()) return shape;
+  return absl::InvalidArgumentError(absl::StrCat("t and e must be of one shape, expected ",
+                                                 c.input(1).ToString(), ", got ",
+                                                 c.input(2).ToString()));
+}
+
+// Select's condition is a scalar, of the shape of the values, or says one thing of each row.
+absl::Status SelectV1Shape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape shape, ShapeOfBranches(c));
+  const Shape& condition = c.input(0);
+  const bool scalar = !condition.unknown_rank() && condition.rank() == 0;
+  bool of_rows = !condition.unknown_rank() && condition.rank() == 1;
+  if (of_rows && !shape.unknown_rank()) {
+    of_rows = shape.rank() > 0 && Shape({shape.dim(0)}).IsCompatibleWith(condition);
+  }
+  if (!scalar && !of_rows && !condition.IsCompatibleWith(shape)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "condition must be a scalar, a vector of the values' rows or of their shape, expected ",
+        shape.ToString(), ", got ", condition.ToString()));
+  }
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> SelectV1Sharding(const ShardContext& c) {
+  const std::string values = LettersFor(c.output(0));
+  const std::string condition = values.substr(0, c.input(0).rank());
+  return MoveSharding(c, absl::StrCat(condition, ",", values, ",", values, "->", values), {1, 2});
+}
+
+absl::StatusOr<std::vector<Output>> SelectV1Grad(const GradContext& c) {
+  const Output condition = c.op.input(0), dy = c.dy[0];
+  const Output zeros = ops::ZerosLike(c.scope, c.op.input(1));
+  return std::vector<Output>{Output(), ops::Select(c.scope, condition, dy, zeros),
+                             ops::Select(c.scope, condition, zeros, dy)};
 }
 
 // All replicas must choose alike for a sum of choices to be the choice of the sums.
@@ -38,6 +79,16 @@ absl::StatusOr<std::vector<Output>> SelectGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterSelect(OpRegistry& ops) {
+  ops.Define("Select")
+      .Doc("output = t where condition holds, e elsewhere; a vector of conditions is one a row")
+      .Input("condition: bool")
+      .Input("t: T")
+      .Input("e: T")
+      .Output("output: T")
+      .Attr("T: {float, double, int32, int64, uint8, bool}")
+      .Shape(SelectV1Shape)
+      .Sharding(SelectV1Sharding)
+      .Gradient(SelectV1Grad);
   ops.Define("SelectV2")
       .Doc("output = t where condition holds, e elsewhere")
       .Input("condition: bool")
@@ -52,6 +103,10 @@ void RegisterSelect(OpRegistry& ops) {
 }
 
 namespace ops {
+
+Output Select(const Scope& scope, Output condition, Output t, Output e) {
+  return Build(scope, "Select").Input(condition).Input(t).Input(e).One();
+}
 
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e) {
   return Build(scope, "SelectV2").Input(condition).Input(t).Input(e).One();

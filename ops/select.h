@@ -17,6 +17,10 @@ namespace ops {
 // Gradient: dy where the operand was chosen, 0 elsewhere.
 Output SelectV2(const Scope& scope, Output condition, Output t, Output e);
 
+// Select: the same without broadcasting, TensorFlow 1's: t and e are of one shape, and so is the
+// condition, or it is a scalar, or a vector that says one thing of each row.
+Output Select(const Scope& scope, Output condition, Output t, Output e);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

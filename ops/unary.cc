@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unary.h"
 
-#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/no_flow.h"
 #include "ops/registry.h"
-#include "ops/sharding_rules.h"
 #include "ops/unary_grad.h"
+#include "ops/unary_rows.h"
 
 namespace mirrorflow {
 namespace {
@@ -17,34 +16,18 @@ constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
-struct Row {
-  const char* name;
-  const char* doc;
-  const char* dtypes;  // null: no attribute T
-  GradientFn gradient = nullptr;
-  const char* no_gradient = "";
-  ShardingFn sharding = ElementwiseSharding;
-  const char* input = "x: T";
-  const char* output = "y: T";
-  OpRole role = OpRole::kNone;
-};
-
-// The gradient dx = fn(scope, x, y, dy).
-template <typename Fn>
-constexpr GradientFn Dx(Fn) {
-  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
-    return std::vector<Output>{Fn{}(c.scope, c.op.input(0), c.op.output(0), c.dy[0])};
-  };
-}
-
 using S = const Scope&;
 
-constexpr Row kRows[] = {
+constexpr UnaryRow kRows[] = {
     {.name = "Abs",
      .doc = "y = |x|",
      .dtypes = kSigned,
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sign(s, x)); })},
+    {.name = "Ceil",
+     .doc = "y = the smallest whole number that is not below x",
+     .dtypes = kFloating,
+     .gradient = NoFlow},
     {.name = "Cos",
      .doc = "y = cos x, x in radians",
      .dtypes = kFloating,
@@ -55,12 +38,32 @@ constexpr Row kRows[] = {
      .doc = "y = e^x",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, y); })},
+    {.name = "Expm1",
+     .doc = "y = e^x - 1, exact for small x",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Exp(s, x)); })},
     {.name = "Floor",
      .doc = "y = the largest whole number that is not above x",
      .dtypes = kFloating,
      .gradient = NoFlow},
+    {.name = "Inv",
+     .doc = "y = 1 / x",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::ReciprocalGrad(s, y, dy); })},
     {.name = "IsFinite",
      .doc = "y = x is neither infinite nor NaN",
+     .dtypes = kFloating,
+     .no_gradient = "the output is bool",
+     .output = "y: bool"},
+    {.name = "IsInf",
+     .doc = "y = x is infinite",
+     .dtypes = kFloating,
+     .no_gradient = "the output is bool",
+     .output = "y: bool"},
+    {.name = "IsNan",
+     .doc = "y = x is NaN",
      .dtypes = kFloating,
      .no_gradient = "the output is bool",
      .output = "y: bool"},
@@ -104,6 +107,14 @@ constexpr Row kRows[] = {
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::ReluGrad(s, dy, y); }),
      .input = "features: T",
      .output = "activations: T"},
+    {.name = "Rint",
+     .doc = "y = the whole number next to x, the even one of two",
+     .dtypes = kFloating,
+     .gradient = NoFlow},
+    {.name = "Round",
+     .doc = "y = the whole number next to x, the even one of two",
+     .dtypes = kSigned,
+     .gradient = NoFlow},
     {.name = "Rsqrt",
      .doc = "y = 1 / sqrt(x)",
      .dtypes = kFloating,
@@ -144,23 +155,9 @@ constexpr Row kRows[] = {
      .sharding = JointlyLinearSharding},
 };
 
-absl::Status UnaryShape(ShapeContext& c) {
-  c.set_output(0, c.input(0));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-void RegisterUnary(OpRegistry& ops) {
-  for (const Row& row : kRows) {
-    OpBuilder op = ops.Define(row.name);
-    op.Doc(row.doc).Input(row.input).Output(row.output);
-    if (row.dtypes != nullptr) op.Attr(row.dtypes);
-    op.Traits(kElementwise).Shape(UnaryShape).Sharding(row.sharding);
-    op.Gradient(row.gradient).NoGradient(row.no_gradient);
-    if (row.role != OpRole::kNone) op.Role(row.role);
-  }
-}
+void RegisterUnary(OpRegistry& ops) { RegisterUnaryRows(ops, kRows); }
 
 namespace ops {
 
@@ -183,6 +180,13 @@ Output Relu(const Scope& scope, Output features) {
 Output Sin(const Scope& scope, Output x) { return Build(scope, "Sin").Input(x).One(); }
 Output Cos(const Scope& scope, Output x) { return Build(scope, "Cos").Input(x).One(); }
 Output Sign(const Scope& scope, Output x) { return Build(scope, "Sign").Input(x).One(); }
+Output Ceil(const Scope& scope, Output x) { return Build(scope, "Ceil").Input(x).One(); }
+Output Round(const Scope& scope, Output x) { return Build(scope, "Round").Input(x).One(); }
+Output Rint(const Scope& scope, Output x) { return Build(scope, "Rint").Input(x).One(); }
+Output Expm1(const Scope& scope, Output x) { return Build(scope, "Expm1").Input(x).One(); }
+Output Inv(const Scope& scope, Output x) { return Build(scope, "Inv").Input(x).One(); }
+Output IsInf(const Scope& scope, Output x) { return Build(scope, "IsInf").Input(x).One(); }
+Output IsNan(const Scope& scope, Output x) { return Build(scope, "IsNan").Input(x).One(); }
 Output Floor(const Scope& scope, Output x) { return Build(scope, "Floor").Input(x).One(); }
 Output IsFinite(const Scope& scope, Output x) { return Build(scope, "IsFinite").Input(x).One(); }
 Output LogicalNot(const Scope& scope, Output x) {

@@ -19,16 +19,18 @@ inline constexpr char kNeg[] = "Neg";  // for passes that are about it
 // Dtypes:   float and double; those that say so have more.
 // Special:  as IEEE 754 and C have them: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers
 //           wrap around.
-// Gradient: TensorFlow's; Sign has zeros, Floor none.
+// Gradient: TensorFlow's; Sign has zeros; Ceil, Floor, Rint and Round none.
 Output Neg(const Scope& scope, Output x);  // also int32, int64
 Output Abs(const Scope& scope, Output x);  // also int32, int64
 Output Exp(const Scope& scope, Output x);
+Output Expm1(const Scope& scope, Output x);  // e^x - 1, exact for small x
 Output Log(const Scope& scope, Output x);
 Output Log1p(const Scope& scope, Output x);
 Output Sqrt(const Scope& scope, Output x);
 Output Rsqrt(const Scope& scope, Output x);
 Output Square(const Scope& scope, Output x);  // also int32, int64, uint8
 Output Reciprocal(const Scope& scope, Output x);
+Output Inv(const Scope& scope, Output x);  // Reciprocal's first name
 Output Tanh(const Scope& scope, Output x);
 Output Sigmoid(const Scope& scope, Output x);
 Output Relu(const Scope& scope, Output features);  // also int32, int64, uint8
@@ -36,8 +38,14 @@ Output Sin(const Scope& scope, Output x);
 Output Cos(const Scope& scope, Output x);
 Output Sign(const Scope& scope, Output x);  // also int32, int64
 Output Floor(const Scope& scope, Output x);
+Output Ceil(const Scope& scope, Output x);
+Output Round(const Scope& scope, Output x);  // half to even; also int32, int64
+Output Rint(const Scope& scope, Output x);   // the same
 
-Output IsFinite(const Scope& scope, Output x);    // bool, of float and double
+// bool, of float and double.
+Output IsFinite(const Scope& scope, Output x);
+Output IsInf(const Scope& scope, Output x);
+Output IsNan(const Scope& scope, Output x);
 Output LogicalNot(const Scope& scope, Output x);  // of bool
 
 // Zeros and ones in the shape of x; all dtypes.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unary_grad.h"
 
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/same_shape.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
 
@@ -64,17 +64,6 @@ constexpr Row kRows[] = {
        return Pair{ops::Mul(s, Times(s, -2, g), ops::Mul(s, dy, y)), ops::TanhGrad(s, y, g)};
      })},
 };
-
-absl::Status SameShape(ShapeContext& c) {
-  absl::StatusOr<Shape> shape = c.input(0).MergeWith(c.input(1));
-  if (!shape.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[1].name, " must be of the shape of ", c.node().op().inputs[0].name,
-        ", expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
-  }
-  c.set_output(0, *std::move(shape));
-  return absl::OkStatus();
-}
 
 // Linear in the gradient, which is operand `gradient`.
 template <int gradient>

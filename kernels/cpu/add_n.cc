@@ -46,6 +46,9 @@ absl::StatusOr<KernelPlan> CreateAddN(const KernelContext& c) {
 
 }  // namespace
 
-void RegisterAddNCpu(KernelRegistry& kernels) { kernels.Register("AddN", "CPU", CreateAddN); }
+void RegisterAddNCpu(KernelRegistry& kernels) {
+  kernels.Register("AccumulateNV2", "CPU", CreateAddN);
+  kernels.Register("AddN", "CPU", CreateAddN);
+}
 
 }  // namespace mirrorflow

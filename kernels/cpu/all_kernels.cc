@@ -10,19 +10,25 @@ namespace mirrorflow {
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
 #define MF_STEMS(F)       \
+  F(Activation)           \
   F(AddN)                 \
   F(ArgMax)               \
   F(AvgPool)              \
   F(BiasAdd)              \
   F(Binary)               \
+  F(BinaryMath)           \
+  F(Bitwise)              \
   F(BroadcastGradient)    \
   F(Cast)                 \
   F(CheckNumerics)        \
+  F(ClipByValue)          \
   F(Concat)               \
   F(Constant)             \
   F(Conv2D)               \
+  F(Cumulative)           \
   F(Gather)               \
   F(Identity)             \
+  F(L2Loss)               \
   F(MatMul)               \
   F(MaxPool)              \
   F(MirrorPad)            \
@@ -43,6 +49,7 @@ namespace mirrorflow {
   F(Transpose)            \
   F(Unary)                \
   F(UnaryGrad)            \
+  F(UnaryMath)            \
   F(Update)               \
   F(Variable)
 // clang-format on

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArgMax on the CPU, over tiles of neighbouring results.
+// ArgMax and ArgMin on the CPU, over tiles of neighbouring results.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -15,20 +15,38 @@ namespace {
 
 constexpr int64_t kTile = 256;
 
-// Below or equal to every number; index 0 stands until a larger one is met. Of equal ones the first
-// is met first, and a NaN is never larger.
-template <typename T>
-constexpr T Lowest() {
-  using Limits = std::numeric_limits<T>;
-  return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-}
+// Where to start: no number beats it by more than itself, so index 0 stands until one does. Of
+// equal ones the first is met first, and a NaN beats nothing.
+struct Largest {
+  template <typename T>
+  static constexpr T Start() {
+    using Limits = std::numeric_limits<T>;
+    return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+  }
+  template <typename T>
+  static bool Beats(T a, T b) {
+    return a > b;
+  }
+};
 
-template <typename T>
-int64_t ArgMaxOf(const T* x, int64_t count) {
-  T best = Lowest<T>();
+struct Smallest {
+  template <typename T>
+  static constexpr T Start() {
+    using Limits = std::numeric_limits<T>;
+    return Limits::has_infinity ? Limits::infinity() : Limits::max();
+  }
+  template <typename T>
+  static bool Beats(T a, T b) {
+    return a < b;
+  }
+};
+
+template <typename Which, typename T>
+int64_t ArgOf(const T* x, int64_t count) {
+  T best = Which::template Start<T>();
   int64_t index = 0;
   for (int64_t k = 0; k < count; ++k) {
-    if (x[k] > best) {
+    if (Which::Beats(x[k], best)) {
       best = x[k];
       index = k;
     }
@@ -37,42 +55,43 @@ int64_t ArgMaxOf(const T* x, int64_t count) {
 }
 
 // The same for `inner` neighbouring results, whose elements are rows.
-template <typename T, typename Index>
-void ArgMaxOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
+template <typename Which, typename T, typename Index>
+void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   for (int64_t j = 0; j < inner; j += kTile) {
     const int64_t width = std::min(kTile, inner - j);
     std::array<T, kTile> best;
-    std::fill_n(best.data(), width, Lowest<T>());
+    std::fill_n(best.data(), width, Which::template Start<T>());
     std::fill_n(index + j, width, Index(0));
     for (int64_t k = 0; k < count; ++k) {
       const T* row = x + k * inner + j;
       for (int64_t i = 0; i < width; ++i) {
-        const bool larger = row[i] > best[i];
-        best[i] = larger ? row[i] : best[i];
-        index[j + i] = larger ? static_cast<Index>(k) : index[j + i];
+        const bool beats = Which::Beats(row[i], best[i]);
+        best[i] = beats ? row[i] : best[i];
+        index[j + i] = beats ? static_cast<Index>(k) : index[j + i];
       }
     }
   }
 }
 
 // The input is [outer, count, inner].
-template <typename T, typename Index>
-KernelPlan ArgMaxPlan(int64_t outer, int64_t count, int64_t inner) {
+template <typename Which, typename T, typename Index>
+KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
             const T* x = args.input<T>(0);
             Index* index = args.output<Index>(0);
             for (int64_t o = 0; o < outer; ++o, x += count * inner, index += inner) {
               if (inner == 1) {
-                *index = static_cast<Index>(ArgMaxOf(x, count));
+                *index = static_cast<Index>(ArgOf<Which>(x, count));
               } else {
-                ArgMaxOfRows(x, index, count, inner);
+                ArgOfRows<Which>(x, index, count, inner);
               }
             }
             return absl::OkStatus();
           })};
 }
 
-absl::StatusOr<KernelPlan> CreateArgMax(const KernelContext& c) {
+template <typename Which>
+absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
@@ -81,13 +100,16 @@ absl::StatusOr<KernelPlan> CreateArgMax(const KernelContext& c) {
   for (int i = axis + 1; i < in.rank(); ++i) inner *= in.dim(i);
   return ForType(AllTypes(), c.input_dtype(0), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return c.output_dtype(0) == DT_INT32 ? ArgMaxPlan<T, int32_t>(outer, in.dim(axis), inner)
-                                         : ArgMaxPlan<T, int64_t>(outer, in.dim(axis), inner);
+    return c.output_dtype(0) == DT_INT32 ? ArgPlan<Which, T, int32_t>(outer, in.dim(axis), inner)
+                                         : ArgPlan<Which, T, int64_t>(outer, in.dim(axis), inner);
   });
 }
 
 }  // namespace
 
-void RegisterArgMaxCpu(KernelRegistry& kernels) { kernels.Register("ArgMax", "CPU", CreateArgMax); }
+void RegisterArgMaxCpu(KernelRegistry& kernels) {
+  kernels.Register("ArgMax", "CPU", CreateArg<Largest>);
+  kernels.Register("ArgMin", "CPU", CreateArg<Smallest>);
+}
 
 }  // namespace mirrorflow

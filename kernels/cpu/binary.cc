@@ -4,75 +4,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/cpu/broadcast.h"
-#include "kernels/cpu/type_list.h"
-#include "kernels/cpu/vectorize.h"
+#include "kernels/cpu/binary_loops.h"
 
 namespace mirrorflow {
 namespace {
-
-// Formulas that can fail take a flag to raise: `bool& bad`.
-template <typename Fn, typename T>
-constexpr bool kCanFail = std::is_integral_v<T>&& std::is_invocable_v<Fn, T, T, bool&>;
-
-template <typename Fn, typename T>
-auto Apply(T x, T y, bool& bad) {
-  if constexpr (std::is_invocable_v<Fn, T, T, bool&>) {
-    return Fn{}(x, y, bad);
-  } else {
-    return Fn{}(x, y);
-  }
-}
-
-// One run: operands that move along with it, or stand still.
-template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
-bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
-  bool bad = false;
-  const T x0 = *x, y0 = *y;
-  MF_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) {
-    z[i] = static_cast<R>(Apply<Fn, T>(kXMoves ? x[i] : x0, kYMoves ? y[i] : y0, bad));
-  }
-  return bad;
-}
-
-template <typename Fn, typename T>
-KernelPlan BinaryPlan(const KernelContext& c) {
-  using Value = decltype(Apply<Fn, T>(T(), T(), std::declval<bool&>()));
-  using R = std::conditional_t<std::is_same_v<Value, bool>, bool, T>;
-  const Shape &out = c.output_shape(0), &left = c.input_shape(0), &right = c.input_shape(1);
-  const BroadcastLoop<2> loop(out, {&left, &right});
-  const auto run = !loop.moves(0)  ? ApplyRun<Fn, false, true, T, R>
-                   : loop.moves(1) ? ApplyRun<Fn, true, true, T, R>
-                                   : ApplyRun<Fn, true, false, T, R>;
-  KernelPlan plan;
-  plan.kernel = MakeKernel([loop, run](const KernelArgs& args, Lane&) {
-    const T *x = args.input<T>(0), *y = args.input<T>(1);
-    R* z = args.output<R>(0);
-    bool bad = false;
-    loop.ForEachRun([&](int64_t at, const auto& from) {
-      bad |= run(x + from[0], y + from[1], z + at, loop.run_length());
-    });
-    if constexpr (kCanFail<Fn, T>) {
-      if (bad) return absl::InvalidArgumentError(Fn::kError);
-    }
-    return absl::OkStatus();
-  });
-  plan.fails_on_data = kCanFail<Fn, T>;
-  if (sizeof(T) == sizeof(R)) {
-    if (left == out) plan.in_place.push_back({0, 0});
-    if (right == out) plan.in_place.push_back({1, 0});
-  }
-  return plan;
-}
-
-template <typename Types, typename Fn>
-KernelFactory Binary(Types, Fn) {
-  return [](const KernelContext& c) {
-    return ForType(Types(), c.input_dtype(0),
-                   [&](auto tag) { return BinaryPlan<Fn, typename decltype(tag)::type>(c); });
-  };
-}
 
 // Shapes that do not broadcast get here only with incompatible_shape_error = false: they differ as
 // a whole.
@@ -88,7 +23,7 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
 }
 
 struct IntegerDivision {
-  static constexpr char kError[] = "division of integers by zero; expected divisors other than 0";
+  static constexpr char kError[] = "Integer division by zero; expected divisors other than 0";
 };
 
 // Towards zero. The smallest integer divided by -1 wraps around; the processor would trap.
@@ -101,6 +36,26 @@ struct Div : IntegerDivision {
       if (std::is_signed_v<T> && y == T(-1)) return static_cast<T>(-Wrapping(x));
     }
     return static_cast<T>(x / y);
+  }
+};
+
+// Of floating numbers, too.
+struct TruncateDiv : IntegerDivision {
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) return Div()(x, y, bad);
+    return std::trunc(x / y);
+  }
+};
+
+struct TruncateMod : IntegerDivision {
+  template <typename T>
+  T operator()(T x, T y, bool& bad) const {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(Wrapping(x) - Wrapping(Div()(x, y, bad)) * Wrapping(y));
+    } else {
+      return std::fmod(x, y);
+    }
   }
 };
 
@@ -178,6 +133,7 @@ void RegisterBinaryCpu(KernelRegistry& kernels) {
   // Both comparisons are false if y is a NaN, and x is if it is one itself.
   add("Maximum", Binary(kNumeric, [](auto x, auto y) { return x > y || x != x ? x : y; }));
   add("Minimum", Binary(kNumeric, [](auto x, auto y) { return x < y || x != x ? x : y; }));
+  add("Mod", Binary(kSigned, TruncateMod()));
   add("Mul", Binary(kNumeric, [](auto x, auto y) { return Wrapping(x) * Wrapping(y); }));
   add("NotEqual", CreateEqual<false>);
   add("Pow", Binary(kSigned, Pow()));
@@ -187,6 +143,8 @@ void RegisterBinaryCpu(KernelRegistry& kernels) {
         return d * d;
       }));
   add("Sub", Binary(kNumeric, [](auto x, auto y) { return Wrapping(x) - Wrapping(y); }));
+  add("TruncateDiv", Binary(kNumeric, TruncateDiv()));
+  add("TruncateMod", Binary(kSigned, TruncateMod()));
 }
 
 }  // namespace mirrorflow

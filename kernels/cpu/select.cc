@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SelectV2 on the CPU, in runs of elements.
+// Select and SelectV2 on the CPU, in runs of elements.
 #include <algorithm>
 
 #include "kernels/cpu/broadcast.h"
@@ -33,9 +33,9 @@ void CopyRun(const T* from, bool moves, T* out, int64_t n) {
 }
 
 template <typename T>
-KernelPlan SelectPlan(const KernelContext& c) {
+KernelPlan SelectPlan(const KernelContext& c, const Shape& condition_shape) {
   const Shape& out = c.output_shape(0);
-  const BroadcastLoop<3> loop(out, {&c.input_shape(0), &c.input_shape(1), &c.input_shape(2)});
+  const BroadcastLoop<3> loop(out, {&condition_shape, &c.input_shape(1), &c.input_shape(2)});
   const bool then_moves = loop.moves(1), else_moves = loop.moves(2);
   const auto run = then_moves
                        ? (else_moves ? SelectRun<true, true, T> : SelectRun<true, false, T>)
@@ -62,15 +62,29 @@ KernelPlan SelectPlan(const KernelContext& c) {
   return plan;
 }
 
-absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c) {
-  return ForType(AllTypes(), c.output_dtype(0),
-                 [&](auto tag) { return SelectPlan<typename decltype(tag)::type>(c); });
+absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c, const Shape& condition_shape) {
+  return ForType(AllTypes(), c.output_dtype(0), [&](auto tag) {
+    return SelectPlan<typename decltype(tag)::type>(c, condition_shape);
+  });
+}
+
+absl::StatusOr<KernelPlan> CreateSelectV2(const KernelContext& c) {
+  return CreateSelect(c, c.input_shape(0));
+}
+
+// A vector of conditions says one thing of each row.
+absl::StatusOr<KernelPlan> CreateSelectV1(const KernelContext& c) {
+  Shape condition = c.input_shape(0);
+  const int rank = c.output_shape(0).rank();
+  while (condition.rank() > 0 && condition.rank() < rank) condition.AddDim(1);
+  return CreateSelect(c, condition);
 }
 
 }  // namespace
 
 void RegisterSelectCpu(KernelRegistry& kernels) {
-  kernels.Register("SelectV2", "CPU", CreateSelect);
+  kernels.Register("Select", "CPU", CreateSelectV1);
+  kernels.Register("SelectV2", "CPU", CreateSelectV2);
 }
 
 }  // namespace mirrorflow

@@ -15,6 +15,7 @@ template <typename... Ts>
 struct TypeList {};
 
 using FloatingTypes = TypeList<float, double>;
+using IntegerTypes = TypeList<int32_t, int64_t, uint8_t>;
 using SignedTypes = TypeList<float, double, int32_t, int64_t>;
 using NumericTypes = TypeList<float, double, int32_t, int64_t, uint8_t>;
 using AllTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool>;

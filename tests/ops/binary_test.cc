@@ -57,10 +57,11 @@ TEST(Binary, RefusesShapesThatDoNotBroadcast) {
 
 TEST(Binary, IntegerDivisionByZeroIsAnErrorThatNamesTheNode) {
   const Tensor x = Tensor::Vector<int32_t>({7, 8}), y = Tensor::Vector<int32_t>({2, 0});
-  for (const BinaryBuilder build : {ops::Div, ops::FloorDiv, ops::FloorMod}) {
+  for (const BinaryBuilder build :
+       {ops::Div, ops::FloorDiv, ops::FloorMod, ops::TruncateDiv, ops::TruncateMod, ops::Mod}) {
     const absl::Status status = Evaluate<int32_t>(build, x, y).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_NE(status.message().find("division of integers by zero; expected divisors other than 0"),
+    EXPECT_NE(status.message().find("Integer division by zero; expected divisors other than 0"),
               absl::string_view::npos)
         << status;
   }

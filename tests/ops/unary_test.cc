@@ -10,11 +10,13 @@
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
+#include "ops/activation.h"
 #include "ops/control.h"
 #include "ops/identity.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/unary_grad.h"
+#include "ops/unary_math.h"
 
 namespace mirrorflow {
 namespace {
@@ -43,12 +45,16 @@ struct Reference {
 
 constexpr Reference kReferences[] = {
     {"Cos", ops::Cos, std::cos, -1e4, 1e4},
+    {"Elu", ops::Elu, [](double x) { return x < 0 ? std::expm1(x) : x; }, -20, 20},
+    {"Erf", ops::Erf, std::erf, -6, 6},
     {"Exp", ops::Exp, std::exp, -86, 88},
+    {"Expm1", ops::Expm1, std::expm1, -20, 88},
     {"Log", ops::Log, std::log, 1e-6, 1e6},
     {"Log1p", ops::Log1p, std::log1p, -0.999, 10},
     {"Rsqrt", ops::Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 1e-6, 1e6},
     {"Sigmoid", ops::Sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80},
     {"Sin", ops::Sin, std::sin, -1e4, 1e4},
+    {"Softplus", ops::Softplus, [](double x) { return std::log1p(std::exp(x)); }, -80, 80},
     {"Sqrt", ops::Sqrt, std::sqrt, 0, 1e6},
     {"Tanh", ops::Tanh, std::tanh, -12, 12},
 };

@@ -4,11 +4,17 @@
 import importlib
 
 _NAMES = (
+    "accumulate",
+    "activation",
     "avg_pool",
     "bias_add",
     "binary",
+    "binary_math",
+    "bitwise",
     "cast",
+    "clip_by_value",
     "conv2d",
+    "cumulative",
     "indexing",
     "joining",
     "layout",
@@ -26,6 +32,7 @@ _NAMES = (
     "splitting",
     "unary",
     "unary_grad",
+    "unary_math",
     "variable",
 )
 FAMILIES = {name: importlib.import_module(f"families.{name}") for name in _NAMES}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sum, Mean, Max, Min, Prod, All, Any and ArgMax along all kinds of axes."""
+"""Sum, Mean, Max, Min, Prod, norms, All, Any, ArgMax and ArgMin along all kinds of axes."""
 
 from case import case
 from literals import NUMPY_TYPES
@@ -8,7 +8,7 @@ from tensors import ALL, FLOATING, INDEX, NUMERIC, nonzero, sample, tensor
 _INF = float("inf")
 _NAN = float("nan")
 
-_OPS = ("Max", "Mean", "Min", "Prod", "Sum")
+_OPS = ("EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
 
 # Operand shape, axes (a number is a scalar operand), keep_dims.
 _AXES = (
@@ -72,17 +72,31 @@ def _special_values(op):
         yield case(op, tensor(dtype, rows), tensor("int32", [1]))
 
 
-def _arg_max(dtype):
+def _arg_max(op, dtype):
     for index, (shape, axis) in enumerate(_ARG_MAX):
         axis_type, output_type = INDEX[index % 2], INDEX[index // 2 % 2]
         yield case(
-            "ArgMax",
+            op,
             sample(dtype, shape),
             tensor(axis_type, axis),
             output_type=NUMPY_TYPES[output_type],
         )
     ties = tensor(dtype, [[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 1, 1]])
-    yield case("ArgMax", ties, tensor("int32", 1), output_type=NUMPY_TYPES["int32"])
+    yield case(op, ties, tensor("int32", 1), output_type=NUMPY_TYPES["int32"])
+
+
+def _arg_special(op):
+    rows = [[_NAN, 1, 3], [1, _NAN, -3], [_NAN] * 3, [_INF, -_INF, 0], [-_INF] * 3, [_INF] * 3]
+    for dtype in FLOATING:
+        for axis in (0, 1):
+            yield case(op, tensor(dtype, rows), tensor("int32", axis))
+
+
+def _l2_loss(dtype):
+    for shape in ([17], [2, 3], [2, 1, 3], [], [0, 3]):
+        yield case("L2Loss", sample(dtype, shape))
+    yield case("L2Loss", tensor(dtype, [1, _INF]))
+    yield case("L2Loss", tensor(dtype, [1, _NAN]))
 
 
 def cases():
@@ -93,6 +107,10 @@ def cases():
         yield from _special_values(op)
     for op in ("All", "Any"):
         yield from _logical(op)
-    for dtype in ALL:
-        yield from _arg_max(dtype)
-    yield case("ArgMax", tensor("float", [[], []]), tensor("int32", 1), fails=True)
+    for op in ("ArgMax", "ArgMin"):
+        for dtype in ALL:
+            yield from _arg_max(op, dtype)
+        yield from _arg_special(op)
+        yield case(op, tensor("float", [[], []]), tensor("int32", 1), fails=True)
+    for dtype in FLOATING:
+        yield from _l2_loss(dtype)

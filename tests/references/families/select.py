@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SelectV2, whose three operands broadcast."""
+"""SelectV2, whose three operands broadcast, and Select, whose condition may speak of rows."""
 
 import math
 
@@ -22,6 +22,19 @@ _SHAPES = (
     ([1], [0], [1]),
 )
 
+# Shapes of Select's condition and of its values.
+_V1_SHAPES = (
+    ([2, 3], [2, 3]),
+    ([2], [2, 3]),
+    ([], [2, 3]),
+    ([2], [2, 2, 2]),
+    ([], []),
+    ([5], [5]),
+    ([2, 0], [2, 0]),
+    ([0], [0, 3]),
+    ([2], [2, 0]),
+)
+
 
 def _condition(shape):
     """True and false in turn."""
@@ -38,3 +51,8 @@ def cases():
     yield case("SelectV2", tensor("bool", False), *operands)
     operands = tensor("float", [1, 2]), tensor("float", [float("nan")] * 2)
     yield case("SelectV2", tensor("bool", [True, False]), *operands)
+    for dtype in ALL:
+        for condition, values in _V1_SHAPES if dtype == "float" else _V1_SHAPES[:2]:
+            operands = sample(dtype, values), sample(dtype, values, seed=1)
+            yield case("Select", _condition(condition), *operands)
+    yield case("Select", tensor("bool", False), *operands)

@@ -10,11 +10,16 @@ _NAN = float("nan")
 # What each op runs on.
 _OPS = {
     "Abs": (*FLOATING, *SIGNED),
+    "Ceil": FLOATING,
     "Cos": FLOATING,
     "Exp": FLOATING,
+    "Expm1": FLOATING,
     "Floor": FLOATING,
     "Identity": ALL,
+    "Inv": FLOATING,
     "IsFinite": FLOATING,
+    "IsInf": FLOATING,
+    "IsNan": FLOATING,
     "Log": FLOATING,
     "Log1p": FLOATING,
     "LogicalNot": ("bool",),
@@ -22,6 +27,8 @@ _OPS = {
     "OnesLike": ALL,
     "Reciprocal": FLOATING,
     "Relu": NUMERIC,
+    "Rint": FLOATING,
+    "Round": FLOATING,  # of integers TensorFlow makes zeros
     "Rsqrt": FLOATING,
     "Sigmoid": FLOATING,
     "Sign": (*FLOATING, *SIGNED),

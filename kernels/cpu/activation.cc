@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Activations and their gradients on the CPU: tables of formulas.
+#include <cmath>
+
+#include "kernels/cpu/binary_loops.h"
+#include "kernels/cpu/unary_loops.h"
+
+namespace mirrorflow {
+namespace {
+
+// Klambauer et al., Self-Normalizing Neural Networks: with these constants activations of mean 0
+// and variance 1 stay so.
+constexpr double kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
+
+// low below 0, else high, element by element; a NaN takes high.
+template <typename Block>
+auto BelowZero(const Block& x, const Block& low, const Block& high) {
+  return (x < 0).select(low, high).eval();
+}
+
+// y[i] = Fn(alpha, x[i], …) with alpha, the op's attribute.
+absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
+  const float slope = c.node().attr<float>("alpha");
+  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return UnaryPlan(c, [alpha = static_cast<T>(slope)](const KernelArgs& args, int64_t n) {
+      const T* x = args.input<T>(0);
+      T* y = args.output<T>(0);
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : x[i] * alpha;
+    });
+  });
+}
+
+absl::StatusOr<KernelPlan> CreateLeakyReluGrad(const KernelContext& c) {
+  const float slope = c.node().attr<float>("alpha");
+  return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    KernelPlan plan =
+        UnaryPlan(c, [alpha = static_cast<T>(slope)](const KernelArgs& args, int64_t n) {
+          const T *dy = args.input<T>(0), *x = args.input<T>(1);
+          T* dx = args.output<T>(0);
+          MF_INDEPENDENT_ITERATIONS
+          for (int64_t i = 0; i < n; ++i) dx[i] = x[i] > 0 ? dy[i] : dy[i] * alpha;
+        });
+    plan.in_place = {{0, 0}, {1, 0}};
+    return plan;
+  });
+}
+
+void RegisterGradients(KernelRegistry& kernels) {
+  const auto add = [&](const char* op, KernelFactory factory) {
+    kernels.Register(op, "CPU", factory);
+  };
+  constexpr FloatingTypes kFloating;
+
+  add("EluGrad", Binary(kFloating, [](auto dy, auto y) { return y < 0 ? (y + 1) * dy : dy; }));
+  add("LeakyReluGrad", CreateLeakyReluGrad);
+  // A product, so that a gradient that is not finite shows, as in TensorFlow.
+  add("Relu6Grad", Binary(NumericTypes(), [](auto dy, auto x) {
+        using T = decltype(dy);
+        return static_cast<T>(dy * (x > 0 && x < 6 ? T(1) : T(0)));
+      }));
+  add("SeluGrad", Binary(kFloating, [](auto dy, auto y) {
+        using T = decltype(y);
+        return y < 0 ? dy * (y + T(kSeluScaleAlpha)) : dy * T(kSeluScale);
+      }));
+  add("SoftplusGrad", Binary(kFloating, [](auto dy, auto x) { return dy / (std::exp(-x) + 1); }));
+  add("SoftsignGrad", Binary(kFloating, [](auto dy, auto x) {
+        const auto d = 1 + std::abs(x);
+        return dy / (d * d);
+      }));
+}
+
+}  // namespace
+
+void RegisterActivationCpu(KernelRegistry& kernels) {
+  const auto add = [&](const char* op, KernelFactory factory) {
+    kernels.Register(op, "CPU", factory);
+  };
+  constexpr FloatingTypes kFloating;
+
+  add("Elu", Blocks([](const auto& x) {
+        const auto v = x.eval();
+        return BelowZero(v, v.expm1().eval(), v);
+      }));
+  add("LeakyRelu", CreateLeakyRelu);
+  // Comparisons that a NaN fails.
+  add("Relu6", Scalars(NumericTypes(), [](auto x) {
+        using T = decltype(x);
+        return x < 0 ? T(0) : x > 6 ? T(6) : x;
+      }));
+  add("Selu", Blocks([](const auto& x) {
+        const auto v = x.eval();
+        using T = typename std::decay_t<decltype(v)>::Scalar;
+        return BelowZero(v, (T(kSeluScaleAlpha) * v.expm1()).eval(), (T(kSeluScale) * v).eval());
+      }));
+  // max(x, 0) + log(1 + e^-|x|): nothing overflows.
+  add("Softplus", Blocks([](const auto& x) {
+        const auto v = x.eval();
+        const auto tail = ExpToZero((-v.abs()).eval()).log1p().eval();
+        return BelowZero(v, tail, (v + tail).eval());
+      }));
+  add("Softsign", Scalars(kFloating, [](auto x) { return x / (1 + std::abs(x)); }));
+  RegisterGradients(kernels);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bits of integers on the CPU.
+#include <algorithm>
+
+#include "kernels/cpu/binary_loops.h"
+#include "kernels/cpu/unary_loops.h"
+
+namespace mirrorflow {
+namespace {
+
+// By how many bits to shift: C++ leaves it open beyond these.
+template <typename T>
+T Bits(T y) {
+  return std::clamp<T>(y, 0, 8 * sizeof(T) - 1);
+}
+
+}  // namespace
+
+void RegisterBitwiseCpu(KernelRegistry& kernels) {
+  const auto add = [&](const char* op, KernelFactory factory) {
+    kernels.Register(op, "CPU", factory);
+  };
+  constexpr IntegerTypes kInteger;
+
+  add("BitwiseAnd", Binary(kInteger, [](auto x, auto y) { return x & y; }));
+  add("BitwiseOr", Binary(kInteger, [](auto x, auto y) { return x | y; }));
+  add("BitwiseXor", Binary(kInteger, [](auto x, auto y) { return x ^ y; }));
+  add("Invert", Scalars(kInteger, [](auto x) { return ~x; }));
+  add("LeftShift", Binary(kInteger, [](auto x, auto y) { return Wrapping(x) << Bits(y); }));
+  add("RightShift", Binary(kInteger, [](auto x, auto y) { return x >> Bits(y); }));
+}
+
+}  // namespace mirrorflow

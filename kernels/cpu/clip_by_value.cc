@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ClipByValue on the CPU. A bound is one value or moves along with t.
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+template <bool kLowMoves, bool kHighMoves, typename T>
+void Clip(const T* t, const T* low, const T* high, T* out, int64_t n) {
+  if (n == 0) return;
+  const T low0 = *low, high0 = *high;
+  MF_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) {
+    const T l = kLowMoves ? low[i] : low0, h = kHighMoves ? high[i] : high0;
+    const T x = h < t[i] ? h : t[i];  // comparisons that a NaN fails
+    out[i] = x < l ? l : x;
+  }
+}
+
+template <typename T>
+KernelPlan ClipPlan(const KernelContext& c) {
+  const Shape& shape = c.output_shape(0);
+  const int64_t n = shape.num_elements();
+  const bool low_moves = c.input_shape(1).rank() > 0, high_moves = c.input_shape(2).rank() > 0;
+  const auto clip = low_moves ? (high_moves ? Clip<true, true, T> : Clip<true, false, T>)
+                              : (high_moves ? Clip<false, true, T> : Clip<false, false, T>);
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            clip(args.input<T>(0), args.input<T>(1), args.input<T>(2), args.output<T>(0), n);
+            return absl::OkStatus();
+          }),
+          .in_place = {{0, 0}}};
+}
+
+absl::StatusOr<KernelPlan> CreateClipByValue(const KernelContext& c) {
+  return ForType(NumericTypes(), c.output_dtype(0),
+                 [&](auto tag) { return ClipPlan<typename decltype(tag)::type>(c); });
+}
+
+}  // namespace
+
+void RegisterClipByValueCpu(KernelRegistry& kernels) {
+  kernels.Register("ClipByValue", "CPU", CreateClipByValue);
+}
+
+}  // namespace mirrorflow

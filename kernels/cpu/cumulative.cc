@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cumsum and Cumprod on the CPU. What follows the axis is a row: each row is made of the one
+// before.
+#include <algorithm>
+
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+struct SumOf {
+  static constexpr int kIdentity = 0;
+  template <typename T>
+  static T Combine(T a, T b) {
+    return static_cast<T>(Wrapping(a) + Wrapping(b));
+  }
+};
+
+struct ProductOf {
+  static constexpr int kIdentity = 1;
+  template <typename T>
+  static T Combine(T a, T b) {
+    return static_cast<T>(Wrapping(a) * Wrapping(b));
+  }
+};
+
+// One [rows, width] part of the input; `step` is width, or -width from the last row to the first.
+template <typename Op, typename T>
+void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool exclusive) {
+  if (exclusive) {
+    std::fill_n(y, width, T(Op::kIdentity));
+  } else {
+    std::copy_n(x, width, y);
+  }
+  for (int64_t r = 1; r < rows; ++r) {
+    const T* last = y;
+    y += step;
+    const T* next = exclusive ? x : x + step;
+    x += step;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < width; ++i) y[i] = Op::Combine(last[i], next[i]);
+  }
+}
+
+template <typename Op, typename T>
+KernelPlan CumulativePlan(int64_t outer, int64_t rows, int64_t width, bool exclusive,
+                          bool reverse) {
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            if (rows == 0 || width == 0) return absl::OkStatus();
+            const int64_t begin = reverse ? (rows - 1) * width : 0;
+            for (int64_t o = 0; o < outer; ++o) {
+              const int64_t at = o * rows * width + begin;
+              Scan<Op>(args.input<T>(0) + at, args.output<T>(0) + at, rows, width,
+                       reverse ? -width : width, exclusive);
+            }
+            return absl::OkStatus();
+          })};
+}
+
+template <typename Op>
+absl::StatusOr<KernelPlan> CreateCumulative(const KernelContext& c) {
+  const Shape& in = c.input_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
+  int64_t outer = 1, width = 1;
+  for (int i = 0; i < axis; ++i) outer *= in.dim(i);
+  for (int i = axis + 1; i < in.rank(); ++i) width *= in.dim(i);
+  const bool exclusive = c.node().attr<bool>("exclusive"), reverse = c.node().attr<bool>("reverse");
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return CumulativePlan<Op, T>(outer, in.dim(axis), width, exclusive, reverse);
+  });
+}
+
+}  // namespace
+
+void RegisterCumulativeCpu(KernelRegistry& kernels) {
+  kernels.Register("Cumprod", "CPU", CreateCumulative<ProductOf>);
+  kernels.Register("Cumsum", "CPU", CreateCumulative<SumOf>);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// L2Loss on the CPU: a reduction of everything.
+#include "kernels/cpu/reducer.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<KernelPlan> CreateL2Loss(const KernelContext& c) {
+  const ReductionOperands operands = ReduceAll(c.input_shape(0));
+  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return ReductionPlan<T, T, SumOfSquares>(operands, [](T sum) { return sum / 2; });
+  });
+}
+
+}  // namespace
+
+void RegisterL2LossCpu(KernelRegistry& kernels) { kernels.Register("L2Loss", "CPU", CreateL2Loss); }
+
+}  // namespace mirrorflow

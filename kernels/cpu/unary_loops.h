@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loops of element-wise ops of one operand, for tables of formulas.
+#ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
+#define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "Eigen/Core"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+
+inline bool SameSize(const KernelContext& c) {
+  return DataTypeSize(c.input_dtype(0)) == DataTypeSize(c.output_dtype(0));
+}
+
+template <typename Run>
+KernelPlan UnaryPlan(const KernelContext& c, Run run) {
+  KernelPlan plan;
+  const int64_t n = c.output_shape(0).num_elements();
+  plan.kernel = MakeKernel([n, run](const KernelArgs& args, Lane&) {
+    run(args, n);
+    return absl::OkStatus();
+  });
+  if (SameSize(c)) plan.in_place = {{0, 0}};
+  return plan;
+}
+
+// y[i] = Fn(x[i]), for arithmetic that the compiler makes vectors of.
+template <typename Types, typename Fn>
+KernelFactory Scalars(Types, Fn) {
+  return [](const KernelContext& c) {
+    return ForType(Types(), c.input_dtype(0), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      using Value = decltype(Fn{}(T()));
+      using R = std::conditional_t<std::is_same_v<Value, bool>, bool, T>;
+      return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
+        const T* x = args.input<T>(0);
+        R* y = args.output<R>(0);
+        MF_INDEPENDENT_ITERATIONS
+        for (int64_t i = 0; i < n; ++i) y[i] = static_cast<R>(Fn{}(x[i]));
+      });
+    });
+  };
+}
+
+// The same for an Eigen expression. It only ever sees blocks of one size: left to walk over n
+// elements it would use another formula, with other last digits, for those in front of and behind
+// the aligned vectors, and the result would depend on where an element lies.
+template <typename Fn>
+KernelFactory Blocks(Fn) {
+  return [](const KernelContext& c) {
+    return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      constexpr int kBlock = 64 / sizeof(T);
+      using Block = Eigen::Array<T, kBlock, 1>;
+      return UnaryPlan(c, [](const KernelArgs& args, int64_t n) {
+        const T* x = args.input<T>(0);
+        T* y = args.output<T>(0);
+        int64_t i = 0;
+        for (; i + kBlock <= n; i += kBlock) {
+          Eigen::Map<Block>(y + i) = Fn{}(Eigen::Map<const Block>(x + i));
+        }
+        if (i == n) return;
+        Block tail = Block::Ones();
+        std::copy(x + i, x + n, tail.data());
+        tail = Fn{}(tail).eval();
+        std::copy(tail.data(), tail.data() + (n - i), y + i);
+      });
+    });
+  };
+}
+
+// e^x for a block. Eigen's stops falling at the smallest normal number.
+template <typename Block>
+auto ExpToZero(const Block& x) {
+  auto y = x.exp().eval();
+  using T = typename decltype(y)::Scalar;
+  const T smallest = std::log(std::numeric_limits<T>::min());
+  for (int i = 0; i < y.size(); ++i) y[i] = x[i] < smallest ? T(0) : y[i];
+  return y;
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_

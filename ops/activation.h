@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Activations beyond Relu, Sigmoid and Tanh (unary.h), and the ops that are their gradients.
+#ifndef MIRRORFLOW_OPS_ACTIVATION_H_
+#define MIRRORFLOW_OPS_ACTIVATION_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterActivation(OpRegistry& ops);
+
+namespace ops {
+
+struct LeakyReluOptions {
+  float alpha = 0.2f;  // the slope below 0
+};
+
+// Shapes:   any, kept; may be empty.
+// Dtypes:   float and double, Relu6 also int32, int64 and uint8.
+// Special:  a NaN stays a NaN; Softsign of an infinity is NaN, as in TensorFlow.
+// Gradient: the ops below; that of Softplus is Sigmoid.
+Output Relu6(const Scope& scope, Output features);     // min(max(x, 0), 6)
+Output Elu(const Scope& scope, Output features);       // e^x - 1 below 0, else x
+Output Selu(const Scope& scope, Output features);      // a scaled Elu that keeps mean and variance
+Output Softplus(const Scope& scope, Output features);  // log(1 + e^x)
+Output Softsign(const Scope& scope, Output features);  // x / (1 + |x|)
+Output LeakyRelu(const Scope& scope, Output features, const LeakyReluOptions& options = {});
+
+// Shapes:   both operands have the shape of the result.
+// Errors:   InvalidArgument if the shapes differ.
+// Gradient: TensorFlow's, which has none of SoftsignGrad. Linear in `gradients`.
+Output Relu6Grad(const Scope& scope, Output gradients, Output features);
+Output EluGrad(const Scope& scope, Output gradients, Output outputs);
+Output SeluGrad(const Scope& scope, Output gradients, Output outputs);
+Output SoftplusGrad(const Scope& scope, Output gradients, Output features);
+Output SoftsignGrad(const Scope& scope, Output gradients, Output features);
+Output LeakyReluGrad(const Scope& scope, Output gradients, Output features,
+                     const LeakyReluOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_ACTIVATION_H_

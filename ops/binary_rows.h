@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row of the tables of element-wise ops of two operands, which broadcast.
+#ifndef MIRRORFLOW_OPS_BINARY_ROWS_H_
+#define MIRRORFLOW_OPS_BINARY_ROWS_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "framework/graph/op_registry.h"
+#include "framework/graph/scope.h"
+#include "ops/broadcast_gradient.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+
+struct BinaryRow {
+  enum class Result { kSame, kBool };
+
+  const char* name;
+  const char* doc;
+  const char* dtypes;  // null: bool, without an attribute T
+  GradientFn gradient = nullptr;
+  const char* no_gradient = "";
+  ShardingFn sharding = ElementwiseSharding;
+  uint32_t traits = 0;
+  Result result = Result::kSame;
+  const char* attr = nullptr;  // one more
+  const char* x = "x: T";
+  const char* y = "y: T";
+  const char* z = "z: T";
+};
+
+void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows);
+
+// Gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, given g = dL/dz, the gradient of
+// the result; summed to the operands' shapes.
+template <typename Fn>
+constexpr GradientFn BinaryGrads(Fn) {
+  return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {
+    std::vector<Output> grads =
+        Fn{}(c.scope, c.op.input(0), c.op.input(1), c.op.output(0), c.dy[0]);
+    for (int i = 0; i < 2; ++i) {
+      if (grads[i].valid()) grads[i] = SumToOperand(c, i, grads[i]);
+    }
+    return grads;
+  };
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_BINARY_ROWS_H_

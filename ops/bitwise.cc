@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/bitwise.h"
+
+#include "ops/binary_rows.h"
+#include "ops/registry.h"
+#include "ops/unary_rows.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kInteger[] = "T: {int32, int64, uint8}";
+constexpr char kIsInteger[] = "the output is an integer";
+
+constexpr UnaryRow kUnaryRows[] = {
+    {.name = "Invert",
+     .doc = "y = x with every bit the other way",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger},
+};
+
+constexpr BinaryRow kBinaryRows[] = {
+    {.name = "BitwiseAnd",
+     .doc = "z = the bits that x and y have",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger,
+     .traits = kCommutative},
+    {.name = "BitwiseOr",
+     .doc = "z = the bits that x or y has",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger,
+     .traits = kCommutative},
+    {.name = "BitwiseXor",
+     .doc = "z = the bits that one of x and y has",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger,
+     .traits = kCommutative},
+    {.name = "LeftShift",
+     .doc = "z = x shifted to the left by y bits, by 0 at least and at most by all but one",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger},
+    {.name = "RightShift",
+     .doc = "z = x shifted to the right by y bits, by 0 at least and at most by all but one",
+     .dtypes = kInteger,
+     .no_gradient = kIsInteger},
+};
+
+Output Build2(const Scope& scope, absl::string_view op, Output x, Output y) {
+  return ops::Build(scope, op).Input(x).Input(y).One();
+}
+
+}  // namespace
+
+void RegisterBitwise(OpRegistry& ops) {
+  RegisterUnaryRows(ops, kUnaryRows);
+  RegisterBinaryRows(ops, kBinaryRows);
+}
+
+namespace ops {
+
+Output BitwiseAnd(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "BitwiseAnd", x, y);
+}
+Output BitwiseOr(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "BitwiseOr", x, y);
+}
+Output BitwiseXor(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "BitwiseXor", x, y);
+}
+Output LeftShift(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "LeftShift", x, y);
+}
+Output RightShift(const Scope& scope, Output x, Output y) {
+  return Build2(scope, "RightShift", x, y);
+}
+Output Invert(const Scope& scope, Output x) { return Build(scope, "Invert").Input(x).One(); }
+
+}  // namespace ops
+}  // namespace mirrorflow

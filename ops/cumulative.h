@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums and products of all elements so far along one dimension.
+#ifndef MIRRORFLOW_OPS_CUMULATIVE_H_
+#define MIRRORFLOW_OPS_CUMULATIVE_H_
+
+#include <cstdint>
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterCumulative(OpRegistry& ops);
+
+namespace ops {
+
+struct CumulativeOptions {
+  bool exclusive = false;  // element i is that of the elements before i, without i
+  bool reverse = false;    // from the last to the first
+};
+
+// Shapes:   any but a scalar, kept; `axis` is a scalar that is a constant when a plan is made,
+//           negative ones counted from the end.
+// Dtypes:   float, double, int32, int64, uint8; integers wrap around.
+// Errors:   InvalidArgument for an axis out of range.
+// Sharding: gathers along the axis.
+// Gradient: TensorFlow's: that of Cumprod is 0 where x is 0.
+Output Cumsum(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});
+Output Cumsum(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options = {});
+Output Cumprod(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});
+Output Cumprod(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_CUMULATIVE_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_L2_LOSS_H_
+#define MIRRORFLOW_OPS_L2_LOSS_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterL2Loss(OpRegistry& ops);
+
+namespace ops {
+
+// L2Loss: output = sum(t^2) / 2, a scalar: the term of weight decay.
+// Shapes:   t any; of no elements it is 0.
+// Dtypes:   float, double.
+// Gradient: t * dy.
+Output L2Loss(const Scope& scope, Output t);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_L2_LOSS_H_

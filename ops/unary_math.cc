@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/unary_math.h"
+
+#include "ops/binary.h"
+#include "ops/binary_math.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "ops/unary.h"
+#include "ops/unary_rows.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kFloating[] = "T: {float, double}";
+
+using S = const Scope&;
+
+// 1 / sqrt(1 - x^2)
+Output InverseCosOfAsin(S s, Output x) {
+  const Output one = ops::ScalarConst(s, x.dtype(), 1);
+  return ops::Reciprocal(s, ops::Sqrt(s, ops::Sub(s, one, ops::Square(s, x))));
+}
+
+// dy * factor * e^(-x^2)
+Output TimesBell(S s, Output dy, double factor, Output x) {
+  const Output scale = ops::ScalarConst(s, dy.dtype(), factor);
+  return ops::Mul(s, ops::Mul(s, dy, scale), ops::Exp(s, ops::Neg(s, ops::Square(s, x))));
+}
+
+constexpr double kTwoOverRootPi = 1.1283791670955126;
+
+constexpr UnaryRow kRows[] = {
+    {.name = "Acos",
+     .doc = "y = the angle in [0, pi] whose cosine is x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Mul(s, ops::Neg(s, dy), InverseCosOfAsin(s, x));
+     })},
+    {.name = "Acosh",
+     .doc = "y = the number at or above 0 whose hyperbolic cosine is x",
+     .dtypes = kFloating,
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Sinh(s, y)); })},
+    {.name = "Asin",
+     .doc = "y = the angle in [-pi/2, pi/2] whose sine is x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Mul(s, dy, InverseCosOfAsin(s, x));
+     })},
+    {.name = "Asinh",
+     .doc = "y = the number whose hyperbolic sine is x",
+     .dtypes = kFloating,
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Cosh(s, y)); })},
+    {.name = "Atan",
+     .doc = "y = the angle in [-pi/2, pi/2] whose tangent is x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       const Output one = ops::ScalarConst(s, x.dtype(), 1);
+       return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, ops::Square(s, x))));
+     })},
+    {.name = "Atanh",
+     .doc = "y = the number whose hyperbolic tangent is x",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       const Output one = ops::ScalarConst(s, x.dtype(), 1);
+       return ops::Mul(s, dy, ops::Reciprocal(s, ops::Sub(s, one, ops::Square(s, x))));
+     })},
+    {.name = "Cosh",
+     .doc = "y = the hyperbolic cosine of x",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sinh(s, x)); })},
+    {.name = "Digamma",
+     .doc = "y = the derivative of log gamma(x)",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Mul(s, dy, ops::Polygamma(s, ops::ScalarConst(s, x.dtype(), 1), x));
+     })},
+    {.name = "Erf",
+     .doc = "y = the error function of x",
+     .dtypes = kFloating,
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, kTwoOverRootPi, x); })},
+    {.name = "Erfc",
+     .doc = "y = 1 - erf x, exact for large x",
+     .dtypes = kFloating,
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, -kTwoOverRootPi, x); })},
+    {.name = "Lgamma",
+     .doc = "y = log |gamma(x)|",
+     .dtypes = kFloating,
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Digamma(s, x)); })},
+    {.name = "Sinh",
+     .doc = "y = the hyperbolic sine of x",
+     .dtypes = kFloating,
+     .gradient =
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Cosh(s, x)); })},
+    {.name = "Tan",
+     .doc = "y = tan x, x in radians",
+     .dtypes = kFloating,
+     .gradient = Dx([](S s, Output x, Output y, Output dy) {
+       return ops::Mul(s, ops::Square(s, ops::Reciprocal(s, ops::Cos(s, x))), dy);
+     })},
+};
+
+}  // namespace
+
+void RegisterUnaryMath(OpRegistry& ops) { RegisterUnaryRows(ops, kRows); }
+
+namespace ops {
+
+Output Tan(const Scope& scope, Output x) { return Build(scope, "Tan").Input(x).One(); }
+Output Asin(const Scope& scope, Output x) { return Build(scope, "Asin").Input(x).One(); }
+Output Acos(const Scope& scope, Output x) { return Build(scope, "Acos").Input(x).One(); }
+Output Atan(const Scope& scope, Output x) { return Build(scope, "Atan").Input(x).One(); }
+Output Sinh(const Scope& scope, Output x) { return Build(scope, "Sinh").Input(x).One(); }
+Output Cosh(const Scope& scope, Output x) { return Build(scope, "Cosh").Input(x).One(); }
+Output Asinh(const Scope& scope, Output x) { return Build(scope, "Asinh").Input(x).One(); }
+Output Acosh(const Scope& scope, Output x) { return Build(scope, "Acosh").Input(x).One(); }
+Output Atanh(const Scope& scope, Output x) { return Build(scope, "Atanh").Input(x).One(); }
+Output Erf(const Scope& scope, Output x) { return Build(scope, "Erf").Input(x).One(); }
+Output Erfc(const Scope& scope, Output x) { return Build(scope, "Erfc").Input(x).One(); }
+Output Lgamma(const Scope& scope, Output x) { return Build(scope, "Lgamma").Input(x).One(); }
+Output Digamma(const Scope& scope, Output x) { return Build(scope, "Digamma").Input(x).One(); }
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The element-wise functions of one operand that <cmath> has beyond those in unary.h:
+// trigonometric, hyperbolic, error and gamma functions.
+#ifndef MIRRORFLOW_OPS_UNARY_MATH_H_
+#define MIRRORFLOW_OPS_UNARY_MATH_H_
+
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterUnaryMath(OpRegistry& ops);
+
+namespace ops {
+
+// Shapes:   any, kept; may be empty.
+// Dtypes:   float and double.
+// Special:  as C has them: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and
+//           the negative whole numbers.
+// Gradient: TensorFlow's.
+Output Tan(const Scope& scope, Output x);
+Output Asin(const Scope& scope, Output x);
+Output Acos(const Scope& scope, Output x);
+Output Atan(const Scope& scope, Output x);
+Output Sinh(const Scope& scope, Output x);
+Output Cosh(const Scope& scope, Output x);
+Output Asinh(const Scope& scope, Output x);
+Output Acosh(const Scope& scope, Output x);
+Output Atanh(const Scope& scope, Output x);
+Output Erf(const Scope& scope, Output x);
+Output Erfc(const Scope& scope, Output x);     // 1 - Erf, exact for large x
+Output Lgamma(const Scope& scope, Output x);   // log |gamma(x)|
+Output Digamma(const Scope& scope, Output x);  // the derivative of Lgamma
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_UNARY_MATH_H_

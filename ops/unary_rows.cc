@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/unary_rows.h"
+
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status UnaryShape(ShapeContext& c) {
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows) {
+  for (const UnaryRow& row : rows) {
+    OpBuilder op = ops.Define(row.name);
+    op.Doc(row.doc).Input(row.input).Output(row.output);
+    if (row.dtypes != nullptr) op.Attr(row.dtypes);
+    if (row.attr != nullptr) op.Attr(row.attr);
+    op.Traits(kElementwise).Shape(UnaryShape).Sharding(row.sharding);
+    op.Gradient(row.gradient).NoGradient(row.no_gradient);
+    if (row.role != OpRole::kNone) op.Role(row.role);
+  }
+}
+
+}  // namespace mirrorflow
