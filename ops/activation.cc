@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {float, double}";
-constexpr char kNumeric[] = "T: {float, double, int32, int64, uint8}";
+constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
+constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 constexpr char kAlpha[] = "alpha: float = 0.2";
 
 using S = const Scope&;

@@ -43,7 +43,7 @@ void RegisterAddN(OpRegistry& ops) {
       .Input("inputs: N * T")
       .Output("sum: T")
       .Attr("N: int >= 1")
-      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Attr("shape: shape")
       .Traits(kElementwise)
       .Shape(AccumulateNV2Shape)

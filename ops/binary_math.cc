@@ -12,7 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {float, double}";
+constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
+constexpr char kWide[] = "T: {float, double}";
 
 using S = const Scope&;
 using Pair = std::vector<Output>;
@@ -42,7 +43,7 @@ constexpr BinaryRow kRows[] = {
      .sharding = LinearInFirstSharding},
     {.name = "NextAfter",
      .doc = "output = the number next to x1 in the direction of x2",
-     .dtypes = kFloating,
+     .dtypes = kWide,
      .gradient = BinaryGrads([](S s, Output x1, Output x2, Output z, Output g) {
        return Pair{g, ops::ZerosLike(s, g)};
      }),
@@ -51,7 +52,7 @@ constexpr BinaryRow kRows[] = {
      .z = "output: T"},
     {.name = "Polygamma",
      .doc = "z = the derivative number a + 1 of log gamma at x",
-     .dtypes = kFloating,
+     .dtypes = kWide,
      .gradient = BinaryGrads([](S s, Output a, Output x, Output z, Output g) {
        const Output next = ops::AddV2(s, a, ops::ScalarConst(s, a.dtype(), 1));
        return Pair{Output(), ops::Mul(s, ops::Polygamma(s, next, x), g)};
@@ -95,7 +96,7 @@ void RegisterBinaryMath(OpRegistry& ops) {
       .Input("x: T")
       .Input("y: T")
       .Output("z: bool")
-      .Attr(kFloating)
+      .Attr(kWide)
       .Attr("tolerance: float = 0.00001")
       .Traits(kElementwise | kCommutative)
       .Shape(SameShape)

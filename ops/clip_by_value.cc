@@ -48,7 +48,7 @@ void RegisterClipByValue(OpRegistry& ops) {
       .Input("clip_value_min: T")
       .Input("clip_value_max: T")
       .Output("output: T")
-      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Traits(kElementwise)
       .Shape(ClipByValueShape)
       .Sharding(ElementwiseSharding)

@@ -73,7 +73,7 @@ void Define(OpRegistry& ops, absl::string_view name, absl::string_view doc, Shar
       .Output("out: T")
       .Attr("exclusive: bool = false")
       .Attr("reverse: bool = false")
-      .Attr("T: {float, double, int32, int64, uint8}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Attr("Tidx: {int32, int64} = int32")
       .Shape(CumulativeShape)
       .Sharding(sharding)

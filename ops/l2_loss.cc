@@ -30,7 +30,7 @@ void RegisterL2Loss(OpRegistry& ops) {
       .Doc("output = sum(t^2) / 2")
       .Input("t: T")
       .Output("output: T")
-      .Attr("T: {float, double}")
+      .Attr("T: {half, bfloat16, float, double}")
       .Shape(L2LossShape)
       .Sharding(L2LossSharding)
       .Gradient(L2LossGrad);

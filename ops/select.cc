@@ -85,7 +85,7 @@ void RegisterSelect(OpRegistry& ops) {
       .Input("t: T")
       .Input("e: T")
       .Output("output: T")
-      .Attr("T: {float, double, int32, int64, uint8, bool}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
       .Shape(SelectV1Shape)
       .Sharding(SelectV1Sharding)
       .Gradient(SelectV1Grad);

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kFloating[] = "T: {float, double}";
+constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 
 using S = const Scope&;
 

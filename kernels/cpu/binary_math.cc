@@ -3,6 +3,7 @@
 // Functions of two operands on the CPU: quotients and logarithms with a value at 0, angles, gamma
 // functions.
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/binary_loops.h"
 #include "unsupported/Eigen/SpecialFunctions"
@@ -26,6 +27,13 @@ absl::StatusOr<KernelPlan> CreateApproximateEqual(const KernelContext& c) {
   });
 }
 
+// Eigen's has NaN at infinity, where each derivative falls to 0.
+template <typename T>
+T Polygamma(T a, T x) {
+  const bool falls = a >= 1 && std::floor(a) == a && x == std::numeric_limits<T>::infinity();
+  return falls ? T(0) : Eigen::numext::polygamma(a, x);
+}
+
 }  // namespace
 
 void RegisterBinaryMathCpu(KernelRegistry& kernels) {
@@ -39,8 +47,7 @@ void RegisterBinaryMathCpu(KernelRegistry& kernels) {
   add("MulNoNan",
       Binary(kFloating, [](auto x, auto y) { return y == 0 ? decltype(x)(0) : x * y; }));
   add("NextAfter", Binary(kFloating, [](auto x1, auto x2) { return std::nextafter(x1, x2); }));
-  add("Polygamma",
-      Binary(kFloating, [](auto a, auto x) { return Eigen::numext::polygamma(a, x); }));
+  add("Polygamma", Binary(kFloating, [](auto a, auto x) { return Polygamma(a, x); }));
   add("Xdivy", Binary(kFloating, [](auto x, auto y) { return x == 0 ? x : x / y; }));
   add("Xlog1py", Binary(kFloating, [](auto x, auto y) { return x == 0 ? x : x * std::log1p(y); }));
   add("Xlogy", Binary(kFloating, [](auto x, auto y) { return x == 0 ? x : x * std::log(y); }));

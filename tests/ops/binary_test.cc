@@ -9,8 +9,12 @@
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
+#include "ops/binary_math.h"
+#include "ops/clip_by_value.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/cumulative.h"
+#include "ops/select.h"
 
 namespace mirrorflow {
 namespace {
@@ -138,6 +142,62 @@ TEST(Equal, OfShapesThatDoNotBroadcastIsFalseAsAWholeWhenAsked) {
   EXPECT_TRUE(EvaluateNode(*differ.node, inputs, {Shape()}, CpuKernels())->at(0).scalar<bool>());
   ops::Equal(scope, x, y);
   EXPECT_FALSE(scope.ok());
+}
+
+// The message of the error that building a node leaves.
+template <typename Build>
+std::string ErrorOf(Build build) {
+  Graph graph;
+  const Scope scope(&graph);
+  build(scope, [&](DataType dtype, Shape shape) {
+    return ops::Placeholder(scope, dtype, std::move(shape));
+  });
+  return std::string(scope.status().message());
+}
+
+TEST(ApproximateEqual, DoesNotBroadcast) {
+  EXPECT_EQ(
+      ErrorOf([](const Scope& s, auto operand) {
+        ops::ApproximateEqual(s, operand(DT_FLOAT, {2}), operand(DT_FLOAT, {}));
+      }),
+      "ApproximateEqual(ApproximateEqual): y must be of the shape of x, expected [2], got []");
+}
+
+TEST(ClipByValue, RefusesABoundOfAnotherShape) {
+  EXPECT_EQ(ErrorOf([](const Scope& s, auto operand) {
+              ops::ClipByValue(s, operand(DT_FLOAT, {2, 3}), operand(DT_FLOAT, {}),
+                               operand(DT_FLOAT, {3}));
+            }),
+            "ClipByValue(ClipByValue): clip_value_max must be a scalar or of the shape of t, "
+            "expected [2,3], got [3]");
+}
+
+TEST(Select, RefusesAConditionThatIsNeitherOfRowsNorOfTheValues) {
+  for (const Shape& condition : {Shape({3}), Shape({2, 1}), Shape({1, 2, 3})}) {
+    EXPECT_EQ(
+        ErrorOf([&](const Scope& s, auto operand) {
+          ops::Select(s, operand(DT_BOOL, condition), operand(DT_FLOAT, {2, 3}),
+                      operand(DT_FLOAT, {2, 3}));
+        }),
+        "Select(Select): condition must be a scalar, a vector of the values' rows or of their "
+        "shape, expected [2,3], got " +
+            condition.ToString());
+  }
+}
+
+TEST(Select, DoesNotBroadcast) {
+  EXPECT_EQ(
+      ErrorOf([](const Scope& s, auto operand) {
+        ops::Select(s, operand(DT_BOOL, {2}), operand(DT_FLOAT, {2, 3}), operand(DT_FLOAT, {3}));
+      }),
+      "Select(Select): t and e must be of one shape, expected [2,3], got [3]");
+}
+
+TEST(Cumsum, RefusesAnAxisOutOfRange) {
+  const std::string error = ErrorOf([](const Scope& s, auto operand) {
+    ops::Cumsum(s, operand(DT_FLOAT, {2, 3}), 2);
+  });
+  EXPECT_NE(error.find("axis"), std::string::npos) << error;
 }
 
 }  // namespace

@@ -114,6 +114,16 @@ TEST_P(EveryOp, HasTheGradientThatDifferencesShow) {
   if (op().gradient != nullptr) Expect(Check::kGradient, CheckGradient);
 }
 
+TEST_P(EveryOp, HasTheGradientOfTensorFlowWhereThatIsStored) {
+  const auto cases = CasesByOp().find(op().name);
+  if (cases == CasesByOp().end()) return;
+  CheckReport report;
+  for (const OpCase& op_case : cases->second) {
+    report.Add(CheckKnownGradients(op_case, Ops(), CpuKernels()));
+  }
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+}
+
 TEST_P(EveryOp, HasAShardingRuleThatHolds) {
   if (op().sharding != nullptr) Expect(Check::kRule, CheckShardingRule);
 }

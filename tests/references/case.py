@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from literals import attribute_literal, tensor_literal
+from tensors import sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,6 +189,34 @@ def _attributes(op_def, node_def):
         if "type" in definition.type or not has_default or value != definition.default_value:
             said.append(f"{name}={attribute_literal(value)}")
     return ", ".join(said)
+
+
+def _gradients(one_case):
+    """Random gradients of the floating results, and those of the floating operands, or None."""
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
+        operands = _Operands()
+        node = _make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
+        results = [output for output in node.outputs if output.dtype.is_floating]
+        values = session.run(results, operands.feeds)
+        dy = [sample("double", value.shape, seed=7) for value in values]
+        grad_ys = [tf.constant(value) for value in dy]
+        xs = [tensor for tensor in node.inputs if tensor.dtype.is_floating]
+        found = tf.gradients(results, xs, grad_ys)
+        known = iter(session.run([grad for grad in found if grad is not None], operands.feeds))
+        grads = [None if grad is None else next(known) for grad in found]
+        return node, operands.describe(node), dy, grads
+
+
+def gradient_text(one_case):
+    """The case with what tf.gradients has for it in place of results; nothing if that is nothing."""
+    node, inputs, dy, grads = _gradients(one_case)
+    if not dy or all(grad is None for grad in grads):
+        return ""
+    lines = [f"case {one_case.op} {{{_attributes(node.op_def, node.node_def)}}}"]
+    lines += [f"{kind} {tensor_literal(value)}" for kind, value in inputs]
+    lines += [f"dy {tensor_literal(value)}" for value in dy]
+    lines += ["grad none" if grad is None else f"grad {tensor_literal(grad)}" for grad in grads]
+    return "\n".join(lines) + "\n"
 
 
 def case_text(one_case):

@@ -21,7 +21,8 @@ _FOLDER = pathlib.Path(__file__).resolve().parent / "cases"
 def _family_text(module):
     made_by = f"# Made by make_cases.py with TensorFlow {tf.__version__}, NumPy {np.__version__}."
     about = f"# {module.__doc__.splitlines()[0]}\n{made_by}\n"
-    return "\n".join([about, *(case_text(one_case) for one_case in module.cases())])
+    write = getattr(module, "case_text", case_text)
+    return "\n".join([about, *filter(None, map(write, module.cases()))])
 
 
 def main():

@@ -52,15 +52,24 @@ absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
     op_case->operands.push_back({std::move(value)});
     return absl::OkStatus();
   }
-  if (word != "in" && word != "var" && word != "out" && word != "after") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected case, in, var, random, out, after or error, got '", word, "'"));
+  if (word == "grad" && rest == "none") {
+    op_case->gradients.push_back(Tensor());
+    return absl::OkStatus();
+  }
+  constexpr absl::string_view kTensorWords[] = {"in", "var", "out", "after", "dy", "grad"};
+  if (std::count(std::begin(kTensorWords), std::end(kTensorWords), word) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected case, in, var, random, out, after, dy, grad or error, got '", word, "'"));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, ParseTensorLiteral(rest));
   if (word == "out") {
     op_case->outputs.push_back(std::move(tensor));
   } else if (word == "after") {
     op_case->after.push_back(std::move(tensor));
+  } else if (word == "dy") {
+    op_case->dy.push_back(std::move(tensor));
+  } else if (word == "grad") {
+    op_case->gradients.push_back(std::move(tensor));
   } else {
     op_case->operands.push_back({std::move(tensor), word == "var"});
   }

@@ -31,6 +31,9 @@ struct OpCase {
   std::vector<Tensor> outputs;
   std::vector<Tensor> after;  // what each variable holds in the end
   bool fails = false;         // preparing or running must
+  // Where gradients are known: of the floating results, and what they make of the floating operands
+  // (no value: there is none).
+  std::vector<Tensor> dy, gradients;
 
   // False for a case that only gives operands: its results are not known.
   bool has_results() const { return fails || !outputs.empty() || !after.empty(); }

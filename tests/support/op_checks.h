@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The three checks that hold for every op: its values, its gradient, its sharding rule. Each works
-// on one case; a test runs them over all cases of an op.
+// The checks that hold for every op: its values, its gradient, its sharding rule, its traits. Each
+// works on one case; a test runs them over all cases of an op.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CHECKS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CHECKS_H_
 
@@ -44,6 +44,11 @@ CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
 // they are (or of 1); the step is 1e-5 and gradients must agree to 1e-6.
 CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
                           const KernelRegistry& kernels);
+
+// The symbolic gradients that the case knows: to 1e-10 of what they are and of the largest. None is
+// as good as zeros.
+CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
+                                const KernelRegistry& kernels);
 
 // The sharding rule: cut the operands along each letter over 1 to 4 replicas, unevenly and emptily,
 // run the op on each replica's rows, put the results together, compare with the op on the whole.

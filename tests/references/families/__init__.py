@@ -15,6 +15,7 @@ _NAMES = (
     "clip_by_value",
     "conv2d",
     "cumulative",
+    "gradients",
     "indexing",
     "joining",
     "layout",

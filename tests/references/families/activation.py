@@ -2,7 +2,7 @@
 """Activations and the ops that are their gradients, at ordinary and at special values."""
 
 from case import case
-from tensors import FLOATING, INTEGER, NUMERIC, sample, tensor
+from tensors import FLOATING, INTEGER, NUMERIC, REDUCED, sample, tensor
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -16,6 +16,8 @@ _OPS = {
     "Softplus": FLOATING,
     "Softsign": FLOATING,
 }
+# In half and bfloat16 TensorFlow rounds after each step of the others.
+_ROUNDED_ONCE = ("Elu", "LeakyRelu", "Relu6", "Selu")
 _ALPHAS = (0.0, 0.5, 1.5)
 
 # None closely below 0, where TensorFlow's Elu and Selu lose their digits.
@@ -55,3 +57,7 @@ def cases():
         for dtype in dtypes:
             yield from _activations(op, dtype)
             yield from _gradients(f"{op}Grad", dtype)
+        for dtype in REDUCED if op in _ROUNDED_ONCE else ():
+            yield case(op, sample(dtype, [17], low=-8, high=8))
+            gradients, values = sample(dtype, [17]), sample(dtype, [17], seed=1, low=-8, high=8)
+            yield case(f"{op}Grad", gradients, values)

@@ -4,7 +4,7 @@
 import numpy as np
 
 from case import case
-from tensors import FLOATING, sample, tensor
+from tensors import FLOATING, REDUCED, sample, tensor
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -52,3 +52,7 @@ def cases():
             yield case(op, tensor(dtype, _SPECIAL)[:, np.newaxis], tensor(dtype, _SPECIAL))
         yield from _polygamma(dtype)
         yield from _approximate_equal(dtype)
+    for dtype in REDUCED:
+        for op in ("Atan2", "MulNoNan", "Xdivy", "Xlogy"):
+            low, high = _RANGES[op][1]
+            yield case(op, sample(dtype, [2, 9]), sample(dtype, [9], 1, low, high))

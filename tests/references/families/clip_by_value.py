@@ -2,7 +2,7 @@
 """ClipByValue with bounds that are scalars, tensors, the wrong way round, or not numbers."""
 
 from case import case
-from tensors import NUMERIC, sample, tensor
+from tensors import NUMERIC, REDUCED, sample, tensor
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -33,3 +33,5 @@ def cases():
     values = tensor("float", [1, 2])
     yield case("ClipByValue", values, tensor("float", [0]), tensor("float", 1), fails=True)
     yield case("ClipByValue", tensor("float", 1), values, tensor("float", 1), fails=True)
+    for dtype in REDUCED:
+        yield case("ClipByValue", sample(dtype, [17]), tensor(dtype, -0.5), tensor(dtype, 1.5))

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from case import case
-from tensors import ALL, sample, tensor
+from tensors import ALL, REDUCED, sample, tensor
 
 # Shapes of the condition, of the values where it holds, and of the others.
 _SHAPES = (
@@ -56,3 +56,6 @@ def cases():
             operands = sample(dtype, values), sample(dtype, values, seed=1)
             yield case("Select", _condition(condition), *operands)
     yield case("Select", tensor("bool", False), *operands)
+    for dtype in REDUCED:
+        operands = sample(dtype, [2, 3]), sample(dtype, [2, 3], seed=1)
+        yield case("Select", _condition([2]), *operands)

@@ -2,7 +2,7 @@
 """Trigonometric, hyperbolic, error and gamma functions, at ordinary and at special values."""
 
 from case import case
-from tensors import FLOATING, sample, tensor
+from tensors import FLOATING, REDUCED, sample, tensor
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -42,3 +42,7 @@ def cases():
             yield case(op, sample(dtype, [17], low=low, high=high))
             yield case(op, sample(dtype, [2, 3], low=low, high=high))
             yield case(op, sample(dtype, [], low=low, high=high))
+    for op in ("Acos", "Atan", "Cosh", "Tan"):
+        for dtype in REDUCED:
+            low, high = _RANGES[op]
+            yield case(op, sample(dtype, [17], low=low, high=high))

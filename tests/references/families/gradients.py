@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tf.gradients has for the element-wise ops and reductions, at the operands of their cases."""
+
+import numpy as np
+
+from case import gradient_text as case_text  # how make_cases.py writes this family
+from families import (
+    activation,
+    binary,
+    binary_math,
+    clip_by_value,
+    cumulative,
+    reduction,
+    select,
+    unary,
+    unary_grad,
+    unary_math,
+)
+
+_MODULES = (
+    activation,
+    binary,
+    binary_math,
+    clip_by_value,
+    cumulative,
+    reduction,
+    select,
+    unary,
+    unary_grad,
+    unary_math,
+)
+_MOST_ELEMENTS = 100
+# TensorFlow knows no gradient, or has no numbers in it.
+_WITHOUT = {"SoftsignGrad", "Mod", "TruncateMod", "StopGradient"}
+
+# TensorFlow's gradients of these do not take axes of int64.
+_WITH_INT32_AXES = {"EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"}
+
+
+def _has_gradient(one_case):
+    arrays = one_case.operands
+    if one_case.op in _WITH_INT32_AXES and any(array.dtype == "int64" for array in arrays):
+        return False
+    if one_case.op == "Prod" and not np.isfinite(arrays[0]).all():
+        return False  # ours divides by the element, TensorFlow's multiplies all others
+    return (
+        not one_case.fails
+        and one_case.op not in _WITHOUT
+        and any(array.dtype == "float64" for array in arrays)
+        and not any(array.dtype == "float32" for array in arrays)
+        and all(0 < array.size <= _MOST_ELEMENTS for array in arrays if array.dtype == "float64")
+    )
+
+
+def cases():
+    """The cases in double."""
+    for module in _MODULES:
+        yield from filter(_has_gradient, module.cases())
+
+
+__all__ = ["case_text", "cases"]
