@@ -29,8 +29,10 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterConv2D(ops);
   RegisterCumulative(ops);
   RegisterGather(ops);
+  RegisterGatherNd(ops);
   RegisterIdentity(ops);
   RegisterL2Loss(ops);
+  RegisterListDiff(ops);
   RegisterMatMul(ops);
   RegisterMaxPool(ops);
   RegisterMirrorPad(ops);

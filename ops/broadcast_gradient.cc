@@ -44,6 +44,19 @@ absl::Status BroadcastGradientArgsShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status BroadcastArgsShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape s0, c.input_as_shape(0));
+  MF_ASSIGN_OR_RETURN(const Shape s1, c.input_as_shape(1));
+  MF_ASSIGN_OR_RETURN(const Shape both, BroadcastShapes(s0, s1));
+  c.set_output(0, Shape::UnknownDims(1));
+  if (!both.unknown_rank()) c.set_output_as_shape(0, both);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> BroadcastArgsSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*,*->."};
+}
+
 absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) {
   return ShardingRule{.dims = "*,*->.,."};
 }
@@ -121,9 +134,22 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Shape(BroadcastGradientArgsShape)
       .Sharding(BroadcastGradientArgsSharding)
       .NoGradient("the outputs are integers");
+  ops.Define("BroadcastArgs")
+      .Doc("the shape to which operands of shapes s0 and s1 broadcast")
+      .StaticInput("s0: T")
+      .StaticInput("s1: T")
+      .Output("r0: T")
+      .Attr("T: {int32, int64} = int32")
+      .Shape(BroadcastArgsShape)
+      .Sharding(BroadcastArgsSharding)
+      .NoGradient("the output is integers");
 }
 
 namespace ops {
+
+Output BroadcastArgs(const Scope& scope, Output s0, Output s1) {
+  return Build(scope, "BroadcastArgs").Input(s0).Input(s1).One();
+}
 
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1) {
   Node* node = Build(scope, "BroadcastGradientArgs").Input(s0).Input(s1).Finish();

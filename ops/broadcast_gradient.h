@@ -31,6 +31,9 @@ struct BroadcastGradientArgsOutputs {
 // Errors:   InvalidArgument if the shapes do not broadcast.
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1);
 
+// BroadcastArgs: the shape to which two shapes broadcast, constants when a plan is made.
+Output BroadcastArgs(const Scope& scope, Output s0, Output s1);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

@@ -24,8 +24,12 @@
 #include "ops/slice.h"
 #include "ops/strided_slice.h"
 #include "ops/transpose.h"
+#include "ops/variable.h"
 
 namespace mirrorflow {
+
+using ops::kResourceGather;
+
 namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
@@ -116,6 +120,52 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
     dparams = ops::Transpose(s, dparams, in_place);
   }
   return std::vector<Output>{dparams, Output(), Output()};
+}
+
+// --- ResourceGather ---------------------------------------------------------------------------
+
+absl::Status ResourceGatherShape(ShapeContext& c) {
+  if (c.attr<int64_t>("batch_dims") != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("batch_dims must be 0, got ", c.attr<int64_t>("batch_dims")));
+  }
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
+  if (variable != DT_INVALID && variable != got) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
+                                                   DataTypeName(variable), ", got ",
+                                                   DataTypeName(got)));
+  }
+  const Shape &params = c.handle_shape(0), &indices = c.input(1);
+  if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  if (params.rank() == 0) {
+    return absl::InvalidArgumentError(
+        "the variable must have at least one dimension, got a scalar");
+  }
+  Shape output = indices;
+  for (int64_t d : params.dims().subspan(1)) output.AddDim(d);
+  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
+  const std::string rows = LettersFor(c.input(1));
+  const std::string rest(c.output(0).rank() - c.input(1).rank(), '.');
+  return ShardingRule{.dims = absl::StrCat("*,", rows, "->", rows, rest)};
+}
+
+absl::StatusOr<std::vector<Output>> ResourceGatherGrad(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Output handle = c.op.input(0);
+  const Shape& params = s.graph().values().at(handle).handle_shape;
+  const bool known = !params.unknown_rank() && params.dim(0) != kUnknownDim;
+  const Output num_segments =
+      known ? ops::Const(s, Tensor::Scalar<int64_t>(params.dim(0)))
+            : ops::ElementOf(
+                  s, ops::Shape(s, ops::ReadVariableOp(s, handle), {.out_type = DT_INT64}), 0);
+  const Output dparams = ops::UnsortedSegmentSum(s, c.dy[0], c.op.input(1), num_segments);
+  return std::vector<Output>{dparams, Output()};
 }
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
@@ -292,6 +342,19 @@ void RegisterGather(OpRegistry& ops) {
       .Shape(GatherShape)
       .Sharding(GatherSharding)
       .Gradient(GatherGrad);
+  ops.Define(kResourceGather)
+      .Doc("slices of a variable along its first dimension, chosen by indices")
+      .Input("resource: resource")
+      .Input("indices: Tindices")
+      .Output("output: dtype")
+      .Attr("batch_dims: int = 0")
+      .Attr("validate_indices: bool = true")
+      .Attr("dtype: type")
+      .Attr("Tindices: {int32, int64}")
+      .Traits(kStateful)
+      .Shape(ResourceGatherShape)
+      .Sharding(ResourceGatherSharding)
+      .Gradient(ResourceGatherGrad);
   ops.Define("UnsortedSegmentSum")
       .Doc("output[s] = the sum of the rows of data whose segment id is s")
       .Input("data: T")
@@ -320,6 +383,13 @@ namespace ops {
 
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis) {
   return Build(scope, "GatherV2").Input(params).Input(indices).Input(axis).One();
+}
+
+Output ResourceGather(const Scope& scope, Output resource, Output indices) {
+  // An invalid handle has no table row; Finish() reports what made it invalid.
+  const DataType dtype =
+      resource.valid() ? scope.graph().values().at(resource).handle_dtype : DT_INVALID;
+  return Build(scope, kResourceGather).Input(resource).Input(indices).Attr("dtype", dtype).One();
 }
 
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids,

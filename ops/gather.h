@@ -20,6 +20,13 @@ namespace ops {
 // Gradient: d params = UnsortedSegmentSum of dy.
 Output GatherV2(const Scope& scope, Output params, Output indices, Output axis);
 
+inline constexpr char kResourceGather[] = "ResourceGather";
+
+// ResourceGather: the same of the variable behind a handle, along its first dimension. In a plan it
+// is a read and a GatherV2.
+// Gradient: of the variable UnsortedSegmentSum of dy, dense.
+Output ResourceGather(const Scope& scope, Output resource, Output indices);
+
 // UnsortedSegmentSum: y[s, b…] = the sum of data[i…, b…] over all i with segment_ids[i…] == s.
 // Shapes:   segment_ids is as long as the leading dimensions of data; num_segments a scalar
 // constant. Errors:   InvalidArgument at run time for an id >= num_segments; negative ids are left

@@ -27,8 +27,10 @@ namespace mirrorflow {
   F(Conv2D)               \
   F(Cumulative)           \
   F(Gather)               \
+  F(GatherNd)             \
   F(Identity)             \
   F(L2Loss)               \
+  F(ListDiff)             \
   F(MatMul)               \
   F(MaxPool)              \
   F(MirrorPad)            \

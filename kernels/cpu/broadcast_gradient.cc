@@ -6,6 +6,7 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace mirrorflow {
 namespace {
@@ -44,9 +45,26 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
   return UnsupportedDataType(c.output_dtype(0));
 }
 
+absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
+  std::vector<int64_t> both;
+  for (int i = 0; i < 2; ++i) {
+    MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
+    if (dims.size() > both.size()) both.swap(dims);
+    // `dims` is the shorter one: a 1 in either gives way.
+    for (size_t d = 1; d <= dims.size(); ++d) {
+      int64_t& size = both[both.size() - d];
+      if (size == 1) size = dims[dims.size() - d];
+    }
+  }
+  if (c.output_dtype(0) == DT_INT64) return ConstantKernel(Tensor::Vector<int64_t>(both));
+  const std::vector<int32_t> narrow(both.begin(), both.end());
+  return ConstantKernel(Tensor::Vector<int32_t>(narrow));
+}
+
 }  // namespace
 
 void RegisterBroadcastGradientCpu(KernelRegistry& kernels) {
+  kernels.Register("BroadcastArgs", "CPU", CreateBroadcastArgs);
   kernels.Register("BroadcastGradientArgs", "CPU", CreateBroadcastGradientArgs);
 }
 

@@ -86,14 +86,15 @@ struct GatherKernel {
   }
 };
 
+// `dtype` is that of params.
 template <typename Index>
-KernelPlan GatherPlan(const KernelContext& c, int axis) {
+KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   return {.kernel = MakeKernel(GatherKernel<Index>{
               .outer = Product(params.dims().first(axis)),
               .limit = params.dim(axis),
               .count = indices.num_elements(),
-              .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(c.input_dtype(0)),
+              .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(dtype),
               .indices_shape = indices,
               .first_row = FirstRow(c.output_sharding(0), axis)}),
           .fails_on_data = true};
@@ -103,7 +104,20 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
   if (DataTypeSize(c.input_dtype(0)) == 0) return UnsupportedDataType(c.input_dtype(0));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
-  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis) : GatherPlan<int32_t>(c, axis);
+  const DataType dtype = c.input_dtype(0);
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis, dtype)
+                                      : GatherPlan<int32_t>(c, axis, dtype);
+}
+
+// For whoever runs nodes one by one, and knows the variable's shape by its handle: in a plan there
+// is a read in its place.
+absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
+  const DataType dtype = c.output_dtype(0);
+  if (c.input_shape(0).rank() == 0) {
+    return absl::UnimplementedError("a gather from a variable whose shape is not known here");
+  }
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, 0, dtype)
+                                      : GatherPlan<int32_t>(c, 0, dtype);
 }
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------
@@ -191,6 +205,7 @@ absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
 
 void RegisterGatherCpu(KernelRegistry& kernels) {
   kernels.Register("GatherV2", "CPU", CreateGatherV2);
+  kernels.Register("ResourceGather", "CPU", CreateResourceGather);
   kernels.Register("UnsortedSegmentSum", "CPU", CreateSegmentSum);
   kernels.Register("DynamicStitch", "CPU", CreateDynamicStitch);
 }

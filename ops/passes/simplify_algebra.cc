@@ -11,10 +11,12 @@
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
+#include "ops/gather.h"
 #include "ops/reduction.h"
 #include "ops/reshape.h"
 #include "ops/transpose.h"
 #include "ops/unary.h"
+#include "ops/variable.h"
 
 namespace mirrorflow {
 namespace {
@@ -148,19 +150,40 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
+// What stood for an output stands for another one; who waited for the node waits for what makes it.
+void Replace(Compilation& c, Node* node, const Output& output, const Output& value) {
+  c.ReplaceValue(output, value);
+  c.graph.ReplaceControlUses(node, value.node);
+  std::replace(c.targets.begin(), c.targets.end(), node, value.node);
+}
+
+// A gather from a variable is one from a read, at the same place among the writes.
+absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
+  if (!Is(*node, ops::kResourceGather)) return false;
+  std::vector<Operation> before;
+  for (Node* control : node->control_inputs()) before.push_back({control});
+  const Scope scope = c.scope().SubScope(node->name()).WithControlDependencies(before);
+  const Output read = ops::ReadVariableOp(scope, node->input(0));
+  const Output axis = ops::ScalarConst(c.scope(), DT_INT32, 0);
+  const Output rows = ops::GatherV2(c.scope().WithName(node->name()), read, node->input(1), axis);
+  MF_RETURN_IF_ERROR(c.graph.status());
+  Replace(c, node, node->output(0), rows);
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> SimplifyAlgebra::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   bool changed = false;
   for (Node* node : order) {
+    MF_ASSIGN_OR_RETURN(const bool gathered, ReadAndGather(c, node));
+    changed |= gathered;
     if (!Computes(node->op()) || node->num_outputs() != 1 || !IsFree(*node)) continue;
     const Output value = Simplified(c, *node);
     MF_RETURN_IF_ERROR(c.graph.status());
     if (!value.valid()) continue;
-    c.ReplaceValue(node->output(0), value);
-    c.graph.ReplaceControlUses(node, value.node);
-    std::replace(c.targets.begin(), c.targets.end(), node, value.node);
+    Replace(c, node, node->output(0), value);
     changed = true;
   }
   return c.RemoveDeadNodes() || changed;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/runtime/trace.h"
 #include "gmock/gmock.h"
@@ -72,6 +73,52 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                            return absl::StrCat(info.param.replicas,
                                                info.param.queued ? "Queued" : "Inline");
                          });
+
+TEST_P(SessionTest, AGatherFromAVariableSeesTheWritesThatItIsOrderedAfter) {
+  const Variable v = NewVariable("v", initializers::Constant(1), {3, 1});
+  const Output rows = ops::Placeholder(root_.WithName("rows"), DT_INT32, {-1});
+  const Output before = ops::ResourceGather(root_.WithName("before"), v.handle, rows);
+  const auto gradients = Gradients(root_, {ops::Sum(root_, before, {0, 1})}, {v.handle});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const Operation write = ops::AssignAddVariableOp(root_, v.handle, (*gradients)[0]);
+  const Output after =
+      ops::ResourceGather(root_.WithName("after").WithControlDependencies({write}), v.handle, rows);
+  auto session = NewSession();
+  const Tensor fed = Tensor::Vector<int32_t>({0, 2, 0, 0});
+  for (const float counts : {0.0f, 1.0f, 2.0f}) {
+    const auto got = session->Run({{rows, fed}}, {before, after});
+    ASSERT_TRUE(got.ok()) << got.status();
+    const float zero = 1 + 3 * counts, two = 1 + counts;
+    EXPECT_THAT(ValuesOf((*got)[0]), ElementsAre(zero, two, zero, zero));
+    EXPECT_THAT(ValuesOf((*got)[1]), ElementsAre(zero + 3, two + 1, zero + 3, zero + 3));
+  }
+  ExpectError(session->Run({{rows, Tensor::Vector<int32_t>({3})}}, {before}).status(), kInvalid,
+              "indices[0]");
+}
+
+// Computed in half on every replica, summed over them in float: the same numbers for any split.
+TEST_P(SessionTest, AVariableInHalfTrains) {
+  const Variable v = CreateVariable(root_, "v", {2}, initializers::Constant(1), DT_HALF);
+  const Output x = ops::Placeholder(root_.WithName("x"), DT_HALF, {-1, 2});
+  const Output loss = ops::Sum(root_, ops::Mul(root_, x, v.value), {0, 1});
+  const auto gradients = Gradients(root_, {loss}, {v.handle});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const Operation update = ops::ResourceApplyGradientDescent(
+      root_, v.handle, ops::ScalarConst(root_, DT_HALF, 0.5), (*gradients)[0]);
+  const Output values = ops::Cast(root_, v.value, DT_FLOAT);
+  auto session = NewSession();
+  Tensor rows = *Tensor::Allocate(DT_HALF, {3, 2});
+  const float numbers[] = {1, 2, 0.5f, 4, -2, 8};
+  for (int i = 0; i < 6; ++i) {
+    reinterpret_cast<uint16_t*>(rows.raw())[i] = HalfFormat::FromFloat(numbers[i]);
+  }
+  const auto trained = session->Run({{x, rows}}, {loss}, {update});
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_EQ(HalfFormat::ToFloat(*reinterpret_cast<const uint16_t*>((*trained)[0].raw())), 13.5f);
+  const auto got = session->Run({}, {values});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(ValuesOf((*got)[0]), ElementsAre(1.25f, -6.0f));
+}
 
 TEST_P(SessionTest, PrepareRefusesAFeedTwiceAndOutputsThatDoNotExist) {
   const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});

@@ -18,6 +18,7 @@ _NAMES = (
     "gradients",
     "indexing",
     "joining",
+    "places",
     "layout",
     "matmul",
     "max_pool",

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GatherNd and ScatterNd on the CPU.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/first_row.h"
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+// Where in a value the slices lie that an operand of indices [i…, K] names.
+template <typename Index>
+class SlicePlaces {
+ public:
+  SlicePlaces(const Shape& indices, const Shape& whole)
+      : depth_(static_cast<int>(indices.dim(indices.rank() - 1))),
+        count_(NumRows(indices, indices.rank() - 1)),
+        slice_(RowSize(whole, depth_)),
+        sizes_(whole.dims().begin(), whole.dims().begin() + depth_) {
+    strides_ = StridesOf(whole);
+  }
+
+  int64_t count() const { return count_; }
+  int64_t slice() const { return slice_; }  // elements of one
+
+  // The first element of slice i.
+  absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* place) const {
+    const Index* at = indices + i * depth_;
+    *place = 0;
+    for (int k = 0; k < depth_; ++k) {
+      if (at[k] < 0 || at[k] >= sizes_[k]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the indices of slice ", first_row + i, " must lie in a value of shape [",
+                         absl::StrJoin(sizes_, ","), ",...], got [",
+                         absl::StrJoin(absl::MakeConstSpan(at, depth_), ","), "]"));
+      }
+      *place += at[k] * strides_[k];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int depth_;
+  int64_t count_;
+  int64_t slice_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> strides_;
+};
+
+template <typename Index>
+KernelPlan GatherNdPlan(const KernelContext& c) {
+  const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
+  const FirstRow first_row(c.output_sharding(0), 0);
+  // Slices behind one index of the first dimension, for what is said of the global batch.
+  const int64_t per_row = c.input_shape(1).rank() > 1 && c.input_shape(1).dim(0) > 0
+                              ? places.count() / c.input_shape(1).dim(0)
+                              : 1;
+  const int64_t bytes = places.slice() * static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
+  const int64_t element = static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+            const Index* indices = args.input<Index>(1);
+            const std::byte* from = args.input<std::byte>(0);
+            std::byte* to = args.output<std::byte>(0);
+            const int64_t first = first_row.of(args.params()) * per_row;
+            for (int64_t i = 0; i < places.count(); ++i, to += bytes) {
+              int64_t place = 0;
+              MF_RETURN_IF_ERROR(places.Find(indices, i, first, &place));
+              if (bytes > 0) std::memcpy(to, from + place * element, bytes);
+            }
+            return absl::OkStatus();
+          }),
+          .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
+  if (DataTypeSize(c.input_dtype(0)) == 0) return UnsupportedDataType(c.input_dtype(0));
+  return c.input_dtype(1) == DT_INT64 ? GatherNdPlan<int64_t>(c) : GatherNdPlan<int32_t>(c);
+}
+
+template <typename T, typename Index>
+KernelPlan ScatterNdPlan(const KernelContext& c) {
+  const SlicePlaces<Index> places(c.input_shape(0), c.output_shape(0));
+  const int64_t n = c.output_shape(0).num_elements();
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+            const Index* indices = args.input<Index>(0);
+            const T* from = args.input<T>(1);
+            T* out = args.output<T>(0);
+            std::fill_n(out, n, T{0});
+            for (int64_t i = 0; i < places.count(); ++i, from += places.slice()) {
+              int64_t place = 0;
+              MF_RETURN_IF_ERROR(places.Find(indices, i, 0, &place));
+              T* __restrict to = out + place;
+              for (int64_t k = 0; k < places.slice(); ++k) {
+                to[k] = static_cast<T>(Wrapping(to[k]) + Wrapping(from[k]));
+              }
+            }
+            return absl::OkStatus();
+          }),
+          .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return c.input_dtype(0) == DT_INT64 ? ScatterNdPlan<T, int64_t>(c)
+                                        : ScatterNdPlan<T, int32_t>(c);
+  });
+}
+
+}  // namespace
+
+void RegisterGatherNdCpu(KernelRegistry& kernels) {
+  kernels.Register("GatherNd", "CPU", CreateGatherNd);
+  kernels.Register("ScatterNd", "CPU", CreateScatterNd);
+}
+
+}  // namespace mirrorflow

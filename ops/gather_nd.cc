@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/gather_nd.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status CheckPolicy(const ShapeContext& c) {
+  const std::string& policy = c.attr<std::string>("bad_indices_policy");
+  if (policy.empty() || policy == "DEFAULT" || policy == "ERROR") return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("bad_indices_policy must be '', 'DEFAULT' or 'ERROR', got '", policy, "'"));
+}
+
+// What is known of the indices [i…, K]: their leading dimensions, and K, which may be unknown.
+struct Indices {
+  Shape leading;
+  int64_t depth;
+};
+
+absl::StatusOr<Indices> ReadIndices(const Shape& indices, const Shape& into) {
+  const int last = indices.rank() - 1;
+  const int64_t depth = indices.dim(last);
+  if (depth > into.rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the last dimension of indices must be at most the rank of ", into.ToString(),
+                     ", got ", indices.ToString()));
+  }
+  return Indices{Shape(indices.dims().first(last)), depth};
+}
+
+Shape Joined(const Shape& first, const Shape& rest, int64_t skipped) {
+  Shape joined = first;
+  for (int d = static_cast<int>(skipped); d < rest.rank(); ++d) joined.AddDim(rest.dim(d));
+  return joined;
+}
+
+absl::Status GatherNdShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckPolicy(c));
+  MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(1, 1));
+  const Shape& params = c.input(0);
+  if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, params));
+  if (read.depth == kUnknownDim) return absl::OkStatus();
+  const Shape output = Joined(read.leading, params, read.depth);
+  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
+  c.set_output(0, output);
+  return absl::OkStatus();
+}
+
+absl::Status ScatterNdShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckPolicy(c));
+  MF_ASSIGN_OR_RETURN(const Shape output, SizesInput(c, 2, "shape"));
+  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
+  MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(0, 1));
+  c.set_output(0, output);
+  const Shape& updates = c.input(1);
+  if (output.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, output));
+  if (read.depth == kUnknownDim) return absl::OkStatus();
+  const Shape expected = Joined(read.leading, output, read.depth);
+  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+}
+
+// The terms of the indices, of the slices that they name, and of what these are slices of.
+struct Terms {
+  std::string indices, slices, whole;
+};
+Terms TermsOf(const Shape& indices, const Shape& slices, const Shape& whole) {
+  const int leading = indices.rank() - 1;
+  const std::string letters = LettersFor(slices);
+  const int depth = static_cast<int>(indices.dim(leading));
+  return {letters.substr(0, leading) + ".", letters,
+          std::string(depth, '.') + letters.substr(leading)};
+}
+
+absl::StatusOr<ShardingRule> GatherNdSharding(const ShardContext& c) {
+  const Terms terms = TermsOf(c.input(1), c.output(0), c.input(0));
+  return MoveSharding(c, absl::StrCat(terms.whole, ",", terms.indices, "->", terms.slices), {0});
+}
+
+// Each replica adds its own slices, all over.
+absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
+  const Terms terms = TermsOf(c.input(0), c.input(1), c.output(0));
+  return MoveSharding(c, absl::StrCat(terms.indices, ",", terms.slices, ",.->", terms.whole), {1});
+}
+
+absl::StatusOr<std::vector<Output>> GatherNdGrad(const GradContext& c) {
+  const Output params = c.op.input(0), indices = c.op.input(1);
+  const Output shape = ops::ShapeOperand(c.scope, params, indices.dtype());
+  return std::vector<Output>{ops::ScatterNd(c.scope, indices, c.dy[0], shape), Output()};
+}
+
+absl::StatusOr<std::vector<Output>> ScatterNdGrad(const GradContext& c) {
+  return std::vector<Output>{Output(), ops::GatherNd(c.scope, c.dy[0], c.op.input(0)), Output()};
+}
+
+}  // namespace
+
+void RegisterGatherNd(OpRegistry& ops) {
+  ops.Define("GatherNd")
+      .Doc(
+          "slices of params, chosen by as many indices each as `indices` has in its last dimension")
+      .Input("params: Tparams")
+      .Input("indices: Tindices")
+      .Output("output: Tparams")
+      .Attr("Tparams: type")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("bad_indices_policy: string = ''")
+      .Shape(GatherNdShape)
+      .Sharding(GatherNdSharding)
+      .Gradient(GatherNdGrad);
+  ops.Define("ScatterNd")
+      .Doc("zeros, and updates added where indices say")
+      .Input("indices: Tindices")
+      .Input("updates: T")
+      .StaticInput("shape: Tindices")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("bad_indices_policy: string = ''")
+      .Shape(ScatterNdShape)
+      .Sharding(ScatterNdSharding)
+      .Gradient(ScatterNdGrad);
+}
+
+namespace ops {
+
+Output GatherNd(const Scope& scope, Output params, Output indices) {
+  return Build(scope, "GatherNd").Input(params).Input(indices).One();
+}
+
+Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape) {
+  return Build(scope, "ScatterNd").Input(indices).Input(updates).Input(shape).One();
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_LIST_DIFF_H_
+#define MIRRORFLOW_OPS_LIST_DIFF_H_
+
+#include "framework/core/tensor.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterListDiff(OpRegistry& ops);
+
+struct ListDifference {
+  Tensor out;
+  Tensor idx;
+};
+// What ListDiff makes of these vectors; `idx` of dtype int32 or int64.
+absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& y,
+                                                 DataType idx_dtype);
+
+namespace ops {
+
+struct ListDiffOptions {
+  DataType out_idx = DT_INT32;  // or DT_INT64
+};
+struct ListDiffOutputs {
+  Output out, idx;
+};
+
+// ListDiff: the elements of x, a vector, that are not in y, and where they stood in x.
+// Shapes:   how many there are depends on the values: x and y are constants when a plan is made.
+ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y,
+                         const ListDiffOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_LIST_DIFF_H_

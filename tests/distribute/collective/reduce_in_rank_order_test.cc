@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/reduce_in_rank_order.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "framework/core/reduced_float.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kRanks = 3;
+
+using Halves = std::vector<uint16_t>;
+
+// What the ranks are left with: in memory of its own, or over the contribution of the first rank.
+Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, bool in_place) {
+  const int64_t n = static_cast<int64_t>(parts[0].size());
+  Halves other(n);
+  std::vector<const void*> in;
+  for (const Halves& part : parts) in.push_back(part.data());
+  std::vector<void*> out = {in_place ? parts[0].data() : other.data()};
+  ReduceInRankOrder(reduction, dtype, in, out, n);
+  return in_place ? parts[0] : other;
+}
+
+TEST(ReduceInRankOrder, ReducedPrecisionIsAddedInFloatAndRoundedOnce) {
+  for (const bool in_place : {false, true}) {
+    // Of two ones each alone is lost beside 2048 in half.
+    const Halves sum = Reduced(
+        Reduction::kSum, DT_HALF,
+        {{HalfFormat::FromFloat(2048)}, {HalfFormat::FromFloat(1)}, {HalfFormat::FromFloat(1)}},
+        in_place);
+    EXPECT_EQ(HalfFormat::ToFloat(sum[0]), 2050);
+  }
+}
+
+TEST(ReduceInRankOrder, ReducedPrecisionIsReducedLikeTheFloatsItStandsFor) {
+  constexpr int64_t kCount = 10007;  // more than a block, and no multiple of a vector
+  for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
+    std::vector<Halves> parts(kRanks);
+    for (int r = 0; r < kRanks; ++r) {
+      for (int64_t i = 0; i < kCount; ++i) {
+        parts[r].push_back(ReducedFrom(dtype, static_cast<float>((i * 37 + r * 101) % 501 - 250)));
+      }
+    }
+    for (const Reduction reduction :
+         {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin}) {
+      ASSERT_TRUE(CanReduce(reduction, dtype));
+      for (const bool in_place : {false, true}) {
+        const Halves got = Reduced(reduction, dtype, parts, in_place);
+        for (int64_t i = 0; i < kCount; ++i) {
+          float a[kRanks];
+          for (int r = 0; r < kRanks; ++r) a[r] = ReducedToFloat(dtype, parts[r][i]);
+          float want = a[0] + a[1] + a[2];
+          if (reduction == Reduction::kMean) want *= 1.0f / kRanks;
+          if (reduction == Reduction::kMax) want = std::max({a[0], a[1], a[2]});
+          if (reduction == Reduction::kMin) want = std::min({a[0], a[1], a[2]});
+          ASSERT_EQ(got[i], ReducedFrom(dtype, want)) << ReductionName(reduction) << " at " << i;
+        }
+      }
+    }
+    EXPECT_FALSE(CanReduce(Reduction::kAll, dtype));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
