@@ -74,6 +74,23 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
+TEST_P(SessionTest, APlaceholderWithDefaultIsItsInputUnlessItIsFed) {
+  const Output by_default = ops::Const(root_, Floats({1, 2}));
+  const Output x = ops::PlaceholderWithDefault(root_.WithName("x"), by_default, {-1});
+  const Output y = ops::Neg(root_.WithName("y"), x);
+  const Operation after_x = ops::NoOp(root_.WithControlDependencies({{x.node}}));
+  auto session = NewSession();
+  const auto unfed = session->Run({}, {y, x}, {after_x, {x.node}});
+  ASSERT_TRUE(unfed.ok()) << unfed.status();
+  EXPECT_THAT(ValuesOf((*unfed)[0]), ElementsAre(-1, -2));
+  EXPECT_THAT(ValuesOf((*unfed)[1]), ElementsAre(1, 2));
+  const auto fed = session->Run({{x, Floats({3, 4, 5})}}, {y}, {after_x});
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_THAT(ValuesOf((*fed)[0]), ElementsAre(-3, -4, -5));
+  ExpectError(session->Run({{x, Tensor::Scalar<float>(3)}}, {y}).status(), kInvalid, "x");
+}
+
+// Adding to every element by the gradient of the gathered rows, on any number of replicas.
 TEST_P(SessionTest, AGatherFromAVariableSeesTheWritesThatItIsOrderedAfter) {
   const Variable v = NewVariable("v", initializers::Constant(1), {3, 1});
   const Output rows = ops::Placeholder(root_.WithName("rows"), DT_INT32, {-1});
