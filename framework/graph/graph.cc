@@ -15,6 +15,8 @@ namespace mirrorflow {
 
 DataType Output::dtype() const { return valid() ? node->output_dtype(index) : DT_INVALID; }
 
+bool OfUnknownDtype(const Output& output) { return output.node->op().role == OpRole::kUnknown; }
+
 std::string Output::ToString() const {
   if (!valid()) return "(invalid)";
   return index == 0 ? node->name() : absl::StrCat(node->name(), ":", index);
@@ -70,7 +72,8 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   if (!in_types.ok()) return fail(in_types.status().message());
   absl::StatusOr<DataTypes> out_types = ArgDataTypes(op.outputs, attrs);
   if (!out_types.ok()) return fail(out_types.status().message());
-  if (inputs.size() != in_types->size()) {
+  const bool known = op.role != OpRole::kUnknown;
+  if (known && inputs.size() != in_types->size()) {
     return fail(absl::StrCat("expected ", in_types->size(), " inputs, got ", inputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -78,7 +81,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
         inputs[i].index >= inputs[i].node->num_outputs()) {
       return fail(absl::StrCat("input ", i, " names an output that does not exist"));
     }
-    if (inputs[i].dtype() != (*in_types)[i]) {
+    if (known && inputs[i].dtype() != (*in_types)[i] && !OfUnknownDtype(inputs[i])) {
       return fail(absl::StrCat("input ", i, " (", inputs[i].ToString(), "): expected dtype ",
                                DataTypeName((*in_types)[i]), ", got ",
                                DataTypeName(inputs[i].dtype())));
@@ -95,6 +98,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
     MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(arg, attrs));
     node->static_inputs_.insert(node->static_inputs_.end(), count, arg.is_static);
   }
+  node->static_inputs_.resize(node->inputs_.size(), false);  // of an unknown op
   node->attrs_ = std::move(attrs);
   Node* raw = node.get();
   nodes_.push_back(std::move(node));
@@ -201,6 +205,19 @@ void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {
   node->attrs_.insert_or_assign(std::string(name), std::move(value));
 }
 
+const OpDef& Graph::UnknownOp(absl::string_view name, int num_outputs) {
+  std::shared_ptr<const OpDef>& known = unknown_ops_[{std::string(name), num_outputs}];
+  if (known == nullptr) {
+    auto op = std::make_shared<OpDef>();
+    op->name = std::string(name);
+    op->role = OpRole::kUnknown;
+    op->traits = kStateful;
+    op->outputs.assign(num_outputs, {.name = "output"});
+    known = std::move(op);
+  }
+  return *known;
+}
+
 Node* Graph::FindNode(absl::string_view name) const {
   const auto it = by_name_.find(name);
   return it != by_name_.end() ? it->second : nullptr;
@@ -249,6 +266,7 @@ Graph Graph::Clone() const {
   }
   copy.name_counters_ = name_counters_;
   copy.prefixes_ = prefixes_;
+  copy.unknown_ops_ = unknown_ops_;
   copy.num_nodes_ = num_nodes_;
   copy.functions_ = functions_;
   copy.status_ = status_;

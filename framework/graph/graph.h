@@ -57,6 +57,9 @@ struct Output {
   }
 };
 
+// Whether the output is an unknown op's, which fits every input until a step needs it.
+bool OfUnknownDtype(const Output& output);
+
 // A node that is run for what it does (a target): a training step, an assignment.
 struct Operation {
   Node* node = nullptr;
@@ -150,6 +153,10 @@ class Graph {
   void RemoveControlEdge(Node* from, Node* to);
   void SetAttr(Node* node, absl::string_view name, AttrValue value);
 
+  // An op of role kUnknown, owned by this graph and its clones: it takes inputs of any number and
+  // kind and has outputs of a dtype that nobody knows, which every input takes.
+  const OpDef& UnknownOp(absl::string_view name, int num_outputs);
+
   Node* FindNode(absl::string_view name) const;
   // `prefix` itself if it is free, else `prefix_1`, `prefix_2`, …
   std::string UniqueName(absl::string_view prefix);
@@ -195,6 +202,8 @@ class Graph {
   absl::flat_hash_map<absl::string_view, Node*> by_name_;  // names are the nodes' own
   absl::flat_hash_map<std::string, int> name_counters_;
   absl::flat_hash_set<std::string> prefixes_;
+  std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
+      unknown_ops_;  // by name and outputs
   int num_nodes_ = 0;
   FunctionLibrary functions_;
   absl::Status status_;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -21,6 +22,8 @@ namespace {
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
 // Finding the nearest name looks at all of them.
 constexpr size_t kMaxNodesForHint = 2000;
+// Of an op that nobody knows; each has an argument of its own.
+constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {
   int record;
@@ -34,6 +37,8 @@ class Assembler {
         registry_(registry),
         errors_(std::move(errors)),
         ops_(records_.size(), nullptr),
+        can_build_(records_.size(), false),
+        num_used_outputs_(records_.size(), 0),
         links_(records_.size()),
         nodes_(records_.size(), nullptr) {}
 
@@ -67,15 +72,13 @@ class Assembler {
     }
   }
 
-  // Sets ops_[i] and links_[i]; ops_[i] stays null after an error.
+  // Sets can_build_[i], unless there is an error, ops_[i] and links_[i].
   void Resolve(int i) {
     const NodeRecord& r = records_[i];
     if (r.broken || by_name_.at(r.name) != i) return;
     if (!IsValidNodeName(r.name)) {
       return Error(i, "illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
     }
-    const absl::StatusOr<const OpDef*> op = registry_.Lookup(r.op);
-    if (!op.ok()) return Error(i, UnknownOp(r.op, op.status()));
     for (size_t k = 0; k < r.inputs.size(); ++k) {
       absl::Status status = ResolveInput(i, k);
       if (!status.ok()) {
@@ -83,14 +86,10 @@ class Assembler {
             i, absl::StrCat("input ", k, " ('", Printable(r.inputs[k]), "') ", status.message()));
       }
     }
-    ops_[i] = *op;
-  }
-
-  std::string UnknownOp(absl::string_view op, const absl::Status& status) const {
-    return graph_.functions().Find(op) == nullptr
-               ? std::string(status.message())
-               : "the op is a function of the library; expected a call by an op with a function "
-                 "attribute";
+    const auto opaque = r.attrs.lower_bound(kOpaqueAttr);
+    const bool is_opaque = opaque != r.attrs.end() && absl::StartsWith(opaque->first, kOpaqueAttr);
+    ops_[i] = is_opaque ? nullptr : registry_.Find(r.op);
+    can_build_[i] = true;
   }
 
   absl::Status ResolveInput(int i, int k) {
@@ -104,6 +103,7 @@ class Assembler {
           absl::StrCat("names a node that does not exist", NearestNode(ref.node)));
     }
     links_[i].push_back({it->second, ref.index});
+    num_used_outputs_[it->second] = std::max(num_used_outputs_[it->second], ref.index + 1);
     return absl::OkStatus();
   }
 
@@ -129,8 +129,19 @@ class Assembler {
     return sort.order;
   }
 
+  // An op that no registry knows has the inputs that it is given, and the outputs that are used.
+  absl::StatusOr<const OpDef*> UnknownOp(int i) {
+    const int num_outputs = num_used_outputs_[i];
+    if (num_outputs > kMaxUnknownOutputs) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown op with output ", num_outputs - 1,
+                                                     "; expected an index below ",
+                                                     kMaxUnknownOutputs));
+    }
+    return &graph_.UnknownOp(records_[i].op, num_outputs);
+  }
+
   void Build(int i) {
-    if (ops_[i] == nullptr) return;
+    if (!can_build_[i]) return;
     std::vector<Output> inputs;
     std::vector<Node*> controls;
     for (size_t k = 0; k < links_[i].size(); ++k) {
@@ -147,6 +158,11 @@ class Assembler {
                                      "below ",
                                      from->num_outputs(), ", got ", index));
       }
+    }
+    if (ops_[i] == nullptr) {
+      const absl::StatusOr<const OpDef*> unknown = UnknownOp(i);
+      if (!unknown.ok()) return Error(i, unknown.status().message());
+      ops_[i] = *unknown;
     }
     absl::StatusOr<Node*> node =
         graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
@@ -173,7 +189,9 @@ class Assembler {
   ErrorList errors_;
   Graph graph_;
   absl::flat_hash_map<absl::string_view, int> by_name_;
-  std::vector<const OpDef*> ops_;         // by record; null: not to be built
+  std::vector<const OpDef*> ops_;         // by record; null: unknown
+  std::vector<char> can_build_;           // by record
+  std::vector<int> num_used_outputs_;     // by record
   std::vector<std::vector<Link>> links_;  // by record
   std::vector<Node*> nodes_;              // by record; null: not built
   int64_t num_outputs_ = 0;

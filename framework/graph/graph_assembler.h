@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "framework/graph/attr_value.h"
 #include "framework/graph/error_list.h"
 #include "framework/graph/function_library.h"
@@ -16,6 +17,11 @@
 #include "framework/graph/op_registry.h"
 
 namespace mirrorflow {
+
+// An attribute that says that a node handles text, which no tensor here holds, stands under this
+// and its own name, as a serialized proto::AttrValue; the node is one of an unknown op, whatever
+// its op.
+inline constexpr absl::string_view kOpaqueAttr = "_proto_";
 
 struct NodeRecord {
   std::string name;

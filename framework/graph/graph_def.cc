@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/error_list.h"
@@ -64,6 +65,15 @@ absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
   for (int i = 0; i < num_inputs; ++i) def->add_input(node.input(i).ToString());
   for (const Node* control : controls) def->add_input(absl::StrCat("^", control->name()));
   for (const auto& [name, value] : attrs) {
+    absl::string_view plain = name;
+    if (absl::ConsumePrefix(&plain, kOpaqueAttr)) {
+      const std::string* bytes = value.get_if<std::string>();
+      proto::AttrValue& attr = (*def->mutable_attr())[std::string(plain)];
+      if (bytes != nullptr && attr.ParseFromString(*bytes)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(node.op().name, "(", node.name(),
+                                                     "): attribute '", name,
+                                                     "' is no serialized AttrValue"));
+    }
     absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]);
     if (!status.ok()) {
       return Annotate(status,
@@ -108,6 +118,16 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   return absl::OkStatus();
 }
 
+// Whether the value of a known attribute is text, or says that tensors are: no tensor here holds
+// any.
+bool IsText(const proto::AttrValue& value, const AttrDef& attr) {
+  const auto& types = value.list().type();
+  return value.type() == proto::DT_STRING ||
+         (value.has_tensor() && value.tensor().dtype() == proto::DT_STRING) ||
+         (!attr.allowed.empty() &&
+          std::find(types.begin(), types.end(), proto::DT_STRING) != types.end());
+}
+
 NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64_t* repeated_bytes,
                     ErrorList* errors) {
   NodeRecord record{def.name(), def.op(), {def.input().begin(), def.input().end()}, {}};
@@ -120,7 +140,12 @@ NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64
   std::map<absl::string_view, const proto::AttrValue*> attrs;
   for (const auto& [name, value] : def.attr()) attrs.emplace(name, &value);
   for (const auto& [name, proto] : attrs) {
-    if (op != nullptr && op->FindAttr(name) == nullptr && IsHint(name)) continue;
+    const AttrDef* attr = op != nullptr ? op->FindAttr(name) : nullptr;
+    if (op != nullptr && attr == nullptr && IsHint(name)) continue;
+    if (attr != nullptr && IsText(*proto, *attr)) {
+      record.attrs.emplace(absl::StrCat(kOpaqueAttr, name), proto->SerializeAsString());
+      continue;
+    }
     absl::StatusOr<AttrValue> value = AttrValueFromProto(*proto, repeated_bytes);
     if (value.ok()) {
       record.attrs.emplace(name, *std::move(value));

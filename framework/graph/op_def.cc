@@ -80,6 +80,7 @@ absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs) {
     }
   }
   if (attrs->size() == declared) return absl::OkStatus();
+  if (op.role == OpRole::kUnknown) return absl::OkStatus();  // it may have any
   for (const auto& [name, value] : *attrs) {
     if (!absl::StartsWith(name, "_") && op.FindAttr(name) == nullptr) {
       return absl::InvalidArgumentError(

@@ -57,6 +57,7 @@ enum class OpRole {
   kCollective,   // all ranks take part
   kAddAll,       // the sum of its list of tensors
   kOnesLike,     // ones in the shape of its input
+  kUnknown,      // of a file, and no op of the registry: may stand where no step needs it
 };
 
 enum OpTrait : uint32_t {

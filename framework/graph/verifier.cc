@@ -60,12 +60,14 @@ class Verifier {
     const auto out_types = ArgDataTypes(node.op().outputs, complete);
     if (!in_types.ok()) return Error(node, in_types.status().message());
     if (!out_types.ok()) return Error(node, out_types.status().message());
-    if (static_cast<int>(in_types->size()) != node.num_inputs()) {
+    const bool known = node.op().role != OpRole::kUnknown;
+    if (known && static_cast<int>(in_types->size()) != node.num_inputs()) {
       return Error(node,
                    absl::StrCat("expected ", in_types->size(), " inputs, got ", node.num_inputs()));
     }
     for (int i = 0; i < node.num_inputs(); ++i) {
-      if (IsOutput(node.input(i)) && node.input(i).dtype() != (*in_types)[i]) {
+      if (known && IsOutput(node.input(i)) && node.input(i).dtype() != (*in_types)[i] &&
+          !OfUnknownDtype(node.input(i))) {
         Error(node, absl::StrCat("input ", i, " (", node.input(i).ToString(), "): expected dtype ",
                                  DataTypeName((*in_types)[i]), ", got ",
                                  DataTypeName(node.input(i).dtype())));

@@ -208,7 +208,7 @@ class ProgramsTest(ProgramTest):
             ("input.pbtxt", node("a", "Neg", "z", T="DT_FLOAT") + VERSIONS, "'z'"),
             ("versions.pbtxt", node("a", "NoOp"), "the file may be cut off"),
             # Several errors are a line each, and each names the file.
-            ("many.txt", "a = NoOp()\na = NoOp()\nb = MatMull()\n", "line 3: MatMull(b)"),
+            ("many.txt", "a = NoOp()\na = NoOp()\nb = Neg(z)\n", "line 3: Neg(b)"),
         ]:
             self.check_inspect_fails(name, contents, what)
         for name, contents, what in [

@@ -3,8 +3,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/error_list.h"
 
 namespace mirrorflow {
+
+namespace {
+
+// A graph may have ops that are not known here, but not where the step needs them.
+absl::Status CheckOps(const Compilation& c) {
+  ErrorList errors;
+  for (const Node* node : c.graph.Nodes()) {
+    if (node->op().role != OpRole::kUnknown || errors.full()) continue;
+    const absl::Status unknown = c.ops->Lookup(node->op().name).status();
+    errors.Add(absl::StrCat(
+        Printable(node->op().name), "(", node->name(), "): ",
+        unknown.ok() ? "it handles text, which no tensor here can hold" : unknown.message()));
+  }
+  return errors.ToStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<bool> Prune::Run(Compilation& c) {
   bool changed = false;
@@ -23,7 +41,9 @@ absl::StatusOr<bool> Prune::Run(Compilation& c) {
     feed = node->output(0);
     changed = true;
   }
-  return c.RemoveDeadNodes() || changed;
+  changed |= c.RemoveDeadNodes();
+  MF_RETURN_IF_ERROR(CheckOps(c));
+  return changed;
 }
 
 }  // namespace mirrorflow

@@ -251,7 +251,6 @@ TEST(GraphDefTest, ReportsAllErrorsByNodeInputAndAttribute) {
             "NoOp(p): attribute '_p': placeholder 'T' outside a function\n"
             "NoOp(e): attribute '_e': the value is missing\n"
             "NoOp(x): a node of this name exists already\n"
-            "Sqare(a): unknown op 'Sqare'; did you mean Square?\n"
             "Square(b): input 0 ('xx') names a node that does not exist; did you mean x?\n"
             "Square(c): input 1 ('x') is a data input after a control input\n"
             "Square(d): input 0 ('x:out:0') is malformed; expected 'node', 'node:output' or "
@@ -506,14 +505,6 @@ TEST(FunctionTest, RefusesAFunctionWithoutANameOrDefinedTwice) {
                 }
               )pb")),
               HasSubstr("function 'f' is defined twice, with different bodies"));
-}
-
-TEST(FunctionTest, ACallByTheNameOfTheFunctionSaysWhatIsExpected) {
-  EXPECT_THAT(ReadError(Def(R"pb(
-                node { name: "n" op: "f" }
-                library { function { signature { name: "f" } } }
-              )pb")),
-              HasSubstr("f(n): the op is a function of the library; expected a call"));
 }
 
 TEST(FunctionTest, ALibraryThatHoldsNoFunctionsIsAnErrorNotACrash) {

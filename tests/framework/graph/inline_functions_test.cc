@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/inline_functions.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/graph/graph_def.h"
+#include "framework/graph/text_form.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+proto::GraphDef Def(const std::string& text) {
+  proto::GraphDef def;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &def));
+  return def;
+}
+
+// The graph in text form, or the error.
+std::string Inlined(const std::string& text) {
+  const absl::StatusOr<Graph> graph = FromGraphDef(Def(text), TestOps());
+  return graph.ok() ? GraphToText(*graph) : std::string(graph.status().message());
+}
+
+std::string Call(const std::string& name, const std::string& function, const std::string& inputs,
+                 const std::string& attrs = "") {
+  return absl::StrCat("node { name: '", name, "' op: 'PartitionedCall' ", inputs,
+                      " attr { key: 'f' value { func { name: '", function, "' ", attrs, "} } } } ");
+}
+
+constexpr char kX[] =
+    "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }"
+    " attr { key: 'shape' value { shape { dim { size: 2 } } } } } ";
+constexpr char kFloat[] = " attr { key: 'T' value { type: DT_FLOAT } } ";
+
+// square_sum(a, b) = (a * a + b), nothing of its own order.
+std::string SquareSum() {
+  return absl::StrCat(
+      "function { signature { name: 'square_sum' input_arg { name: 'a' type: DT_FLOAT }"
+      " input_arg { name: 'b' type: DT_FLOAT } output_arg { name: 'out' type: DT_FLOAT } }"
+      " node_def { name: 'square' op: 'Square' input: 'a'",
+      kFloat, "} node_def { name: 'sum' op: 'AddV2' input: 'square:y:0' input: 'b'", kFloat,
+      "} ret { key: 'out' value: 'sum:z:0' } } ");
+}
+
+TEST(InlineFunctionsTest, ACallBecomesTheBodyUnderItsName) {
+  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "square_sum", "input: 'x' input: 'x:0'"),
+                                   "node { name: 'y' op: 'Square' input: 'call'", kFloat,
+                                   "} library {", SquareSum(), "}")),
+              HasSubstr("x = Placeholder() {dtype=float, shape=<2>}\n"
+                        "call/square = Square(x) {T=float}\n"
+                        "call/sum = AddV2(call/square, x) {T=float}\n"
+                        "y = Square(call/sum) {T=float}\n"
+                        "call = Identity(call/sum) {T=float}\n"));
+}
+
+// update(): runs `write`, whatever is read of its result.
+TEST(InlineFunctionsTest, WhatMustRunIsWaitedForAndWaitsForWhatTheCallWaitsFor) {
+  const std::string text = Inlined(absl::StrCat(
+      kX, "node { name: 'before' op: 'NoOp' } ",
+      Call("call", "update", "input: 'x' input: '^before'"),
+      "node { name: 'after' op: 'NoOp' input: '^call' } ",
+      "node { name: 'y' op: 'Square' input: 'call:0'", kFloat,
+      "} library { function { signature { name: 'update' input_arg { name: 'a' type: DT_FLOAT }"
+      " output_arg { name: 'out' type: DT_FLOAT } control_output: 'w' }"
+      " node_def { name: 'write' op: 'NoOp' }"
+      " node_def { name: 'square' op: 'Square' input: 'a' input: '^write'",
+      kFloat, "} ret { key: 'out' value: 'a' } control_ret { key: 'w' value: 'write' } } }"));
+  EXPECT_THAT(text, HasSubstr("call/write = NoOp(^before)\n"));
+  EXPECT_THAT(text, HasSubstr("call/square = Square(x, ^call/write) {T=float}\n"));
+  EXPECT_THAT(text, HasSubstr("call = Identity(x, ^before, ^call/write) {T=float}\n"));
+  EXPECT_THAT(text, HasSubstr("after = NoOp(^call)\n"));
+  EXPECT_THAT(text, HasSubstr("y = Square(call) {T=float}\n"));
+}
+
+TEST(InlineFunctionsTest, AttributesOfTheBodyMayComeFromTheCall) {
+  const std::string library =
+      " library { function { signature { name: 'f' input_arg { name: 'a' type_attr: 'T' }"
+      " output_arg { name: 'out' type_attr: 'T' } attr { name: 'T' type: 'type' } }"
+      " node_def { name: 's' op: 'Square' input: 'a' attr { key: 'T' value { placeholder: 'T' } } }"
+      " ret { key: 'out' value: 's:y:0' } } }";
+  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "f", "input: 'x'", kFloat), library)),
+              HasSubstr("call/s = Square(x) {T=float}\n"));
+  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "f", "input: 'x'"), library)),
+              HasSubstr("PartitionedCall(call): s: attribute 'T' of the function is not given"));
+  EXPECT_THAT(
+      Inlined(absl::StrCat(kX, "node { name: 'call' op: 'f' input: 'x'", kFloat, "}", library)),
+      HasSubstr("call/s = Square(x) {T=float}\n"));
+}
+
+TEST(InlineFunctionsTest, SaysWhichCallIsWrongAndHow) {
+  const std::string library = absl::StrCat(" library {", SquareSum(), "}");
+  EXPECT_EQ(Inlined(absl::StrCat(kX, Call("call", "none", "input: 'x'"), library)),
+            "PartitionedCall(call): the library has no function 'none'");
+  EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "square_sum", "input: 'x'"), library)),
+              HasSubstr("'square_sum' does not take these arguments; expected 2, got 1"));
+  EXPECT_THAT(Inlined(absl::StrCat(
+                  kX, Call("call", "square_sum", "input: 'x' input: 'x' input: 'x'"), library)),
+              HasSubstr("expected 2, got 3"));
+  auto body = [](const std::string& input) {
+    return Inlined(absl::StrCat(
+        kX, Call("call", "f", "input: 'x'"),
+        " library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } }"
+        " node_def { name: 's' op: 'Square' input: 'a'",
+        kFloat, "} node_def { name: 't' op: 'Square' input: '", input, "'", kFloat, "} } }"));
+  };
+  EXPECT_THAT(body("s:z:0"), HasSubstr("Square(s) has no output 'z'"));
+  EXPECT_THAT(body("s"), HasSubstr("'s' names no output; expected NODE:OUTPUT:INDEX"));
+  EXPECT_THAT(body("x"), HasSubstr("'x' names no argument or node of the function"));
+  EXPECT_THAT(body("a:1"), HasSubstr("'a:1' names an argument that does not exist"));
+  EXPECT_THAT(body("s:y:one"), HasSubstr("'s:y:one' is no input"));
+  EXPECT_THAT(body("s:y:3"), HasSubstr("expected an index below 1, got 3"));
+  EXPECT_THAT(body("^none"), HasSubstr("'none' names no node of the function"));
+}
+
+// f0 calls f1 twice, f1 calls f2 twice, …: 2^60 nodes in a few kilobytes.
+TEST(InlineFunctionsTest, RefusesABodyThatMultipliesWithoutEnd) {
+  std::string library;
+  for (int i = 0; i < 60; ++i) {
+    absl::StrAppend(&library, "function { signature { name: 'f", i, "' } ");
+    for (const char* name : {"a", "b"}) {
+      absl::StrAppend(&library, "node_def { name: '", name, "' op: 'f", i + 1, "' } ");
+    }
+    absl::StrAppend(&library, "} ");
+  }
+  absl::StrAppend(&library,
+                  "function { signature { name: 'f60' } node_def { name: 'n' op: 'NoOp' } }");
+  const auto inlined = InlineFunctionCalls(
+      Def(absl::StrCat("node { name: 'call' op: 'f0' } library {", library, "}")), TestOps());
+  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(inlined.status().message(),
+              AllOf(HasSubstr("inlined is too large"), HasSubstr("4194304 nodes")));
+}
+
+TEST(InlineFunctionsTest, ALongChainOfCallsIsInlinedInLinearSpace) {
+  constexpr int kDepth = 5000;
+  proto::GraphDef def = Def(kX);
+  for (int i = 0; i <= kDepth; ++i) {
+    proto::FunctionDef& f = *def.mutable_library()->add_function();
+    f = Def(absl::StrCat("library {", SquareSum(), "}")).library().function(0);
+    f.mutable_signature()->set_name(absl::StrCat("f", i));
+    if (i == kDepth) continue;
+    proto::NodeDef& call = *f.mutable_node_def(0);
+    call.set_op(absl::StrCat("f", i + 1));
+    call.add_input("b");
+    f.mutable_node_def(1)->set_input(0, "square:out:0");
+  }
+  *def.add_node() = Def("node { name: 'call' op: 'f0' input: 'x' input: 'x' }").node(0);
+  const auto inlined = InlineFunctionCalls(def, TestOps());
+  ASSERT_TRUE(inlined.ok()) << inlined.status();
+  EXPECT_EQ(inlined->node_size(), 1 + 2 * kDepth + 3);
+  size_t longest = 0;
+  for (const auto& node : inlined->node()) longest = std::max(longest, node.name().size());
+  EXPECT_LT(longest, 300u);
+  const absl::StatusOr<Graph> graph = FromGraphDef(def, TestOps());
+  EXPECT_TRUE(graph.ok()) << graph.status();
+}
+
+TEST(InlineFunctionsTest, CallsThatReturnOneAnothersResultsAreACycle) {
+  const std::string library =
+      " library { function { signature { name: 'same' input_arg { name: 'a' type: DT_FLOAT }"
+      " output_arg { name: 'out' type: DT_FLOAT } } ret { key: 'out' value: 'a' } } }";
+  EXPECT_THAT(Inlined(absl::StrCat(Call("p", "same", "input: 'q'"), Call("q", "same", "input: 'p'"),
+                                   library)),
+              HasSubstr("the graph has a cycle"));
+}
+
+TEST(InlineFunctionsTest, ANodeMayHaveTheNameThatABodyWouldGetHere) {
+  const std::string text = Inlined(absl::StrCat(
+      kX, "node { name: 'call/square' op: 'Square' input: 'x'", kFloat, "} ",
+      Call("call", "square_sum", "input: 'x' input: 'x'"), " library {", SquareSum(), "}"));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("call/square = Square(x)"), HasSubstr("inlined_1/square = Square(x)"),
+                    HasSubstr("call = Identity(inlined_1/sum)")));
+}
+
+}  // namespace
+}  // namespace mirrorflow
