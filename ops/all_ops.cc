@@ -14,6 +14,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterAddN(ops);
   RegisterArgMax(ops);
   RegisterAvgPool(ops);
+  RegisterBatchNorm(ops);
   RegisterBiasAdd(ops);
   RegisterBinary(ops);
   RegisterBinaryMath(ops);

@@ -8,6 +8,7 @@
 #include "ops/add_n.h"
 #include "ops/arg_max.h"
 #include "ops/avg_pool.h"
+#include "ops/batch_norm.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/binary_math.h"

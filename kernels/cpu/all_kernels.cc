@@ -14,6 +14,7 @@ namespace mirrorflow {
   F(AddN)                 \
   F(ArgMax)               \
   F(AvgPool)              \
+  F(BatchNorm)            \
   F(BiasAdd)              \
   F(Binary)               \
   F(BinaryMath)           \

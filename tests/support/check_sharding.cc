@@ -307,8 +307,9 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   for (const char name : letters) {
     absl::StatusOr<Letter> letter = FindLetter(name);
     if (!letter.ok()) return Annotate(letter.status(), absl::StrCat("rule '", rule_.dims, "'"));
+    // In every output: where one of them is contracted, the op is replaced.
     const bool survives =
-        std::any_of(terms_.outputs.begin(), terms_.outputs.end(),
+        std::all_of(terms_.outputs.begin(), terms_.outputs.end(),
                     [&](absl::string_view term) { return term.find(name) != kAbsent; });
     if (rule_.expand && !survives) {
       contracts = true;

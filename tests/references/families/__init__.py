@@ -7,6 +7,7 @@ _NAMES = (
     "accumulate",
     "activation",
     "avg_pool",
+    "batch_norm",
     "bias_add",
     "binary",
     "binary_math",

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FusedBatchNormV3 and its gradient on the CPU. Sums are taken in double: a channel may have
+// millions of numbers.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+// Images as [outer, channels, inner]: inner is 1 where channels are the last dimension.
+struct Layout {
+  int64_t outer = 1;
+  int64_t channels = 1;
+  int64_t inner = 1;
+
+  Layout(const Shape& images, absl::string_view data_format) {
+    const int channel_dim = data_format[1] == 'C' ? 1 : images.rank() - 1;
+    channels = images.dim(channel_dim);
+    for (int d = 0; d < images.rank(); ++d) {
+      if (d < channel_dim) outer *= images.dim(d);
+      if (d > channel_dim) inner *= images.dim(d);
+    }
+  }
+  // Numbers of a channel.
+  int64_t count() const { return outer * inner; }
+};
+
+// Calls fn(i, c) for each element i, of channel c.
+template <typename Fn>
+MF_INLINE inline void ForEach(const Layout& layout, Fn fn) {
+  const int64_t channels = layout.channels, inner = layout.inner;
+  if (inner == 1) {
+    for (int64_t o = 0; o < layout.outer; ++o) {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t c = 0; c < channels; ++c) fn(o * channels + c, c);
+    }
+    return;
+  }
+  for (int64_t o = 0; o < layout.outer * channels; ++o) {
+    const int64_t c = o % channels;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < inner; ++i) fn(o * inner + i, c);
+  }
+}
+
+// sums[c] = the sum of fn(i, c) over the elements of channel c.
+template <typename Fn>
+MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
+  const int64_t channels = layout.channels, inner = layout.inner;
+  std::fill_n(sums, channels, 0.0);
+  if (inner == 1) {
+    ForEach(layout, [=](int64_t i, int64_t c) MF_INLINE { sums[c] += fn(i, c); });
+    return;
+  }
+  constexpr int64_t kLanes = 8;
+  for (int64_t o = 0; o < layout.outer * channels; ++o) {
+    const int64_t c = o % channels, first = o * inner;
+    double lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= inner; i += kLanes) {
+      for (int64_t k = 0; k < kLanes; ++k) lanes[k] += fn(first + i + k, c);
+    }
+    for (; i < inner; ++i) lanes[0] += fn(first + i, c);
+    for (const double lane : lanes) sums[c] += lane;
+  }
+}
+
+// Scratch: a vector of sums, then vectors of T; each has a number for each channel.
+template <typename T>
+T* Vectors(const KernelArgs& args, int64_t channels) {
+  return reinterpret_cast<T*>(args.scratch<double>() + channels);
+}
+template <typename T>
+int64_t ScratchBytes(const Layout& layout, int vectors) {
+  return layout.channels * static_cast<int64_t>(sizeof(double) + vectors * sizeof(T));
+}
+
+template <typename T>
+void Normalize(const Layout& layout, const KernelArgs& args, const T* mean, const T* variance,
+               T epsilon) {
+  const T *x = args.input<T>(0), *scale = args.input<T>(1), *offset = args.input<T>(2);
+  T* const y = args.output<T>(0);
+  T* const factor = Vectors<T>(args, layout.channels);
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    factor[c] = scale[c] / std::sqrt(variance[c] + epsilon);
+  }
+  ForEach(layout,
+          [=](int64_t i, int64_t c) MF_INLINE { y[i] = (x[i] - mean[c]) * factor[c] + offset[c]; });
+}
+
+// Mean and variance of each channel, into outputs 3 and 4; then the moving averages.
+template <typename T>
+void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
+  const T* const x = args.input<T>(0);
+  double* const sums = args.scratch<double>();
+  T *const mean = args.output<T>(3), *const variance = args.output<T>(4);
+  const double n = static_cast<double>(layout.count());
+  Sum(layout, sums, [=](int64_t i, int64_t) MF_INLINE { return static_cast<double>(x[i]); });
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    mean[c] = static_cast<T>(sums[c] / std::max(n, 1.0));
+  }
+  Sum(layout, sums, [=](int64_t i, int64_t c) MF_INLINE {
+    const double centered = x[i] - mean[c];
+    return centered * centered;
+  });
+  // Of no rows nothing is known.
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  const T one = n == 0 ? nan : T{1};
+  const T bessel = n == 0 ? nan : static_cast<T>(n / std::max(n - 1, 1.0));
+  const T *old_mean = args.input<T>(3), *old_variance = args.input<T>(4);
+  T *const moved_mean = args.output<T>(1), *const moved_variance = args.output<T>(2);
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    variance[c] = static_cast<T>(sums[c] / std::max(n, 1.0));
+    moved_mean[c] = mean[c] * one;
+    moved_variance[c] = variance[c] * bessel;
+    if (weight == 1) continue;  // the old ones may be missing
+    moved_mean[c] = old_mean[c] * (1 - weight) + moved_mean[c] * weight;
+    moved_variance[c] = old_variance[c] * (1 - weight) + moved_variance[c] * weight;
+  }
+}
+
+template <typename T>
+KernelPlan BatchNorm(const KernelContext& c, const Layout& layout) {
+  const T epsilon = c.attr<float>("epsilon"), weight = c.attr<float>("exponential_avg_factor");
+  const bool training = c.attr<bool>("is_training");
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const int64_t channels = layout.channels;
+            if (training) {
+              TakeStatistics<T>(layout, args, weight);
+              Normalize<T>(layout, args, args.output<T>(3), args.output<T>(4), epsilon);
+            } else {
+              Normalize<T>(layout, args, args.input<T>(3), args.input<T>(4), epsilon);
+              for (int i = 1; i <= 2; ++i) {
+                std::copy_n(args.input<T>(i + 2), channels, args.output<T>(i));
+                std::fill_n(args.output<T>(i + 2), channels, T{0});
+              }
+            }
+            *args.output<T>(5) = T{0};
+            return absl::OkStatus();
+          }),
+          .scratch_bytes = ScratchBytes<T>(layout, 1),
+          .in_place = {{0, 0}}};
+}
+
+template <typename T>
+KernelPlan BatchNormGrad(const KernelContext& c, const Layout& layout) {
+  const T epsilon = c.attr<float>("epsilon");
+  const bool training = c.attr<bool>("is_training");
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const T *dy = args.input<T>(0), *x = args.input<T>(1), *scale = args.input<T>(2);
+            const T *mean = args.input<T>(3), *variance = args.input<T>(4);
+            T *dx = args.output<T>(0), *dscale = args.output<T>(1), *doffset = args.output<T>(2);
+            const int64_t channels = layout.channels;
+            double* const sums = args.scratch<double>();
+            T* const factor = Vectors<T>(args, channels);
+            T *const slope = factor + channels, *const shift = slope + channels;
+            Sum(layout, sums,
+                [=](int64_t i, int64_t) MF_INLINE { return static_cast<double>(dy[i]); });
+            for (int64_t ch = 0; ch < channels; ++ch) doffset[ch] = static_cast<T>(sums[ch]);
+            Sum(layout, sums, [=](int64_t i, int64_t ch) MF_INLINE {
+              return static_cast<double>(dy[i]) * (x[i] - mean[ch]);
+            });
+            const T n = static_cast<T>(std::max<int64_t>(layout.count(), 1));
+            for (int64_t ch = 0; ch < channels; ++ch) {
+              const T inverse = 1 / std::sqrt(variance[ch] + epsilon);
+              dscale[ch] = static_cast<T>(sums[ch]) * inverse;
+              factor[ch] = scale[ch] * inverse;
+              shift[ch] = doffset[ch] / n;
+              slope[ch] = dscale[ch] * inverse / n;
+            }
+            if (training) {
+              ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE {
+                dx[i] = (dy[i] - shift[ch] - (x[i] - mean[ch]) * slope[ch]) * factor[ch];
+              });
+            } else {
+              ForEach(layout, [=](int64_t i, int64_t ch) MF_INLINE { dx[i] = dy[i] * factor[ch]; });
+            }
+            return absl::OkStatus();
+          }),
+          .scratch_bytes = ScratchBytes<T>(layout, 3),
+          .in_place = {{0, 0}}};
+}
+
+template <typename Make>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
+  if (c.attr<DataType>("T") != c.attr<DataType>("U")) {
+    return UnsupportedDataType(c.attr<DataType>("U"));
+  }
+  const Layout layout(c.output_shape(0), c.attr<std::string>("data_format"));
+  return ForType(FloatingTypes(), c.attr<DataType>("T"),
+                 [&](auto tag) { return make(tag, layout); });
+}
+
+}  // namespace
+
+void RegisterBatchNormCpu(KernelRegistry& kernels) {
+  kernels.Register("FusedBatchNormGradV3", "CPU", [](const KernelContext& c) {
+    return Create(c, [&](auto tag, const Layout& layout) {
+      return BatchNormGrad<typename decltype(tag)::type>(c, layout);
+    });
+  });
+  kernels.Register("FusedBatchNormV3", "CPU", [](const KernelContext& c) {
+    return Create(c, [&](auto tag, const Layout& layout) {
+      return BatchNorm<typename decltype(tag)::type>(c, layout);
+    });
+  });
+}
+
+}  // namespace mirrorflow

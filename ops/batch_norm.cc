@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/batch_norm.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+int RankOf(const Node& node) {
+  return static_cast<int>(node.attr<std::string>("data_format").size());
+}
+int ChannelDim(const Node& node) {
+  return node.attr<std::string>("data_format")[1] == 'C' ? 1 : RankOf(node) - 1;
+}
+
+// Merges the vectors in inputs [first, last) with `channels`, of which there are as many as x has.
+absl::Status MergeChannels(const ShapeContext& c, int first, int last, Shape* channels) {
+  for (int i = first; i < last; ++i) {
+    MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
+    absl::StatusOr<Shape> merged = channels->MergeWith(vector);
+    if (!merged.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, " must have a number for each channel; expected ",
+                       channels->ToString(), ", got ", vector.ToString()));
+    }
+    *channels = *std::move(merged);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BatchNormShape(ShapeContext& c) {
+  const int channel_dim = ChannelDim(c.node());
+  MF_ASSIGN_OR_RETURN(Shape x, c.WithRank(0, RankOf(c.node())));
+  Shape channels({x.dim(channel_dim)});
+  const bool reads_statistics =
+      !c.attr<bool>("is_training") || c.attr<float>("exponential_avg_factor") != 1;
+  MF_RETURN_IF_ERROR(MergeChannels(c, 1, reads_statistics ? 5 : 3, &channels));
+  for (int i = 3; i < 5; ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 1).status());
+  x.set_dim(channel_dim, channels.dim(0));
+  c.set_output(0, x);
+  for (int i = 1; i < 5; ++i) c.set_output(i, channels);
+  c.set_output(5, Shape());
+  return absl::OkStatus();
+}
+
+absl::Status BatchNormGradShape(ShapeContext& c) {
+  const int channel_dim = ChannelDim(c.node());
+  MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(0, RankOf(c.node())));
+  MF_ASSIGN_OR_RETURN(Shape x, c.WithRank(1, RankOf(c.node())));
+  absl::StatusOr<Shape> merged = x.MergeWith(dy);
+  if (!merged.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("y_backprop must have the shape of x; expected ",
+                                                   x.ToString(), ", got ", dy.ToString()));
+  }
+  x = *std::move(merged);
+  Shape channels({x.dim(channel_dim)});
+  MF_RETURN_IF_ERROR(MergeChannels(c, 2, 5, &channels));
+  x.set_dim(channel_dim, channels.dim(0));
+  c.set_output(0, x);
+  c.set_output(1, channels);
+  c.set_output(2, channels);
+  c.set_output(3, Shape({0}));
+  c.set_output(4, Shape({0}));
+  return absl::OkStatus();
+}
+
+// `n...`: only the batch is ever cut.
+std::string ImagesTerm(const Node& node) {
+  return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
+}
+
+// Out of training, outputs 1 to 5 do not depend on the rows: each replica has the same, which is
+// their maximum.
+absl::StatusOr<ShardingRule> BatchNormSharding(const ShardContext& c) {
+  const std::string x = ImagesTerm(c.node());
+  return ShardingRule{.dims = absl::StrCat(x, ",.,.,.,.->", x, ",.,.,.,.,"),
+                      .contracted = Reduction::kMax,
+                      .expand = c.node().attr<bool>("is_training")};
+}
+
+absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
+  const std::string x = ImagesTerm(c.node());
+  return ShardingRule{.dims = absl::StrCat(x, ",", x, ",.,.,.,*->", x, ",.,.,.,."),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {0},
+                      .expand = c.node().attr<bool>("is_training")};
+}
+
+// What both decompositions work with: vectors of channels so that they broadcast against images.
+class Decomposition {
+ public:
+  static absl::StatusOr<Decomposition> Create(const Scope& scope, const Node& node, Output images) {
+    const Shape& shape = scope.shape(images);
+    if (!shape.IsFullyDefined()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the shape of the images must be known to take means over all replicas, got ",
+          shape.ToString()));
+    }
+    Decomposition d(scope, images.dtype());
+    const int channel_dim = ChannelDim(node);
+    Shape vector = shape;
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (i == channel_dim) continue;
+      d.axes_.push_back(i);
+      d.count_ *= static_cast<double>(shape.dim(i));
+      vector.set_dim(i, 1);
+    }
+    d.against_images_ = vector;
+    d.channels_ = Shape({shape.dim(channel_dim)});
+    d.epsilon_ = node.attr<float>("epsilon");
+    return d;
+  }
+
+  // How many numbers a channel has.
+  double count() const { return count_; }
+  Output Scalar(double value) const { return ops::ScalarConst(scope_, dtype_, value); }
+  Output AgainstImages(Output channels) const {
+    return ops::Reshape(scope_, channels, against_images_);
+  }
+  Output Channels(Output x) const { return ops::Reshape(scope_, x, channels_); }
+  // Of each channel; against images.
+  Output Sum(Output images) const { return ops::Sum(scope_, images, axes_, {.keep_dims = true}); }
+  Output Mean(Output images) const {
+    return ops::Mul(scope_, Sum(images), Scalar(1 / std::max(count_, 1.0)));
+  }
+  Output InverseDeviation(Output variance) const {
+    return ops::Rsqrt(scope_, ops::AddV2(scope_, variance, Scalar(epsilon_)));
+  }
+  Output Times(Output a, Output b) const { return ops::Mul(scope_, a, b); }
+  Output Minus(Output a, Output b) const { return ops::Sub(scope_, a, b); }
+  Output Plus(Output a, Output b) const { return ops::AddV2(scope_, a, b); }
+
+ private:
+  Decomposition(const Scope& scope, DataType dtype) : scope_(scope), dtype_(dtype) {}
+
+  Scope scope_;
+  DataType dtype_;
+  std::vector<int64_t> axes_;
+  double count_ = 1;
+  Shape against_images_;
+  Shape channels_;
+  float epsilon_ = 0;
+};
+
+Output CastTo(const Scope& s, Output x, DataType dtype) {
+  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
+}
+
+// In training: its sums are over all replicas. Everything is computed in the dtype of the
+// statistics.
+absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
+  const Output scale = op.input(1), offset = op.input(2);
+  const Output x = CastTo(s, op.input(0), scale.dtype());
+  MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
+  const Output mean = d.Mean(x), centered = d.Minus(x, mean);
+  const Output variance = d.Mean(d.Times(centered, centered));
+  const Output factor = d.Times(d.InverseDeviation(variance), d.AgainstImages(scale));
+  const Output y = d.Plus(d.Times(centered, factor), d.AgainstImages(offset));
+  const Output m = d.Channels(mean), v = d.Channels(variance);
+  const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
+  const double weight = op.attr<float>("exponential_avg_factor");
+  // The moving average after this batch; NaN after one without rows.
+  auto moved = [&](Output before, Output now, double correction) {
+    if (n == 0) correction = std::numeric_limits<double>::quiet_NaN();
+    if (weight == 1) return d.Times(now, d.Scalar(correction));
+    return d.Plus(d.Times(before, d.Scalar(1 - weight)),
+                  d.Times(now, d.Scalar(weight * correction)));
+  };
+  return std::vector<Output>{CastTo(s, y, op.output_dtype(0)),
+                             moved(op.input(3), m, 1),
+                             moved(op.input(4), v, bessel),
+                             m,
+                             v,
+                             d.Scalar(0)};
+}
+
+absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
+  const DataType dtype = op.input(2).dtype();
+  const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
+  MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
+  const Output scale = d.AgainstImages(op.input(2));
+  const Output centered = d.Minus(x, d.AgainstImages(op.input(3)));
+  const Output inverse = d.InverseDeviation(d.AgainstImages(op.input(4)));
+  const Output doffset = d.Sum(dy);
+  const Output dscale = d.Times(d.Sum(d.Times(dy, centered)), inverse);
+  const Output per_number = d.Scalar(1 / std::max(d.count(), 1.0));
+  const Output shift = d.Times(doffset, per_number);
+  const Output slope = d.Times(d.Times(dscale, inverse), per_number);
+  const Output dx =
+      d.Times(d.Minus(d.Minus(dy, shift), d.Times(centered, slope)), d.Times(scale, inverse));
+  MF_ASSIGN_OR_RETURN(Tensor empty, Tensor::Allocate(x.dtype(), Shape({0})));
+  const Output nothing = ops::Const(s, std::move(empty));
+  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)), d.Channels(dscale),
+                             d.Channels(doffset), nothing, nothing};
+}
+
+absl::StatusOr<std::vector<Output>> BatchNormGradient(const GradContext& c) {
+  for (int i = 1; i < 5; ++i) {
+    if (!c.dy[i].valid()) continue;
+    return absl::UnimplementedError(absl::StrCat("FusedBatchNormV3(", c.op.name(),
+                                                 "): gradient of output ", i,
+                                                 "; expected one of y alone"));
+  }
+  if (!c.dy[0].valid()) return std::vector<Output>(5);
+  const bool training = c.op.attr<bool>("is_training");
+  const auto grads = ops::FusedBatchNormGradV3(
+      c.scope, c.dy[0], c.op.input(0), c.op.input(1), training ? c.op.output(3) : c.op.input(3),
+      training ? c.op.output(4) : c.op.input(4), c.op.output(5),
+      {.epsilon = c.op.attr<float>("epsilon"),
+       .data_format = c.op.attr<std::string>("data_format"),
+       .is_training = training});
+  return std::vector<Output>{grads.x_backprop, grads.scale_backprop, grads.offset_backprop,
+                             Output(), Output()};
+}
+
+OpBuilder& CommonAttrs(OpBuilder& op) {
+  return op.Attr("T: {half, bfloat16, float, double}")
+      .Attr("U: {float, double}")
+      .Attr("epsilon: float = 0.0001")
+      .Attr("data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'")
+      .Attr("is_training: bool = true");
+}
+
+}  // namespace
+
+void RegisterBatchNorm(OpRegistry& ops) {
+  CommonAttrs(ops.Define("FusedBatchNormV3")
+                  .Doc("y = (x - mean) / sqrt(variance + epsilon) * scale + offset, by channel")
+                  .Input("x: T")
+                  .Input("scale: U")
+                  .Input("offset: U")
+                  .Input("mean: U")
+                  .Input("variance: U")
+                  .Output("y: T")
+                  .Output("batch_mean: U")
+                  .Output("batch_variance: U")
+                  .Output("reserve_space_1: U")
+                  .Output("reserve_space_2: U")
+                  .Output("reserve_space_3: U"))
+      .Attr("exponential_avg_factor: float = 1.0")
+      .Shape(BatchNormShape)
+      .Sharding(BatchNormSharding)
+      .Expand(ExpandBatchNorm)
+      .Gradient(BatchNormGradient);
+  CommonAttrs(ops.Define("FusedBatchNormGradV3")
+                  .Doc("the gradients of x, scale and offset of FusedBatchNormV3")
+                  .Input("y_backprop: T")
+                  .Input("x: T")
+                  .Input("scale: U")  // TensorFlow says float, its only U
+                  .Input("reserve_space_1: U")
+                  .Input("reserve_space_2: U")
+                  .Input("reserve_space_3: U")
+                  .Output("x_backprop: T")
+                  .Output("scale_backprop: U")
+                  .Output("offset_backprop: U")
+                  .Output("reserve_space_4: U")
+                  .Output("reserve_space_5: U"))
+      .Shape(BatchNormGradShape)
+      .Sharding(BatchNormGradSharding)
+      .Expand(ExpandBatchNormGrad)
+      .NoGradient("second derivatives of batch normalisation are not in this library");
+}
+
+namespace ops {
+
+FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
+                                         Output mean, Output variance,
+                                         const FusedBatchNormV3Options& options) {
+  const std::vector<Output> y =
+      OutputsOf(Build(scope, "FusedBatchNormV3")
+                    .Input(x)
+                    .Input(scale)
+                    .Input(offset)
+                    .Input(mean)
+                    .Input(variance)
+                    .Attr("epsilon", options.epsilon)
+                    .Attr("exponential_avg_factor", options.exponential_avg_factor)
+                    .Attr("data_format", options.data_format)
+                    .Attr("is_training", options.is_training)
+                    .Finish(),
+                6);
+  return {y[0], y[1], y[2], y[3], y[4], y[5]};
+}
+
+FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_backprop, Output x,
+                                                 Output scale, Output reserve_space_1,
+                                                 Output reserve_space_2, Output reserve_space_3,
+                                                 const FusedBatchNormGradV3Options& options) {
+  const std::vector<Output> y = OutputsOf(Build(scope, "FusedBatchNormGradV3")
+                                              .Input(y_backprop)
+                                              .Input(x)
+                                              .Input(scale)
+                                              .Input(reserve_space_1)
+                                              .Input(reserve_space_2)
+                                              .Input(reserve_space_3)
+                                              .Attr("epsilon", options.epsilon)
+                                              .Attr("data_format", options.data_format)
+                                              .Attr("is_training", options.is_training)
+                                              .Finish(),
+                                          3);
+  return {y[0], y[1], y[2]};
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
