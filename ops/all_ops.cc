@@ -29,6 +29,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterControl(ops);
   RegisterConv2D(ops);
   RegisterCumulative(ops);
+  RegisterDepthwiseConv2d(ops);
   RegisterGather(ops);
   RegisterGatherNd(ops);
   RegisterIdentity(ops);

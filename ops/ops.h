@@ -23,6 +23,7 @@
 #include "ops/control.h"
 #include "ops/conv2d.h"
 #include "ops/cumulative.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/dropout.h"
 #include "ops/gather.h"
 #include "ops/gather_nd.h"

@@ -27,6 +27,7 @@ namespace mirrorflow {
   F(Constant)             \
   F(Conv2D)               \
   F(Cumulative)           \
+  F(DepthwiseConv2d)      \
   F(Gather)               \
   F(GatherNd)             \
   F(Identity)             \

@@ -11,6 +11,7 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/conv2d.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/matmul.h"
 #include "ops/max_pool.h"
 #include "ops/softmax.h"
@@ -159,6 +160,17 @@ INSTANTIATE_TEST_SUITE_P(
             ErrorRow{"Conv2DWithAnEmptyFilter", kInvalid, "the window is empty",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
+                     }},
+            ErrorRow{
+                "DepthwiseConvOfOtherChannels", kInvalid, "expected 2, got 3",
+                [](const Scope& s) {
+                  ops::DepthwiseConv2dNative(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
+                }},
+            ErrorRow{"DepthwiseBackpropOfAnotherGradient", kInvalid,
+                     "expected [2,5,5,12], got [2,5,5,3]",
+                     [](const Scope& s) {
+                       ops::DepthwiseConv2dNativeBackpropInput(s, ops::VectorConst(s, {2, 5, 5, 3}),
+                                                               Filter(s), Images(s), kOnes, "SAME");
                      }},
             ErrorRow{"BackpropInputOfAnotherGradient", kInvalid,
                      "expected [2,5,5,4], got [2,4,4,4]",

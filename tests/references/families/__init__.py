@@ -17,6 +17,7 @@ _NAMES = (
     "conv2d",
     "cumulative",
     "gradients",
+    "depthwise_conv2d",
     "indexing",
     "joining",
     "places",

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DepthwiseConv2dNative and its gradients on the CPU: the three walk over the same triples of a
+// pixel, a tap of the filter and a pixel of the output, and each adds to another one of them.
+#include <algorithm>
+
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/image_window.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Geometry {
+  int64_t batch;
+  int64_t channels;
+  int64_t each;  // filters of a channel
+  Window h;
+  Window w;
+  bool nchw;
+
+  int64_t out_channels() const { return channels * each; }
+  int64_t image_size() const { return h.in * w.in * channels; }
+  int64_t output_size() const { return h.out * w.out * out_channels(); }
+};
+
+// Calls fn(pixel, tap, out): where channel 0 of each lies, in elements.
+template <typename Fn>
+void ForEachTap(const Geometry& g, Fn fn) {
+  const int64_t pixel_step = g.nchw ? 1 : g.channels, out_step = g.nchw ? 1 : g.out_channels();
+  for (int64_t n = 0; n < g.batch; ++n) {
+    for (int64_t y = 0; y < g.h.out; ++y) {
+      for (int64_t x = 0; x < g.w.out; ++x) {
+        const int64_t out = n * g.output_size() + (y * g.w.out + x) * out_step;
+        for (int64_t i = g.h.first_tap(y); i < g.h.last_tap(y); ++i) {
+          for (int64_t j = g.w.first_tap(x); j < g.w.last_tap(x); ++j) {
+            const int64_t iy = g.h.start(y) + i * g.h.dilation;
+            const int64_t ix = g.w.start(x) + j * g.w.dilation;
+            fn(n * g.image_size() + (iy * g.w.in + ix) * pixel_step,
+               (i * g.w.size + j) * g.out_channels(), out);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Calls add(pixel, tap, out), references to elements, for all channels of all triples.
+template <typename Pixel, typename Tap, typename Out, typename Add>
+void Walk(const Geometry& g, Pixel* images, Tap* filter, Out* outputs, Add add) {
+  if (!g.nchw && g.each == 1) {
+    ForEachTap(g, [&](int64_t pixel, int64_t tap, int64_t out) {
+      Pixel* const p = images + pixel;
+      Tap* const t = filter + tap;
+      Out* const o = outputs + out;
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t c = 0; c < g.channels; ++c) add(p[c], t[c], o[c]);
+    });
+    return;
+  }
+  const int64_t pixel_step = g.nchw ? g.h.in * g.w.in : 1;
+  const int64_t out_step = g.nchw ? g.h.out * g.w.out : 1;
+  ForEachTap(g, [&](int64_t pixel, int64_t tap, int64_t out) {
+    for (int64_t c = 0, k = 0; c < g.channels; ++c) {
+      for (int64_t m = 0; m < g.each; ++m, ++k) {
+        add(images[pixel + c * pixel_step], filter[tap + k], outputs[out + k * out_step]);
+      }
+    }
+  });
+}
+
+enum class Which { kForward, kBackpropInput, kBackpropFilter };
+
+template <typename T>
+void Run(Which which, const Geometry& g, const KernelArgs& args, int64_t out_elements) {
+  T* const result = args.output<T>(0);
+  std::fill_n(result, out_elements, T{0});
+  switch (which) {
+    case Which::kForward:
+      return Walk(g, args.input<T>(0), args.input<T>(1), result,
+                  [](T pixel, T tap, T& out) MF_INLINE { out += pixel * tap; });
+    case Which::kBackpropInput:
+      return Walk(g, result, args.input<T>(1), args.input<T>(2),
+                  [](T& pixel, T tap, T out) MF_INLINE { pixel += out * tap; });
+    case Which::kBackpropFilter:
+      return Walk(g, args.input<T>(0), result, args.input<T>(2),
+                  [](T pixel, T& tap, T out) MF_INLINE { tap += pixel * out; });
+  }
+}
+
+template <Which which>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  // By what they are to this op. The sizes in a static input are global; what a replica has is in
+  // the shape of the output.
+  const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
+  const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
+  const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
+  const Geometry g = {.batch = images.dim(0),
+                      .channels = filter.dim(2),
+                      .each = filter.dim(3),
+                      .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
+                      .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
+                      .nchw = attrs.layout.nchw()};
+  const int64_t elements = c.output_shape(0).num_elements();
+  absl::StatusOr<KernelPlan> plan = ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args, Lane&) {
+                        Run<T>(which, g, args, elements);
+                        return absl::OkStatus();
+                      })};
+  });
+  const double flops = 2.0 * g.batch * g.output_size() * g.h.size * g.w.size;
+  // A double holds every count below 2^53, and no product of sizes overflows it.
+  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  return plan;
+}
+
+}  // namespace
+
+void RegisterDepthwiseConv2dCpu(KernelRegistry& kernels) {
+  kernels.Register("DepthwiseConv2dNative", "CPU", Create<Which::kForward>);
+  kernels.Register("DepthwiseConv2dNativeBackpropFilter", "CPU", Create<Which::kBackpropFilter>);
+  kernels.Register("DepthwiseConv2dNativeBackpropInput", "CPU", Create<Which::kBackpropInput>);
+}
+
+}  // namespace mirrorflow

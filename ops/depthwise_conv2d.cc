@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/depthwise_conv2d.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/window_attrs.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kForward[] = "DepthwiseConv2dNative";
+constexpr char kBackpropInput[] = "DepthwiseConv2dNativeBackpropInput";
+constexpr char kBackpropFilter[] = "DepthwiseConv2dNativeBackpropFilter";
+
+// The shape of the output for `input` and `filter`, both of rank 4.
+absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Shape& filter) {
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
+  const ImageLayout& layout = attrs.layout;
+  int64_t channels = input.dim(layout.channels);
+  const int64_t expected = filter.dim(2), each = filter.dim(3);
+  if (channels == kUnknownDim) channels = expected;
+  if (expected != kUnknownDim && channels != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("channels of images ", input.ToString(),
+                                                   " and filter ", filter.ToString(), "; expected ",
+                                                   expected, ", got ", channels));
+  }
+  Shape output = input;
+  output.set_dim(layout.channels, kUnknownDim);
+  if (channels != kUnknownDim && each != kUnknownDim) {
+    MF_ASSIGN_OR_RETURN(const int64_t all, CheckedMultiply(channels, each));
+    output.set_dim(layout.channels, all);
+  }
+  for (int i = 0; i < 2; ++i) {
+    MF_ASSIGN_OR_RETURN(const int64_t size,
+                        WindowPositions(input.dim(layout.space[i]), filter.dim(i), attrs, i));
+    output.set_dim(layout.space[i], size);
+  }
+  return output;
+}
+
+// Static input i, which must be four sizes.
+absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i, absl::string_view name) {
+  MF_ASSIGN_OR_RETURN(Shape sizes, SizesInput(c, i, name));
+  if (sizes.unknown_rank()) return Shape::UnknownDims(4);
+  if (sizes.rank() == 4) return sizes;
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be 4 sizes, got ", sizes.ToString()));
+}
+
+absl::Status ForwardShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
+  MF_ASSIGN_OR_RETURN(Shape output, OutputShape(c.node(), input, filter));
+  c.set_output(0, std::move(output));
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const Shape& filter) {
+  MF_ASSIGN_OR_RETURN(const Shape output, OutputShape(c.node(), input, filter));
+  if (c.input(2).IsCompatibleWith(output)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "out_backprop must have the shape of the convolution of ", input.ToString(), " with ",
+      filter.ToString(), "; expected ", output.ToString(), ", got ", c.input(2).ToString()));
+}
+
+absl::Status BackpropInputShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, FourSizes(c, 0, "input_sizes"));
+  MF_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
+  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
+  c.set_output(0, input);
+  return absl::OkStatus();
+}
+
+absl::Status BackpropFilterShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape filter, FourSizes(c, 1, "filter_sizes"));
+  MF_RETURN_IF_ERROR(CheckOutBackprop(c, input, filter));
+  c.set_output(0, filter);
+  return absl::OkStatus();
+}
+
+// n images, c channels; those of the output come in groups, one for each of the images.
+absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(images, ",..c.->", images),
+                      .linearity = Linearity::kMulti};
+}
+absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(".,..c.,", images, "->", images),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {1, 2}};
+}
+absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  const std::string images = layout.Term("n", "c");
+  return ShardingRule{.dims = absl::StrCat(images, ",.,", images, "->..c."),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {0, 2}};
+}
+
+// One of the three ops with the attributes of c.op, which is another one of them.
+Output BuildLike(const GradContext& c, absl::string_view op, absl::Span<const Output> inputs) {
+  NodeBuilder builder = ops::Build(c.scope, op);
+  for (const Output& input : inputs) std::move(builder).Input(input);
+  for (const char* name : {"strides", "padding", "explicit_paddings", "data_format", "dilations"}) {
+    std::move(builder).Attr(name, c.op.attrs().find(name)->second);
+  }
+  return std::move(builder).One();
+}
+
+Output InputGradient(const GradContext& c, Output input, Output filter, Output dy) {
+  return BuildLike(c, kBackpropInput, {ops::ShapeOperand(c.scope, input), filter, dy});
+}
+Output FilterGradient(const GradContext& c, Output input, Output filter, Output dy) {
+  return BuildLike(c, kBackpropFilter, {input, ops::ShapeOperand(c.scope, filter), dy});
+}
+
+absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
+  const Output input = c.op.input(0), filter = c.op.input(1), dy = c.dy[0];
+  return std::vector<Output>{InputGradient(c, input, filter, dy),
+                             FilterGradient(c, input, filter, dy)};
+}
+
+// It is linear in images and in filter, so the gradients of the gradients are the same ops again.
+absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
+  const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
+  return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
+                             BuildLike(c, kForward, {images, filter})};
+}
+
+absl::StatusOr<std::vector<Output>> BackpropFilterGrad(const GradContext& c) {
+  const Output input = c.op.input(0), out_backprop = c.op.input(2), filter = c.dy[0];
+  return std::vector<Output>{InputGradient(c, input, filter, out_backprop), Output(),
+                             BuildLike(c, kForward, {input, filter})};
+}
+
+OpBuilder& CommonAttrs(OpBuilder& op) {
+  return op.Attr("T: {half, bfloat16, float, double}")
+      .Attr("strides: list(int)")
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+}
+
+}  // namespace
+
+void RegisterDepthwiseConv2d(OpRegistry& ops) {
+  CommonAttrs(ops.Define(kForward)
+                  .Doc("cross-correlation of each channel of images with filters of its own")
+                  .Input("input: T")
+                  .Input("filter: T")
+                  .Output("output: T"))
+      .Shape(ForwardShape)
+      .Sharding(ForwardSharding)
+      .Gradient(ForwardGrad);
+  CommonAttrs(ops.Define(kBackpropInput)
+                  .Doc("the gradient of the images of DepthwiseConv2dNative")
+                  .StaticInput("input_sizes: int32")
+                  .Input("filter: T")
+                  .Input("out_backprop: T")
+                  .Output("output: T"))
+      .Shape(BackpropInputShape)
+      .Sharding(BackpropInputSharding)
+      .Gradient(BackpropInputGrad);
+  CommonAttrs(ops.Define(kBackpropFilter)
+                  .Doc("the gradient of the filter of DepthwiseConv2dNative")
+                  .Input("input: T")
+                  .StaticInput("filter_sizes: int32")
+                  .Input("out_backprop: T")
+                  .Output("output: T"))
+      .Shape(BackpropFilterShape)
+      .Sharding(BackpropFilterSharding)
+      .Gradient(BackpropFilterGrad);
+}
+
+namespace ops {
+namespace {
+
+Output Finish(NodeBuilder builder, absl::Span<const int64_t> strides, absl::string_view padding,
+              const DepthwiseConv2dOptions& options) {
+  return std::move(builder)
+      .Attr("strides", AttrValue::List(strides))
+      .Attr("padding", padding)
+      .Attr("explicit_paddings", AttrValue::List<int64_t>(options.explicit_paddings))
+      .Attr("data_format", options.data_format)
+      .Attr("dilations", AttrValue::List<int64_t>(options.dilations))
+      .One();
+}
+
+}  // namespace
+
+Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
+                             absl::Span<const int64_t> strides, absl::string_view padding,
+                             const DepthwiseConv2dOptions& options) {
+  return Finish(Build(scope, kForward).Input(input).Input(filter), strides, padding, options);
+}
+
+Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
+                                          Output out_backprop, absl::Span<const int64_t> strides,
+                                          absl::string_view padding,
+                                          const DepthwiseConv2dOptions& options) {
+  return Finish(Build(scope, kBackpropInput).Input(input_sizes).Input(filter).Input(out_backprop),
+                strides, padding, options);
+}
+
+Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
+                                           Output out_backprop, absl::Span<const int64_t> strides,
+                                           absl::string_view padding,
+                                           const DepthwiseConv2dOptions& options) {
+  return Finish(Build(scope, kBackpropFilter).Input(input).Input(filter_sizes).Input(out_backprop),
+                strides, padding, options);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

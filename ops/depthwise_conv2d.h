@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DepthwiseConv2dNative and its two gradients.
+#ifndef MIRRORFLOW_OPS_DEPTHWISE_CONV2D_H_
+#define MIRRORFLOW_OPS_DEPTHWISE_CONV2D_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterDepthwiseConv2d(OpRegistry& ops);
+
+namespace ops {
+
+struct DepthwiseConv2dOptions {
+  std::vector<int64_t> explicit_paddings = {};
+  std::string data_format = "NHWC";  // or "NCHW"
+  std::vector<int64_t> dilations = {1, 1, 1, 1};
+};
+
+// DepthwiseConv2dNative: each channel of the images with M filters of its own.
+//   output[n,y,x,c*M+m] = sum_{i,j} filter[i,j,c,m] *
+//       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
+// Shapes:   input [N,H,W,C], filter [FH,FW,C,M] -> output [N,H',W',C*M]; sizes, layouts, strides
+//           and paddings as of Conv2D.
+// Dtypes:   half, bfloat16, float, double.
+// Gradient: the two ops below of dy, as in TensorFlow.
+Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,
+                             absl::Span<const int64_t> strides, absl::string_view padding,
+                             const DepthwiseConv2dOptions& options = {});
+
+// The gradient of the images; input_sizes is their shape, an int32 vector.
+Output DepthwiseConv2dNativeBackpropInput(const Scope& scope, Output input_sizes, Output filter,
+                                          Output out_backprop, absl::Span<const int64_t> strides,
+                                          absl::string_view padding,
+                                          const DepthwiseConv2dOptions& options = {});
+
+// The gradient of the filter; filter_sizes is its shape, an int32 vector.
+Output DepthwiseConv2dNativeBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
+                                           Output out_backprop, absl::Span<const int64_t> strides,
+                                           absl::string_view padding,
+                                           const DepthwiseConv2dOptions& options = {});
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_DEPTHWISE_CONV2D_H_
