@@ -81,6 +81,44 @@ void RegisterUpdate(OpRegistry& ops) {
                    .Input("momentum: T")
                    .Attr("use_nesterov: bool = false"),
                "grad");
+  FinishUpdate(ops.Define("ResourceApplyKerasMomentum")
+                   .Doc("accum = accum * momentum - lr * grad; var += accum")
+                   .Input("var: resource")
+                   .Input("accum: resource")
+                   .Input("lr: T")
+                   .Input("grad: T")
+                   .Input("momentum: T")
+                   .Attr("use_nesterov: bool = false"),
+               "grad");
+  FinishUpdate(ops.Define("ResourceApplyAdagrad")
+                   .Doc("accum += grad²; var -= lr * grad / sqrt(accum)")
+                   .Input("var: resource")
+                   .Input("accum: resource")
+                   .Input("lr: T")
+                   .Input("grad: T")
+                   .Attr("update_slots: bool = true"),
+               "grad");
+  FinishUpdate(ops.Define("ResourceApplyAdagradV2")
+                   .Doc("accum += grad²; var -= lr * grad / (sqrt(accum) + epsilon)")
+                   .Input("var: resource")
+                   .Input("accum: resource")
+                   .Input("lr: T")
+                   .Input("epsilon: T")
+                   .Input("grad: T")
+                   .Attr("update_slots: bool = true"),
+               "grad");
+  FinishUpdate(ops.Define("ResourceApplyRMSProp")
+                   .Doc("ms is a moving average of grad²; mom = mom * momentum + lr * grad / "
+                        "sqrt(ms + epsilon); var -= mom")
+                   .Input("var: resource")
+                   .Input("ms: resource")
+                   .Input("mom: resource")
+                   .Input("lr: T")
+                   .Input("rho: T")
+                   .Input("momentum: T")
+                   .Input("epsilon: T")
+                   .Input("grad: T"),
+               "grad");
   FinishUpdate(ops.Define("ResourceApplyAdam")
                    .Doc("m and v are moving averages of grad and grad²; "
                         "var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
@@ -100,49 +138,75 @@ void RegisterUpdate(OpRegistry& ops) {
 }
 
 namespace ops {
+namespace {
+
+// An update of `inputs`, whatever follows them.
+NodeBuilder Update(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs,
+                   absl::Span<const Output> gates, bool use_locking) {
+  NodeBuilder builder = Build(scope, op);
+  for (const Output& input : inputs) std::move(builder).Input(input);
+  return std::move(builder).InputList(gates).Attr("use_locking", use_locking);
+}
+
+}  // namespace
 
 Operation ResourceApplyGradientDescent(const Scope& scope, Output var, Output alpha, Output delta,
                                        const ResourceApplyGradientDescentOptions& options) {
-  return Build(scope, "ResourceApplyGradientDescent")
-      .Input(var)
-      .Input(alpha)
-      .Input(delta)
-      .InputList(options.gates)
-      .Attr("use_locking", options.use_locking)
+  return Update(scope, "ResourceApplyGradientDescent", {var, alpha, delta}, options.gates,
+                options.use_locking)
       .Op();
 }
 
 Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Output lr,
                                 Output grad, Output momentum,
                                 const ResourceApplyMomentumOptions& options) {
-  return Build(scope, "ResourceApplyMomentum")
-      .Input(var)
-      .Input(accum)
-      .Input(lr)
-      .Input(grad)
-      .Input(momentum)
-      .InputList(options.gates)
-      .Attr("use_locking", options.use_locking)
+  return Update(scope, "ResourceApplyMomentum", {var, accum, lr, grad, momentum}, options.gates,
+                options.use_locking)
       .Attr("use_nesterov", options.use_nesterov)
+      .Op();
+}
+
+Operation ResourceApplyKerasMomentum(const Scope& scope, Output var, Output accum, Output lr,
+                                     Output grad, Output momentum,
+                                     const ResourceApplyMomentumOptions& options) {
+  return Update(scope, "ResourceApplyKerasMomentum", {var, accum, lr, grad, momentum},
+                options.gates, options.use_locking)
+      .Attr("use_nesterov", options.use_nesterov)
+      .Op();
+}
+
+Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
+                               const ResourceApplyAdagradOptions& options) {
+  return Update(scope, "ResourceApplyAdagrad", {var, accum, lr, grad}, options.gates,
+                options.use_locking)
+      .Attr("update_slots", options.update_slots)
+      .Op();
+}
+
+Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
+                                 Output epsilon, Output grad,
+                                 const ResourceApplyAdagradOptions& options) {
+  return Update(scope, "ResourceApplyAdagradV2", {var, accum, lr, epsilon, grad}, options.gates,
+                options.use_locking)
+      .Attr("update_slots", options.update_slots)
+      .Op();
+}
+
+Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output mom, Output lr,
+                               Output rho, Output momentum, Output epsilon, Output grad,
+                               const ResourceApplyRMSPropOptions& options) {
+  return Update(scope, "ResourceApplyRMSProp", {var, ms, mom, lr, rho, momentum, epsilon, grad},
+                options.gates, options.use_locking)
       .Op();
 }
 
 Operation ResourceApplyAdam(const Scope& scope, Output var, Output m, Output v,
                             const AdamScalars& scalars, Output grad,
                             const ResourceApplyAdamOptions& options) {
-  return Build(scope, "ResourceApplyAdam")
-      .Input(var)
-      .Input(m)
-      .Input(v)
-      .Input(scalars.beta1_power)
-      .Input(scalars.beta2_power)
-      .Input(scalars.lr)
-      .Input(scalars.beta1)
-      .Input(scalars.beta2)
-      .Input(scalars.epsilon)
-      .Input(grad)
-      .InputList(options.gates)
-      .Attr("use_locking", options.use_locking)
+  return Update(scope, "ResourceApplyAdam",
+                {var, m, v, scalars.beta1_power, scalars.beta2_power, scalars.lr, scalars.beta1,
+                 scalars.beta2, scalars.epsilon, grad},
+                options.gates, options.use_locking)
       .Attr("use_nesterov", options.use_nesterov)
       .Op();
 }

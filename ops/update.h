@@ -43,6 +43,43 @@ Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Ou
                                 Output grad, Output momentum,
                                 const ResourceApplyMomentumOptions& options = {});
 
+// ResourceApplyKerasMomentum: as above, with the learning rate in the accumulator.
+//   accum = accum * momentum - lr * grad
+//   var += accum                                   or, with use_nesterov,
+//   var += accum * momentum - lr * grad
+Operation ResourceApplyKerasMomentum(const Scope& scope, Output var, Output accum, Output lr,
+                                     Output grad, Output momentum,
+                                     const ResourceApplyMomentumOptions& options = {});
+
+struct ResourceApplyAdagradOptions {
+  bool use_locking = false;
+  bool update_slots = true;  // false: accum stays as it is
+  std::vector<Output> gates = {};
+};
+// ResourceApplyAdagrad:
+//   accum += grad²
+//   var -= lr * grad / sqrt(accum)
+// Source:   Duchi et al., Adaptive subgradient methods, 2011.
+Operation ResourceApplyAdagrad(const Scope& scope, Output var, Output accum, Output lr, Output grad,
+                               const ResourceApplyAdagradOptions& options = {});
+// ResourceApplyAdagradV2: the same with var -= lr * grad / (sqrt(accum) + epsilon).
+Operation ResourceApplyAdagradV2(const Scope& scope, Output var, Output accum, Output lr,
+                                 Output epsilon, Output grad,
+                                 const ResourceApplyAdagradOptions& options = {});
+
+struct ResourceApplyRMSPropOptions {
+  bool use_locking = false;
+  std::vector<Output> gates = {};
+};
+// ResourceApplyRMSProp:
+//   ms += (grad² - ms) * (1 - rho)
+//   mom = mom * momentum + lr * grad / sqrt(ms + epsilon)
+//   var -= mom
+// Source:   Hinton, Neural networks for machine learning, lecture 6e.
+Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output mom, Output lr,
+                               Output rho, Output momentum, Output epsilon, Output grad,
+                               const ResourceApplyRMSPropOptions& options = {});
+
 // The scalars of Adam; the powers are those of this step.
 struct AdamScalars {
   Output beta1_power;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/select.h"
@@ -57,6 +58,65 @@ LearningRateSchedule OneCycle(const OneCycleOptions& o) {
     return ops::SelectV2(scope, ops::Less(scope, step, scalar(top)),
                          CosineTo(scope, first, o.max_learning_rate, up),
                          CosineTo(scope, o.max_learning_rate, last, down));
+  };
+}
+
+LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
+  return [o](const Scope& parent, Output step) {
+    const Scope scope = parent.SubScope("piecewise_constant");
+    if (o.values.size() != o.boundaries.size() + 1 ||
+        !std::is_sorted(o.boundaries.begin(), o.boundaries.end())) {
+      scope.Fail(absl::InvalidArgumentError(
+          absl::StrCat("PiecewiseConstant: expected ascending boundaries and one value more, got [",
+                       absl::StrJoin(o.boundaries, ", "), "] and ", o.values.size(), " values")));
+      return Output();
+    }
+    auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };
+    Output rate = scalar(o.values.back());
+    for (size_t i = o.boundaries.size(); i-- > 0;) {
+      const Output before =
+          ops::LessEqual(scope, step, scalar(static_cast<double>(o.boundaries[i])));
+      rate = ops::SelectV2(scope, before, scalar(o.values[i]), rate);
+    }
+    return rate;
+  };
+}
+
+LearningRateSchedule CosineDecay(const CosineDecayOptions& o) {
+  return [o](const Scope& parent, Output step) {
+    const Scope scope = parent.SubScope("cosine_decay");
+    if (o.decay_steps <= 0) {
+      scope.Fail(absl::InvalidArgumentError(
+          absl::StrCat("CosineDecay: expected decay_steps > 0, got ", o.decay_steps)));
+      return Output();
+    }
+    auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };
+    const Output progress = ops::Minimum(
+        scope, scalar(1), ops::Mul(scope, step, scalar(1 / static_cast<double>(o.decay_steps))));
+    return CosineTo(scope, o.initial_learning_rate, o.initial_learning_rate * o.alpha, progress);
+  };
+}
+
+LearningRateSchedule WarmUp(const WarmUpOptions& o) {
+  return [o](const Scope& parent, Output step) {
+    const Scope scope = parent.SubScope("warm_up");
+    if (o.steps < 0) {
+      scope.Fail(
+          absl::InvalidArgumentError(absl::StrCat("WarmUp: expected steps >= 0, got ", o.steps)));
+      return Output();
+    }
+    auto scalar = [&](double v) { return ops::ScalarConst(scope, step.dtype(), v); };
+    auto after = [&](Output since) {
+      return o.after.schedule() ? o.after.schedule()(scope, since) : scalar(o.after.value());
+    };
+    const double steps = static_cast<double>(o.steps);
+    if (o.steps == 0) return after(step);
+    const Output rise = ops::Sub(scope, after(scalar(0)), scalar(o.initial_learning_rate));
+    const Output done = ops::Mul(scope, step, scalar(1 / steps));
+    const Output rising =
+        ops::AddV2(scope, scalar(o.initial_learning_rate), ops::Mul(scope, rise, done));
+    return ops::SelectV2(scope, ops::Less(scope, step, scalar(steps)), rising,
+                         after(ops::Sub(scope, step, scalar(steps))));
   };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of an optimizer: a number, or a schedule that makes it from the step.
+// The learning rate of an optimizer: a number, which is constant, or a schedule that makes it from
+// the step.
 //
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "framework/graph/scope.h"
 
@@ -48,6 +50,36 @@ struct OneCycleOptions {
 // PyTorch's OneCycleLR (two phases, without its cycle of the momentum). Minimize fails on options
 // out of range.
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
+
+struct PiecewiseConstantOptions {
+  std::vector<int64_t> boundaries = {};  // ascending
+  std::vector<double> values = {};       // one more
+};
+
+// values[0] up to and with step boundaries[0], values[1] up to and with boundaries[1], …
+// Keras' PiecewiseConstantDecay.
+LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& options);
+
+struct CosineDecayOptions {
+  double initial_learning_rate = 0.1;
+  int64_t decay_steps = 0;
+  double alpha = 0;  // ends at initial_learning_rate * alpha, and stays there
+};
+
+// Down by half a cosine. Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with
+// warm restarts", 2017; Keras' CosineDecay.
+LearningRateSchedule CosineDecay(const CosineDecayOptions& options);
+
+struct WarmUpOptions {
+  int64_t steps = 0;
+  double initial_learning_rate = 0;
+  LearningRate after = 0.1;
+};
+
+// In a straight line from initial_learning_rate to the first rate of `after` in so many steps; then
+// `after`, which counts its steps from there. With CosineDecay it is Keras' CosineDecay with
+// warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD", 2017.
+LearningRateSchedule WarmUp(const WarmUpOptions& options);
 
 }  // namespace schedules
 }  // namespace mirrorflow

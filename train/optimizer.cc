@@ -24,15 +24,16 @@ std::vector<Output> Gates(Output gate) {
   return gate.valid() ? std::vector<Output>{gate} : std::vector<Output>{};
 }
 
-// The slots of `variable` called `names`, in a scope called after it; they start at zero.
+// The slots of `variable` called `names`, in a scope called after it; they start at `initial`.
 std::vector<Output> Slots(const Scope& scope, const Output& variable,
-                          std::initializer_list<absl::string_view> names) {
+                          std::initializer_list<absl::string_view> names, double initial = 0) {
   const ValueInfo info = scope.graph().values().at(variable);
   const Scope slots = scope.SubScope(variable.node->name());
   std::vector<Output> handles;
   for (absl::string_view name : names) {
-    handles.push_back(CreateVariable(slots, name, info.handle_shape, initializers::Zeros(),
-                                     info.handle_dtype, {.trainable = false})
+    handles.push_back(CreateVariable(slots, name, info.handle_shape,
+                                     initializers::Constant(initial), info.handle_dtype,
+                                     {.trainable = false})
                           .handle);
   }
   return handles;
@@ -157,7 +158,8 @@ Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, co
                                     {.use_nesterov = options_.use_nesterov, .gates = Gates(gate)});
 }
 
-// learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, and the handles of the powers.
+// learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of the powers, and,
+// if weights decay, by which part of them.
 Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate) const {
   const DataType dtype = learning_rate.dtype();
   auto power = [&](absl::string_view name, double beta) {
@@ -169,21 +171,34 @@ Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate) const 
   };
   const Variable beta1_power = power("beta1_power", options_.beta1);
   const Variable beta2_power = power("beta2_power", options_.beta2);
-  return {learning_rate,
-          beta1_power.value,
-          beta2_power.value,
-          scalar("beta1", options_.beta1),
-          scalar("beta2", options_.beta2),
-          scalar("epsilon", options_.epsilon),
-          beta1_power.handle,
-          beta2_power.handle};
+  Shared shared = {learning_rate,
+                   beta1_power.value,
+                   beta2_power.value,
+                   scalar("beta1", options_.beta1),
+                   scalar("beta2", options_.beta2),
+                   scalar("epsilon", options_.epsilon),
+                   beta1_power.handle,
+                   beta2_power.handle};
+  if (weight_decay_ != 0) {
+    shared.push_back(ops::Mul(scope, learning_rate, scalar("weight_decay", weight_decay_)));
+  }
+  return shared;
 }
 
 Operation Adam::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                        Output gate) const {
   const Shared& v = shared;
   const std::vector<Output> slots = Slots(scope, gv.variable, {"m", "v"});
-  return ops::ResourceApplyAdam(scope, gv.variable, slots[0], slots[1],
+  Scope update = scope;
+  if (weight_decay_ != 0) {
+    const Output value = ops::ReadVariableOp(scope, gv.variable);
+    Output decay = ops::Mul(scope, value, v[8]);
+    if (gate.valid()) {
+      decay = ops::SelectV2(scope, gate, decay, ops::ScalarConst(scope, decay.dtype(), 0));
+    }
+    update = scope.WithControlDependencies({ops::AssignSubVariableOp(scope, gv.variable, decay)});
+  }
+  return ops::ResourceApplyAdam(update, gv.variable, slots[0], slots[1],
                                 {v[1], v[2], v[0], v[3], v[4], v[5]}, gv.gradient,
                                 {.gates = Gates(gate)});
 }
@@ -201,6 +216,37 @@ Operation Adam::Finish(const Scope& scope, const Shared& shared,
     assigns.push_back(ops::AssignVariableOp(after, v[6 + i], next));
   }
   return scope.ok() ? ops::Group(scope, assigns) : Operation();
+}
+
+// learning_rate, epsilon.
+Optimizer::Shared Adagrad::Prepare(const Scope& scope, Output learning_rate) const {
+  return {learning_rate,
+          ops::ScalarConst(scope.WithName("epsilon"), learning_rate.dtype(), options_.epsilon)};
+}
+
+Operation Adagrad::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                          Output gate) const {
+  const std::vector<Output> slots =
+      Slots(scope, gv.variable, {"accumulator"}, options_.initial_accumulator_value);
+  return ops::ResourceApplyAdagradV2(scope, gv.variable, slots[0], shared[0], shared[1],
+                                     gv.gradient, {.gates = Gates(gate)});
+}
+
+// learning_rate, rho, momentum, epsilon.
+Optimizer::Shared RMSProp::Prepare(const Scope& scope, Output learning_rate) const {
+  auto scalar = [&](absl::string_view name, double value) {
+    return ops::ScalarConst(scope.WithName(name), learning_rate.dtype(), value);
+  };
+  return {learning_rate, scalar("rho", options_.rho), scalar("momentum", options_.momentum),
+          scalar("epsilon", options_.epsilon)};
+}
+
+Operation RMSProp::Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                          Output gate) const {
+  const Shared& v = shared;
+  const std::vector<Output> slots = Slots(scope, gv.variable, {"rms", "momentum"});
+  return ops::ResourceApplyRMSProp(scope, gv.variable, slots[0], slots[1], v[0], v[1], v[2], v[3],
+                                   gv.gradient, {.gates = Gates(gate)});
 }
 
 }  // namespace mirrorflow

@@ -103,7 +103,7 @@ class Momentum final : public Optimizer {
 
 // Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2015; TensorFlow's form,
 // which adds epsilon to the uncorrected root.
-class Adam final : public Optimizer {
+class Adam : public Optimizer {
  public:
   struct Options {
     LearningRate learning_rate = 0.001;
@@ -111,7 +111,11 @@ class Adam final : public Optimizer {
     double beta2 = 0.999;
     double epsilon = 1e-7;
   };
-  explicit Adam(const Options& options) : options_(options) {}
+  explicit Adam(const Options& options) : Adam(options, 0) {}
+
+ protected:
+  Adam(const Options& options, double weight_decay)
+      : options_(options), weight_decay_(weight_decay) {}
 
  private:
   const LearningRate& learning_rate() const override { return options_.learning_rate; }
@@ -119,6 +123,64 @@ class Adam final : public Optimizer {
   Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                    Output gate) const override;
   Operation Finish(const Scope& scope, const Shared& shared, absl::Span<const Operation> updates,
+                   Output gate) const override;
+  const Options options_;
+  const double weight_decay_;
+};
+
+// variable -= learning_rate * weight_decay * variable, then Adam.
+// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2019; Keras' order.
+class AdamW final : public Adam {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double weight_decay = 0.004;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-7;
+  };
+  explicit AdamW(const Options& o)
+      : Adam({o.learning_rate, o.beta1, o.beta2, o.epsilon}, o.weight_decay) {}
+};
+
+// accumulator += gradient²; variable -= learning_rate * gradient / (sqrt(accumulator) + epsilon).
+// Source: Duchi et al., "Adaptive subgradient methods for online learning and stochastic
+// optimization", 2011.
+class Adagrad final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double initial_accumulator_value = 0.1;
+    double epsilon = 1e-7;
+  };
+  explicit Adagrad(const Options& options) : options_(options) {}
+
+ private:
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate) const override;
+  Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
+                   Output gate) const override;
+  const Options options_;
+};
+
+// rms = rho * rms + (1 - rho) * gradient²
+// accumulator = momentum * accumulator + learning_rate * gradient / sqrt(rms + epsilon)
+// variable -= accumulator
+// Source: Hinton, "Neural networks for machine learning", lecture 6e, 2012.
+class RMSProp final : public Optimizer {
+ public:
+  struct Options {
+    LearningRate learning_rate = 0.001;
+    double rho = 0.9;
+    double momentum = 0;
+    double epsilon = 1e-7;
+  };
+  explicit RMSProp(const Options& options) : options_(options) {}
+
+ private:
+  const LearningRate& learning_rate() const override { return options_.learning_rate; }
+  Shared Prepare(const Scope& scope, Output learning_rate) const override;
+  Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                    Output gate) const override;
   const Options options_;
 };

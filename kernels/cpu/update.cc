@@ -48,16 +48,54 @@ struct GradientDescentPlan {
   }
 };
 
-template <typename T>
-struct MomentumPlan {
+template <typename T, template <typename, bool> class Update>
+struct MomentumPlanOf {
   static KernelPlan Make(const Inputs& inputs, bool use_nesterov) {
     return use_nesterov ? Make<true>(inputs) : Make<false>(inputs);
   }
   template <bool kNesterov>
   static KernelPlan Make(const Inputs& inputs) {
     return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
-      const Momentum<T, kNesterov> update{.lr = Scalar<T>(args, 2), .momentum = Scalar<T>(args, 4)};
+      const Update<T, kNesterov> update{.lr = Scalar<T>(args, 2), .momentum = Scalar<T>(args, 4)};
       update(args.variable<T>(0), args.variable<T>(1), args.input<T>(gradient), n);
+    });
+  }
+};
+template <typename T>
+using MomentumPlan = MomentumPlanOf<T, Momentum>;
+template <typename T>
+using KerasMomentumPlan = MomentumPlanOf<T, KerasMomentum>;
+
+// kEpsilon: which input it is; 0 if the op has none.
+template <typename T, int kEpsilon>
+struct AdagradPlanOf {
+  static KernelPlan Make(const Inputs& inputs, bool update_slots) {
+    return update_slots ? Make<true>(inputs) : Make<false>(inputs);
+  }
+  template <bool kUpdateSlots>
+  static KernelPlan Make(const Inputs& inputs) {
+    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
+      const Adagrad<T, kUpdateSlots> update{
+          .lr = Scalar<T>(args, 2), .epsilon = kEpsilon == 0 ? T{0} : Scalar<T>(args, kEpsilon)};
+      update(args.variable<T>(0), args.variable<T>(1), args.input<T>(gradient), n);
+    });
+  }
+};
+template <typename T>
+using AdagradPlan = AdagradPlanOf<T, 0>;
+template <typename T>
+using AdagradV2Plan = AdagradPlanOf<T, 3>;
+
+template <typename T>
+struct RmsPropPlan {
+  static KernelPlan Make(const Inputs& inputs, bool) {
+    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
+      const RmsProp<T> update{.lr = Scalar<T>(args, 3),
+                              .rho = Scalar<T>(args, 4),
+                              .momentum = Scalar<T>(args, 5),
+                              .epsilon = Scalar<T>(args, 6)};
+      update(args.variable<T>(0), args.variable<T>(1), args.variable<T>(2), args.input<T>(gradient),
+             n);
     });
   }
 };
@@ -91,12 +129,16 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                          .first_gate = node.num_inputs() - num_gates,
                          .last_gate = node.num_inputs(),
                          .n = c.input_shape(gradient).num_elements()};
-  const bool use_nesterov = node.has_attr("use_nesterov") && c.attr<bool>("use_nesterov");
+  // The one choice that an update has, if any.
+  bool choice = false;
+  for (const char* name : {"use_nesterov", "update_slots"}) {
+    if (node.has_attr(name)) choice = c.attr<bool>(name);
+  }
   switch (c.attr<DataType>("T")) {
     case DT_FLOAT:
-      return Plan<float>::Make(inputs, use_nesterov);
+      return Plan<float>::Make(inputs, choice);
     case DT_DOUBLE:
-      return Plan<double>::Make(inputs, use_nesterov);
+      return Plan<double>::Make(inputs, choice);
     default:
       return UnsupportedDataType(c.attr<DataType>("T"));
   }
@@ -105,9 +147,13 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterUpdateCpu(KernelRegistry& kernels) {
-  kernels.Register("ResourceApplyGradientDescent", "CPU", Create<GradientDescentPlan>);
-  kernels.Register("ResourceApplyMomentum", "CPU", Create<MomentumPlan>);
+  kernels.Register("ResourceApplyAdagrad", "CPU", Create<AdagradPlan>);
+  kernels.Register("ResourceApplyAdagradV2", "CPU", Create<AdagradV2Plan>);
   kernels.Register("ResourceApplyAdam", "CPU", Create<AdamPlan>);
+  kernels.Register("ResourceApplyGradientDescent", "CPU", Create<GradientDescentPlan>);
+  kernels.Register("ResourceApplyKerasMomentum", "CPU", Create<KerasMomentumPlan>);
+  kernels.Register("ResourceApplyMomentum", "CPU", Create<MomentumPlan>);
+  kernels.Register("ResourceApplyRMSProp", "CPU", Create<RmsPropPlan>);
 }
 
 }  // namespace mirrorflow

@@ -44,6 +44,65 @@ struct Momentum {
 };
 
 template <typename T, bool kNesterov>
+struct KerasMomentum {
+  T lr;
+  T momentum;
+
+  void operator()(T* var, T* accum, const T* grad, int64_t n) const {
+    const T rate = lr, decay = momentum;
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) {
+      const T step = grad[i] * rate;
+      const T a = accum[i] * decay - step;
+      accum[i] = a;
+      var[i] += kNesterov ? a * decay - step : a;
+    }
+  }
+};
+
+template <typename T, bool kUpdateSlots>
+struct Adagrad {
+  T lr;
+  T epsilon;  // 0 in the first version of the op
+
+  void operator()(T* var, T* accum, const T* grad, int64_t n) const {
+    const T rate = lr, e = epsilon;
+    WithWidestVectors([=]() MF_INLINE {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = grad[i];
+        const T a = kUpdateSlots ? accum[i] + g * g : accum[i];
+        accum[i] = a;
+        var[i] -= g * rate / (std::sqrt(a) + e);
+      }
+    });
+  }
+};
+
+template <typename T>
+struct RmsProp {
+  T lr;
+  T rho;
+  T momentum;
+  T epsilon;
+
+  void operator()(T* var, T* ms, T* mom, const T* grad, int64_t n) const {
+    const T rate = lr, rest = T{1} - rho, decay = momentum, e = epsilon;
+    WithWidestVectors([=]() MF_INLINE {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = grad[i];
+        const T square = ms[i] + (g * g - ms[i]) * rest;
+        const T m = mom[i] * decay + g * rate / std::sqrt(square + e);
+        ms[i] = square;
+        mom[i] = m;
+        var[i] -= m;
+      }
+    });
+  }
+};
+
+template <typename T, bool kNesterov>
 struct Adam {
   T beta1_power;
   T beta2_power;

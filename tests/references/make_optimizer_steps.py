@@ -25,6 +25,16 @@ _OPTIMIZERS = {
     "momentum": lambda: tf.keras.optimizers.SGD(0.05, momentum=0.8),
     "nesterov": lambda: tf.keras.optimizers.SGD(0.05, momentum=0.8, nesterov=True),
     "adam": lambda: tf.keras.optimizers.Adam(0.1, beta_1=0.8, beta_2=0.95, epsilon=1e-3),
+    "adamw": lambda: tf.keras.optimizers.AdamW(
+        0.1, weight_decay=0.3, beta_1=0.8, beta_2=0.95, epsilon=1e-3
+    ),
+    "rmsprop": lambda: tf.keras.optimizers.RMSprop(0.05, rho=0.7, epsilon=1e-2),
+    "rmsprop with momentum": lambda: tf.keras.optimizers.RMSprop(
+        0.05, rho=0.7, momentum=0.6, epsilon=1e-2
+    ),
+    "adagrad": lambda: tf.keras.optimizers.Adagrad(
+        0.2, initial_accumulator_value=0.3, epsilon=1e-7
+    ),
     # Above the limit in the first two steps, below it in the others.
     "sgd, norm clipped to 3.7": lambda: tf.keras.optimizers.SGD(0.05, global_clipnorm=3.7),
 }

@@ -29,19 +29,72 @@ struct Line {
   int64_t global_step() { return session->ReadVariable("train/global_step")->scalar<int64_t>(); }
 };
 
-absl::StatusOr<Line> MakeLine(const schedules::OneCycleOptions& options) {
+absl::StatusOr<Line> MakeLine(const LearningRateSchedule& schedule) {
   Graph graph;
   Scope root(&graph);
   const Variable w = CreateVariable(root, "w", {}, initializers::Zeros());
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, Shape());
   const Output loss = ops::Mul(root, w.value, x);
-  const Operation train =
-      GradientDescent({.learning_rate = schedules::OneCycle(options)}).Minimize(root, loss);
+  const Operation train = GradientDescent({.learning_rate = schedule}).Minimize(root, loss);
   MF_RETURN_IF_ERROR(root.status());
   Line line;
   MF_ASSIGN_OR_RETURN(line.session, CreateTestSession(graph, {}));
   MF_ASSIGN_OR_RETURN(line.step, line.session->Prepare({x}, {}, {train}));
   return line;
+}
+
+absl::StatusOr<Line> MakeLine(const schedules::OneCycleOptions& options) {
+  return MakeLine(schedules::OneCycle(options));
+}
+
+void ExpectRates(const LearningRateSchedule& schedule, const std::vector<double>& rates) {
+  absl::StatusOr<Line> line = MakeLine(schedule);
+  ASSERT_TRUE(line.ok()) << line.status();
+  double before = 0;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    const double after = line->Run(-1);
+    EXPECT_NEAR(after - before, rates[i], 1e-6) << "step " << i;
+    before = after;
+  }
+}
+
+// The numbers are those of Keras 3 on TensorFlow 2.21.
+TEST(PiecewiseConstant, GivesTheRatesOfKeras) {
+  ExpectRates(schedules::PiecewiseConstant({.boundaries = {2, 5}, .values = {1, 0.5, 0.125}}),
+              {1, 1, 1, 0.5, 0.5, 0.5, 0.125, 0.125});
+}
+
+TEST(PiecewiseConstant, RefusesOptionsThatDoNotFit) {
+  for (const schedules::PiecewiseConstantOptions& options :
+       {schedules::PiecewiseConstantOptions{{2}, {1}}, {{3, 2}, {1, 2, 3}}}) {
+    const absl::StatusOr<Line> line = MakeLine(schedules::PiecewiseConstant(options));
+    EXPECT_THAT(std::string(line.status().message()), HasSubstr("one value more"));
+  }
+}
+
+TEST(CosineDecay, GivesTheRatesOfKeras) {
+  ExpectRates(
+      schedules::CosineDecay({.initial_learning_rate = 0.8, .decay_steps = 4, .alpha = 0.25}),
+      {0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
+}
+
+TEST(CosineDecay, RefusesToDecayInNoStep) {
+  const absl::StatusOr<Line> line = MakeLine(schedules::CosineDecay({}));
+  EXPECT_THAT(std::string(line.status().message()), HasSubstr("decay_steps > 0, got 0"));
+}
+
+TEST(WarmUp, GivesTheRatesOfKerasBeforeACosineDecay) {
+  ExpectRates(
+      schedules::WarmUp({.steps = 3,
+                         .initial_learning_rate = 0.1,
+                         .after = schedules::CosineDecay(
+                             {.initial_learning_rate = 0.8, .decay_steps = 4, .alpha = 0.25})}),
+      {0.1, 0.3333333, 0.5666667, 0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
+}
+
+TEST(WarmUp, RisesToANumber) {
+  ExpectRates(schedules::WarmUp({.steps = 4, .after = 0.5}), {0, 0.125, 0.25, 0.375, 0.5, 0.5});
+  ExpectRates(schedules::WarmUp({.steps = 0, .after = 0.5}), {0.5, 0.5});
 }
 
 TEST(OneCycle, GivesTheRatesOfPyTorch) {

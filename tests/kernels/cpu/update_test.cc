@@ -82,6 +82,29 @@ TYPED_TEST(UpdateTest, MomentumIsTheSameInAnyPieces) {
   this->ExpectTheSameOfOneSlot(Momentum<TypeParam, true>{.lr = lr, .momentum = momentum});
 }
 
+TYPED_TEST(UpdateTest, KerasMomentumIsTheSameInAnyPieces) {
+  const TypeParam lr(0.3), momentum(0.9);
+  this->ExpectTheSameOfOneSlot(KerasMomentum<TypeParam, false>{.lr = lr, .momentum = momentum});
+  this->ExpectTheSameOfOneSlot(KerasMomentum<TypeParam, true>{.lr = lr, .momentum = momentum});
+}
+
+TYPED_TEST(UpdateTest, AdagradIsTheSameInAnyPieces) {
+  const Adagrad<TypeParam, true> update{.lr = TypeParam(0.3), .epsilon = TypeParam(1e-7)};
+  this->ExpectTheSameInAnyPieces([&](State<TypeParam>& s, int64_t i, int64_t n) {
+    update(&s.var[i], &s.slot2[i], &s.grad[i], n);
+  });
+}
+
+TYPED_TEST(UpdateTest, RmsPropIsTheSameInAnyPieces) {
+  const RmsProp<TypeParam> update{.lr = TypeParam(0.3),
+                                  .rho = TypeParam(0.9),
+                                  .momentum = TypeParam(0.8),
+                                  .epsilon = TypeParam(1e-7)};
+  this->ExpectTheSameInAnyPieces([&](State<TypeParam>& s, int64_t i, int64_t n) {
+    update(&s.var[i], &s.slot2[i], &s.slot[i], &s.grad[i], n);
+  });
+}
+
 TYPED_TEST(UpdateTest, AdamIsTheSameInAnyPieces) {
   auto make = [](auto adam) {
     adam.beta1_power = TypeParam(0.81);

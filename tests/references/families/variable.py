@@ -26,12 +26,12 @@ def _gradient_descent(dtype, shape):
     yield case("ResourceApplyGradientDescent", variable, tensor(dtype, 0.1), gradient)
 
 
-def _momentum(dtype, shape):
+def _momentum(dtype, shape, op="ResourceApplyMomentum"):
     gradient = sample(dtype, shape, seed=1)
     for use_nesterov in (False, True):
         for learning_rate, momentum in ((0.1, 0.9), (0.5, 0)):
             yield case(
-                "ResourceApplyMomentum",
+                op,
                 Variable(sample(dtype, shape)),
                 Variable(sample(dtype, shape, seed=2)),
                 tensor(dtype, learning_rate),
@@ -39,6 +39,39 @@ def _momentum(dtype, shape):
                 tensor(dtype, momentum),
                 use_nesterov=use_nesterov,
             )
+
+
+def _adagrad(dtype, shape):
+    gradient = sample(dtype, shape, seed=1)
+    for version, epsilons in (("", ()), ("V2", (0.5,))):
+        for update_slots in (True, False):
+            yield case(
+                f"ResourceApplyAdagrad{version}",
+                Variable(sample(dtype, shape)),
+                Variable(sample(dtype, shape, seed=2, low=0.1, high=2)),
+                tensor(dtype, 0.1),
+                *(tensor(dtype, epsilon) for epsilon in epsilons),
+                gradient,
+                update_slots=update_slots,
+            )
+
+
+def _rms_prop(dtype, shape):
+    gradient = sample(dtype, shape, seed=1)
+    # Learning rate, rho, momentum, epsilon.
+    for scalars in ((0.1, 0.9, 0, 0.01), (0.05, 0.5, 0.8, 1)):
+        yield case(
+            "ResourceApplyRMSProp",
+            Variable(sample(dtype, shape)),
+            Variable(sample(dtype, shape, seed=2, low=0.1, high=2)),
+            Variable(sample(dtype, shape, seed=3)),
+            *(tensor(dtype, scalar) for scalar in scalars),
+            gradient,
+        )
+
+
+def _keras_momentum(dtype, shape):
+    yield from _momentum(dtype, shape, "ResourceApplyKerasMomentum")
 
 
 def _adam(dtype, shape):
@@ -61,11 +94,14 @@ def _adam(dtype, shape):
             )
 
 
+_UPDATES = (_gradient_descent, _momentum, _keras_momentum, _adagrad, _rms_prop, _adam)
+
+
 def cases():
     """Every shape and type of each op."""
     for dtype in ALL:
         yield from _assignments(dtype)
     for dtype in FLOATING:
         for shape in _SHAPES:
-            for update in (_gradient_descent, _momentum, _adam):
+            for update in _UPDATES:
                 yield from update(dtype, shape)
