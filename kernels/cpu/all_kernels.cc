@@ -18,6 +18,7 @@ namespace mirrorflow {
   F(BiasAdd)              \
   F(Binary)               \
   F(BinaryMath)           \
+  F(Bitcast)              \
   F(Bitwise)              \
   F(BroadcastGradient)    \
   F(Cast)                 \

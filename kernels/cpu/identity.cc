@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identity and its kin on the CPU. But for IdentityN and Bitcast, this is for whoever evaluates
+// Identity and its kin on the CPU. But for IdentityN, this is for whoever evaluates
 // nodes one by one: in a plan they are views.
 #include <cstring>
 #include <utility>
@@ -44,7 +44,7 @@ absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
 
 void RegisterIdentityCpu(KernelRegistry& kernels) {
   for (const char* op :
-       {"Identity", "StopGradient", "Snapshot", "PreventGradient", "EnsureShape", "Bitcast"}) {
+       {"Identity", "StopGradient", "Snapshot", "PreventGradient", "EnsureShape"}) {
     kernels.Register(op, "CPU", CreateCopy);
   }
   kernels.Register("IdentityN", "CPU", CreateIdentityN);

@@ -172,7 +172,8 @@ TEST(GraphFileTest, AGraphThatCannotBeWrittenLeavesTheFileAsItWas) {
 
 TEST(GraphFileTest, ATrainingGraphOfTensorFlowIsReadAndWrittenWhateverOpsAreKnown) {
   // The test ops lack most of its ops.
-  const absl::StatusOr<Graph> graph = ReadGraphFile("tests/references/training/mlp_momentum.pb", TestOps());
+  const absl::StatusOr<Graph> graph =
+      ReadGraphFile("tests/references/training/mlp_momentum.pb", TestOps());
   ASSERT_TRUE(graph.ok()) << graph.status();
   const Node* unknown = graph->FindNode("dense/BiasAdd");
   ASSERT_NE(unknown, nullptr);
