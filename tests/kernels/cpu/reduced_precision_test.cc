@@ -131,8 +131,7 @@ TEST(ReducedPrecision, UniformNumbersStayBelowOne) {
   for (const DataType dtype : kReduced) {
     Graph graph;
     const Scope root(&graph);
-    const Output uniform =
-        ops::RandomUniform(root, ops::VectorConst(root, {100000}), dtype);
+    const Output uniform = ops::RandomUniform(root, ops::VectorConst(root, {100000}), dtype);
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     const auto got = EvaluateNode(*uniform.node, {Tensor::Vector<int32_t>({100000})},
                                   {Shape({100000})}, CpuKernels());
