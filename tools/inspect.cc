@@ -3,22 +3,33 @@
 
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/text_form.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
+#include "tools/dot.h"
 #include "train/variable.h"
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
           "inspect: rows of the feeds whose leading dimension is open");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "CPU replicas; if not given, inspect and bench take 2 and run takes one device");
+
+ABSL_FLAG(std::string, pass, "", "inspect: print the graph before and after this compiler pass");
+ABSL_FLAG(
+    std::string, output, "",
+    "inspect: write the graph to this file, in the form that its name says (.pb, .pbtxt, .txt, "
+    ".dot)");
 
 namespace mirrorflow {
 namespace {
@@ -120,19 +131,73 @@ void PrintMemory(const Plan& plan, const VariableLayout& layout) {
   }
 }
 
+struct Compiled {
+  std::unique_ptr<Session> session;
+  StepPlans plans;
+};
+
 // The step that runs everything, compiled.
-absl::Status PrintCompiled(const Graph& graph, const Strategy& strategy, int64_t batch_size) {
+absl::StatusOr<Compiled> Compile(const Graph& graph, const Strategy& strategy, int64_t batch_size) {
+  Compiled compiled;
   MF_ASSIGN_OR_RETURN(const WholeGraph whole, StepOf(graph, batch_size));
-  MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(whole.feeds, whole.fetches, whole.targets));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(whole.shapes));
+  MF_ASSIGN_OR_RETURN(compiled.session, strategy.NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step,
+                      compiled.session->Prepare(whole.feeds, whole.fetches, whole.targets));
+  MF_ASSIGN_OR_RETURN(compiled.plans, step.Compile(whole.shapes));
+  return compiled;
+}
+
+absl::Status PrintCompiled(const Graph& graph, const Strategy& strategy, int64_t batch_size) {
+  MF_ASSIGN_OR_RETURN(const Compiled compiled, Compile(graph, strategy, batch_size));
+  const StepPlans& plans = compiled.plans;
   std::printf("\ncompiled for %d replicas, global batch %lld, program %016llx\n",
               strategy.num_replicas_in_sync(), static_cast<long long>(batch_size),
               static_cast<unsigned long long>(plans.program->Fingerprint()));
   PrintShardings(plans.program->state);
   PrintCollectives(*plans.plans[0]);
-  PrintMemory(*plans.plans[0], session->layout());
+  PrintMemory(*plans.plans[0], compiled.session->layout());
   return absl::OkStatus();
+}
+
+// Keeps the graph as it is before and after one pass.
+struct PassObserver {
+  std::string pass;
+  std::string before = "";
+  std::string after = "";
+  std::set<std::string> passes = {};  // that have run
+  std::string first = "";             // of all of them
+
+  static void Observe(absl::string_view pass, const Compilation& c, bool after, void* self) {
+    auto& observer = *static_cast<PassObserver*>(self);
+    if (observer.passes.empty()) observer.first = std::string(pass);
+    observer.passes.insert(std::string(pass));
+    // Initial values are compiled before the step, which counts.
+    if (!after && pass == observer.first) observer.before = observer.after = "";
+    if (pass != observer.pass) return;
+    std::string text =
+        GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
+    // A pass may run several times: from before the first to after the last.
+    if (after) {
+      observer.after = std::move(text);
+    } else if (observer.before.empty()) {
+      observer.before = std::move(text);
+    }
+  }
+
+  absl::Status Print() const {
+    if (passes.count(pass) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--pass: unknown; expected one of ", absl::StrJoin(passes, ", "), ", got '", pass, "'"));
+    }
+    std::printf("before %s:\n%s\nafter %s:\n%s", pass.c_str(), before.c_str(), pass.c_str(),
+                after.c_str());
+    return absl::OkStatus();
+  }
+};
+
+absl::Status Convert(const Graph& graph, const std::string& path) {
+  if (absl::EndsWith(path, ".dot")) return WriteFileAtomically(path, {GraphToDot(graph)});
+  return WriteGraphFile(graph, path);
 }
 
 }  // namespace
@@ -141,15 +206,28 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
-  const auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)});
+  PassObserver observer{.pass = absl::GetFlag(FLAGS_pass)};
+  MirroredStrategy::Options options{.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)};
+  if (!observer.pass.empty()) {
+    options.compile.observer = PassObserver::Observe;
+    options.compile.observer_arg = &observer;
+  }
+  const auto strategy = MirroredStrategy::Create(options);
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("inspect: wrong arguments; expected one graph file, got ", args.size()));
   }
+  const std::string output = absl::GetFlag(FLAGS_output);
+  MF_RETURN_IF_ERROR(CheckOutputFlag("output", output));
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps()));
+  if (!output.empty()) return Convert(graph, output);
+  if (!observer.pass.empty()) {
+    MF_RETURN_IF_ERROR(Annotate(Compile(graph, **strategy, batch_size).status(), args[0]));
+    *code = kExitUsage;
+    return observer.Print();
+  }
   std::printf("%s",
               GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
   PrintNodes(graph);

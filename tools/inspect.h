@@ -12,8 +12,10 @@ namespace mirrorflow {
 
 // `mirrorflow inspect GRAPH`; `args` are the words after `inspect`. Prints the graph in text form
 // and a summary: nodes by op, parameters, and, as compiled for --replicas and --global_batch_size,
-// memory, shardings, collectives and buckets.
-// `code` is set to what the program should end with if the result is an error.
+// memory, shardings, collectives and buckets. With --pass it prints the graph before and after that
+// pass of the compiler instead. With --output it converts the file instead, which
+// must be valid, and prints nothing. `code` is set to what the program should end with if the
+// result is an error.
 absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

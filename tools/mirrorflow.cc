@@ -14,6 +14,7 @@ namespace {
 
 constexpr char kUsage[] =
     "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     print a graph and what it compiles to\n"
+    "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it\n"
     "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
     "NODE]\n"
     "                                              run steps of a graph; alone: what it offers\n"

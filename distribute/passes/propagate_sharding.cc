@@ -169,6 +169,7 @@ class Propagation {
       case OpRole::kVariable:
       case OpRole::kNoOp:
       case OpRole::kCollective:
+      case OpRole::kUnknown:  // an error of an earlier pass
         return TakeWhole(node);
       case OpRole::kNone:
       case OpRole::kAddAll:

@@ -26,6 +26,19 @@ DOUBLED = (
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT") + VERSIONS)
 
 
+DOT = r"""digraph {
+  node [shape=box]
+  "x" [label="Placeholder\nx\nfloat[?,2]"]
+  "twice" [label="AddV2\ntwice\nfloat[?,2]"]
+  "x" -> "twice"
+  "x" -> "twice"
+  "square" [label="Mul\nsquare\nfloat[?,2]"]
+  "twice" -> "square"
+  "twice" -> "square"
+}
+"""
+
+
 class RunTest(ProgramTest):
 
     @classmethod
@@ -113,6 +126,31 @@ class RunTest(ProgramTest):
         self.assertLess(losses[1], losses[0])
         self.assertEqual(len((self.root / "end.safetensors").read_bytes()),
                          len((self.root / "start.safetensors").read_bytes()))
+
+    def test_inspect_converts_between_the_forms(self):
+        forms = ["graph.pb", "graph.txt", "again.pbtxt", "again.pb"]
+        source = "doubled.pbtxt"
+        for form in forms:
+            result = self.run_program(MIRRORFLOW, "inspect", source, f"--output={form}",
+                                      new_files=[form])
+            self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+            source = form
+        self.assertEqual((self.root / "graph.pb").read_bytes(),
+                         (self.root / "again.pb").read_bytes())
+        self.run_program(MIRRORFLOW, "inspect", "graph.pb", "--output=graph.dot",
+                         new_files=["graph.dot"])
+        self.assertEqual((self.root / "graph.dot").read_text(), DOT)
+        self.check_fails(MIRRORFLOW, ["inspect", "graph.pb", "--output=no/where.pb"], USAGE,
+                         "NOT_FOUND", "--output=no/where.pb")
+
+    def test_inspect_prints_a_graph_before_and_after_a_pass(self):
+        result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=cse")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        before, after = result.stdout.split("\nafter cse:\n")
+        self.assertTrue(before.startswith("before cse:\nx = Placeholder()"), before)
+        self.assertIn("square = Mul(twice, twice)", after)
+        self.check_fails(MIRRORFLOW, ["inspect", "doubled.pbtxt", "--pass=none"], USAGE,
+                         "INVALID_ARGUMENT", "--pass", "expected one of algebra, bucket, cse")
 
     def test_what_flags_can_get_wrong(self):
         good = ["--graph=doubled.pbtxt"]
