@@ -106,7 +106,9 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
   // and a backward pass is created in the order in which it runs.
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
-    if (node->op().role == OpRole::kWrite && !node->op().update_gradient.empty()) {
+    if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
+    // No step can run one whose operands come from an op that is not known.
+    if (std::none_of(node->inputs().begin(), node->inputs().end(), OfUnknownDtype)) {
       updates.push_back(node);
     }
   }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,13 +90,16 @@ class Mutator {
           }
           break;
         case 3:
-          for (auto& [name, value] : *node.mutable_attr()) {
+          for (const std::string& name : AttrNames(node)) {
             const auto from = other.attr().find(name);
-            if (from != other.attr().end()) value = from->second;
+            if (from != other.attr().end()) {
+              const proto::AttrValue value = from->second;
+              (*node.mutable_attr())[name] = value;
+            }
           }
           break;
         case 4:
-          for (auto& [name, value] : *node.mutable_attr()) Number(value);
+          for (const std::string& name : AttrNames(node)) Number((*node.mutable_attr())[name]);
           break;
         case 5:
           nodes.DeleteSubrange(static_cast<int>(Below(nodes.size())), 1);
@@ -105,6 +109,13 @@ class Mutator {
   }
 
  private:
+  // A map of a message has another order in each process.
+  static std::set<std::string> AttrNames(const proto::NodeDef& node) {
+    std::set<std::string> names;
+    for (const auto& [name, value] : node.attr()) names.insert(name);
+    return names;
+  }
+
   void Number(proto::AttrValue& value) {
     const int64_t odd[] = {0, -1, 1, 2, 7, 1 << 20, int64_t{1} << 40, INT64_MAX, INT64_MIN};
     const int64_t number = odd[Below(std::size(odd))];

@@ -13,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
+#include "framework/graph/text_parser.h"
 #include "framework/runtime/trace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"
 
@@ -291,6 +293,28 @@ class CountingDevice final : public Device {
   const std::unique_ptr<Device> device_;
   std::atomic<int64_t>* const bytes_;
 };
+
+TEST(SessionUnknownOpTest, AnOpThatNobodyKnowsIsAnErrorOnlyOfStepsThatNeedIt) {
+  const absl::StatusOr<Graph> graph = ParseGraph(R"(
+x = Placeholder() {dtype=float, shape=<?>}
+y = Square(x) {T=float}
+v = Mystery(x)
+rate = Const() {dtype=float, value=float<>{0.5}}
+update = ResourceApplyGradientDescent(v, rate, x) {T=float}
+)",
+                                                 AllOps());
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (int replicas : {1, 2}) {
+    auto session = CreateTestSession(*graph, {.replicas = replicas});
+    ASSERT_TRUE(session.ok()) << session.status();
+    const Output x = graph->FindNode("x")->output(0), y = graph->FindNode("y")->output(0);
+    const Tensor value = Tensor::Vector<float>({1, 2, 3});
+    const auto squares = (*session)->Run({{x, value}}, {y});
+    ASSERT_TRUE(squares.ok()) << squares.status();
+    const auto update = (*session)->Run({{x, value}}, {y}, {{graph->FindNode("update")}});
+    EXPECT_EQ(update.status().message(), "Mystery(v): unknown op 'Mystery'");
+  }
+}
 
 TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
   Graph graph;
