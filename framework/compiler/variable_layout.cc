@@ -8,7 +8,6 @@
 #include "framework/core/status.h"
 
 namespace mirrorflow {
-
 namespace {
 
 // The node that makes the handle, which may have come through identities.
@@ -25,18 +24,6 @@ const std::string& NameOfHandle(const Node& node) {
   const bool has_name = shared != node.attrs().end() && !shared->second.get<std::string>().empty();
   return has_name ? shared->second.get<std::string>() : node.name();
 }
-
-}  // namespace
-
-absl::StatusOr<std::string> VariableName(const Output& handle) {
-  const Node* node = HandleNode(handle);
-  if (node->op().role == OpRole::kVariable) return NameOfHandle(*node);
-  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
-                                                 node->op().name, "(", node->name(),
-                                                 "); expected a variable's handle"));
-}
-
-namespace {
 
 // The attributes that CreateVariable writes, in TensorFlow's words; a graph of another maker has
 // none of them.
@@ -57,6 +44,14 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> VariableName(const Output& handle) {
+  const Node* node = HandleNode(handle);
+  if (node->op().role == OpRole::kVariable) return NameOfHandle(*node);
+  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
+                                                 node->op().name, "(", node->name(),
+                                                 "); expected a variable's handle"));
+}
 
 absl::Status VariableLayout::CollectVariables(const Graph& graph) {
   int64_t total_bytes = 0;

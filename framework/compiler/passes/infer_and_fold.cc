@@ -104,48 +104,6 @@ absl::Status CheckStatic(const Compilation& c, const Node& node) {
   return absl::OkStatus();
 }
 
-bool HasDefault(const Node& node) {
-  return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
-}
-
-// Puts `value` in the place of a placeholder with a default.
-void Settle(Compilation& c, Node* node, const Output& value) {
-  // What had to happen before the node still has to happen before its users.
-  for (Node* control : node->control_inputs()) {
-    for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
-      c.graph.AddControlEdge(control, use.user);
-    }
-  }
-  c.ReplaceValue(node->output(0), value);
-  c.graph.ReplaceControlUses(node, value.node);
-  std::replace(c.targets.begin(), c.targets.end(), node, value.node);
-}
-
-// A placeholder with a default is one without, where it is fed, and its input otherwise.
-absl::StatusOr<bool> SettleDefaults(Compilation& c) {
-  bool changed = false;
-  for (Node* node : c.graph.Nodes()) {
-    if (!HasDefault(*node)) continue;
-    const Output output = node->output(0);
-    const auto feed = std::find(c.feeds.begin(), c.feeds.end(), output);
-    Output value = node->input(0);
-    if (feed != c.feeds.end()) {
-      value = c.scope()
-                  .WithName(absl::StrCat(node->name(), "/fed"))
-                  .Build(*c.ops->FindRole(OpRole::kPlaceholder))
-                  .Attr("dtype", output.dtype())
-                  .Attr("shape", c.values().shape(output))
-                  .One();
-      MF_RETURN_IF_ERROR(c.graph.status());
-      *feed = value;
-    }
-    Settle(c, node, value);
-    changed = true;
-  }
-  if (changed) c.RemoveDeadNodes();
-  return changed;
-}
-
 absl::Status SetFeedShapes(Compilation& c) {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     const Output& feed = c.feeds[i];
@@ -164,9 +122,9 @@ absl::Status SetFeedShapes(Compilation& c) {
 }  // namespace
 
 absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
-  MF_ASSIGN_OR_RETURN(bool changed, SettleDefaults(c));
   MF_RETURN_IF_ERROR(SetFeedShapes(c));
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  bool changed = false;
   for (Node* node : order) {
     if (node->op().role == OpRole::kPlaceholder) {
       if (std::find(c.feeds.begin(), c.feeds.end(), node->output(0)) == c.feeds.end()) {

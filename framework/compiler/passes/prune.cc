@@ -1,13 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/passes/prune.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 
 namespace mirrorflow {
-
 namespace {
+
+// PlaceholderWithDefault.
+bool HasDefault(const Node& node) {
+  return node.op().role == OpRole::kPlaceholder && node.num_inputs() > 0;
+}
+
+// A placeholder with a default that nobody feeds is its input. True if there were any.
+bool TakeDefaults(Compilation& c) {
+  bool changed = false;
+  for (Node* node : c.graph.Nodes()) {
+    if (!HasDefault(*node)) continue;
+    changed = true;
+    const Output by_default = node->input(0);
+    // What had to happen before the node still has to happen before its users.
+    for (Node* control : node->control_inputs()) {
+      for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
+        c.graph.AddControlEdge(control, use.user);
+      }
+    }
+    c.ReplaceValue(node->output(0), by_default);
+    c.graph.ReplaceControlUses(node, by_default.node);
+    std::replace(c.targets.begin(), c.targets.end(), node, by_default.node);
+  }
+  return changed;
+}
 
 // A graph may have ops that are not known here, but not where the step needs them.
 absl::Status CheckOps(const Compilation& c) {
@@ -27,7 +54,7 @@ absl::Status CheckOps(const Compilation& c) {
 absl::StatusOr<bool> Prune::Run(Compilation& c) {
   bool changed = false;
   for (Output& feed : c.feeds) {
-    if (feed.node->op().role == OpRole::kPlaceholder) continue;
+    if (feed.node->op().role == OpRole::kPlaceholder && !HasDefault(*feed.node)) continue;
     const OpDef* placeholder = c.ops->FindRole(OpRole::kPlaceholder);
     if (placeholder == nullptr) return absl::InternalError("no op has the role of a placeholder");
     Node* node = c.scope()
@@ -42,6 +69,7 @@ absl::StatusOr<bool> Prune::Run(Compilation& c) {
     changed = true;
   }
   changed |= c.RemoveDeadNodes();
+  if (TakeDefaults(c)) changed |= c.RemoveDeadNodes();
   MF_RETURN_IF_ERROR(CheckOps(c));
   return changed;
 }
