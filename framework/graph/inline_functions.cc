@@ -101,7 +101,6 @@ class Inliner {
   // Sizes come without recursion: a chain of calls may be as long as the library.
   absl::Status CheckLimits() {
     absl::flat_hash_map<std::string, Size> sizes;
-    absl::flat_hash_set<std::string> open;
     auto size_of = [&](const auto& nodes, Size* size, std::string* missing) {
       for (const proto::NodeDef& node : nodes) {
         size->nodes = std::min(size->nodes + 1, limits_.max_nodes + 1);
@@ -132,16 +131,11 @@ class Inliner {
         size_of(functions_.at(stack.back())->node_def(), &size, &missing);
       }
       if (!missing.empty()) {
-        if (!open.insert(missing).second) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("function '", Printable(missing), "' calls itself"));
-        }
         stack.push_back(missing);
         continue;
       }
       if (stack.empty()) break;
       sizes.emplace(stack.back(), size);
-      open.erase(stack.back());
       stack.pop_back();
     }
     if (total.nodes <= limits_.max_nodes && total.bytes <= limits_.max_bytes) {
