@@ -127,7 +127,7 @@ void PrintOffer(const Graph& graph) {
     if (node->op().role == OpRole::kPlaceholder) {
       PrintLine("feed", node->name(), type_of(node->output(0)));
     } else if (node->op().role == OpRole::kVariable) {
-      PrintLine("variable", VariableName(node->output(0)).value_or(node->name()),
+      PrintLine("variable", VariableName(*node),
                 absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
                              node->attr<Shape>("shape").ToString()));
     } else if (node->uses().empty() && !initial.contains(node->name())) {

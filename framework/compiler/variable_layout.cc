@@ -10,21 +10,6 @@
 namespace mirrorflow {
 namespace {
 
-// The node that makes the handle, which may have come through identities.
-const Node* HandleNode(const Output& handle) {
-  const Node* node = handle.node;
-  while (node->op().role != OpRole::kVariable && node->op().has(kView) && node->num_inputs() > 0) {
-    node = node->input(0).node;
-  }
-  return node;
-}
-
-const std::string& NameOfHandle(const Node& node) {
-  const auto shared = node.attrs().find("shared_name");
-  const bool has_name = shared != node.attrs().end() && !shared->second.get<std::string>().empty();
-  return has_name ? shared->second.get<std::string>() : node.name();
-}
-
 // The attributes that CreateVariable writes, in TensorFlow's words; a graph of another maker has
 // none of them.
 absl::StatusOr<bool> IsOnRead(const Node& node) {
@@ -45,19 +30,11 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
 
 }  // namespace
 
-absl::StatusOr<std::string> VariableName(const Output& handle) {
-  const Node* node = HandleNode(handle);
-  if (node->op().role == OpRole::kVariable) return NameOfHandle(*node);
-  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
-                                                 node->op().name, "(", node->name(),
-                                                 "); expected a variable's handle"));
-}
-
 absl::Status VariableLayout::CollectVariables(const Graph& graph) {
   int64_t total_bytes = 0;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kVariable) continue;
-    MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node->output(0)));
+    const std::string& name = VariableName(*node);
     VariableInfo info;
     info.name = name;
     info.dtype = node->attr<DataType>("dtype");
@@ -199,8 +176,8 @@ int VariableLayout::Find(absl::string_view name) const {
 }
 
 int VariableLayout::FindHandle(const Output& handle) const {
-  const Node* node = HandleNode(handle);
-  return node->op().role == OpRole::kVariable ? Find(NameOfHandle(*node)) : -1;
+  const Node& node = VariableOf(handle);
+  return node.op().role == OpRole::kVariable ? Find(VariableName(node)) : -1;
 }
 
 }  // namespace mirrorflow

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/variable_handle.h"
 
 namespace mirrorflow {
 
@@ -76,9 +77,6 @@ class VariableLayout {
   std::vector<LayoutRegion> regions_;
   std::map<std::string, int, std::less<>> by_name_;
 };
-
-// The name of the variable behind a handle: `shared_name`, else the handle node's own name.
-absl::StatusOr<std::string> VariableName(const Output& handle);
 
 }  // namespace mirrorflow
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/graph/variable_handle.h"
 #include "framework/reference/in_double.h"
 #include "framework/runtime/evaluate_node.h"
 
@@ -16,25 +17,6 @@ namespace {
 
 std::string NodeText(const Node& node) {
   return absl::StrCat(node.op().name, "(", node.name(), ")");
-}
-
-// The node that made a handle; it may have come through views.
-const Node& VariableOf(const Output& handle) {
-  const Node* node = handle.node;
-  while (node->op().role != OpRole::kVariable && node->op().has(kView)) node = node->input(0).node;
-  return *node;
-}
-
-absl::StatusOr<std::string> VariableName(const Output& handle) {
-  const Node& node = VariableOf(handle);
-  if (node.op().role != OpRole::kVariable) {
-    return absl::InvalidArgumentError(absl::StrCat(NodeText(node), " makes the handle ",
-                                                   handle.ToString(),
-                                                   "; expected an op that makes a variable"));
-  }
-  const bool shared =
-      node.has_attr("shared_name") && !node.attr<std::string>("shared_name").empty();
-  return shared ? node.attr<std::string>("shared_name") : node.name();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/variable_handle.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
@@ -46,13 +47,6 @@ absl::StatusOr<AttrValue> WidenAttr(const AttrValue& value) {
     return AttrValue(std::move(wide));
   }
   return value;
-}
-
-// The node that made a handle; it may have come through views.
-const Node& VariableOf(const Output& handle) {
-  const Node* node = handle.node;
-  while (node->op().role != OpRole::kVariable && node->op().has(kView)) node = node->input(0).node;
-  return *node;
 }
 
 // What stands for an operand: its dtype is all that counts.

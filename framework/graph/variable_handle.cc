@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/variable_handle.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+
+const Node& VariableOf(const Output& handle) {
+  const Node* node = handle.node;
+  while (node->op().role != OpRole::kVariable && node->op().has(kView) && node->num_inputs() > 0) {
+    node = node->input(0).node;
+  }
+  return *node;
+}
+
+const std::string& VariableName(const Node& variable) {
+  const auto shared = variable.attrs().find("shared_name");
+  if (shared == variable.attrs().end()) return variable.name();
+  const std::string& name = shared->second.get<std::string>();
+  return name.empty() ? variable.name() : name;
+}
+
+absl::StatusOr<std::string> VariableName(const Output& handle) {
+  const Node& node = VariableOf(handle);
+  if (node.op().role == OpRole::kVariable) return VariableName(node);
+  return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
+                                                 node.op().name, "(", node.name(),
+                                                 "); expected a variable's handle"));
+}
+
+}  // namespace mirrorflow
