@@ -152,8 +152,12 @@ TEST(Exemptions, AreAllOfOpsInTheRegistry) {
   for (const Exemption& exemption : kExemptions) {
     const OpDef* op = Ops().Find(exemption.op);
     ASSERT_NE(op, nullptr) << exemption.op;
-    if (exemption.check == Check::kGradient) EXPECT_NE(op->gradient, nullptr) << exemption.op;
-    if (exemption.check == Check::kRule) EXPECT_NE(op->sharding, nullptr) << exemption.op;
+    if (exemption.check == Check::kGradient) {
+      EXPECT_NE(op->gradient, nullptr) << exemption.op;
+    }
+    if (exemption.check == Check::kRule) {
+      EXPECT_NE(op->sharding, nullptr) << exemption.op;
+    }
   }
 }
 
