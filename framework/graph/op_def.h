@@ -57,6 +57,8 @@ enum class OpRole {
   kCollective,   // all ranks take part
   kAddAll,       // the sum of its list of tensors
   kOnesLike,     // ones in the shape of its input
+  kBranch,       // runs one of the functions in its attributes; input 0 says which
+  kLoop,         // runs a function again and again, as long as another one says so
   kUnknown,      // of a file, and no op of the registry: may stand where no step needs it
 };
 
