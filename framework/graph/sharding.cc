@@ -60,7 +60,7 @@ absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
     }
     for (const Shape& shape : shapes) {
       const absl::string_view term = rest.substr(0, rest.find(','));
-      if (term != "*" && static_cast<int>(term.size()) != shape.rank()) {
+      if (term != "*" && term != "~" && static_cast<int>(term.size()) != shape.rank()) {
         return fail(absl::StrCat("term '", term, "' does not fit shape ", shape.ToString()));
       }
       terms->push_back(term);

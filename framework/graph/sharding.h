@@ -45,7 +45,10 @@ struct Sharded {
 // The replicas' values must still be combined.
 struct Partial {
   Reduction reduction;
-  friend bool operator==(const Partial& a, const Partial& b) { return a.reduction == b.reduction; }
+  AxisId axis = 0;  // of a mean: each replica's value counts by its rows of this one
+  friend bool operator==(const Partial& a, const Partial& b) {
+    return a.reduction == b.reduction && (a.reduction != Reduction::kMean || a.axis == b.axis);
+  }
 };
 
 // Values that differ and mean nothing together.
@@ -73,10 +76,11 @@ enum class Linearity {
 struct ShardingRule {
   // One term an input, `->`, one term an output, as in einsum: "mk,kn->mn". A letter names a
   // dimension that may be sharded; `.` one that must be whole; `*` an operand of any rank that must
-  // be replicated. A letter in inputs only is contracted: the outputs come out partial. A letter in
-  // an input and an output of other sizes keeps the sharding with the factor scaled, where that is
-  // a whole number (reshapes). A letter in outputs only makes rows from nothing (Fill, random ops):
-  // the op computes the rows that its users need.
+  // be replicated; `~` one of any rank that differs between replicas as soon as a letter is
+  // sharded, which only an input with this term accepts. A letter in inputs only is contracted: the
+  // outputs come out partial. A letter in an input and an output of other sizes keeps the sharding
+  // with the factor scaled, where that is a whole number (reshapes). A letter in outputs only makes
+  // rows from nothing (Fill, random ops): the op computes the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
   // The inputs that linearity speaks of; all the others must be replicated. Empty: all inputs.
@@ -93,8 +97,8 @@ struct ShardingTerms {
   Terms inputs;
   Terms outputs;
 };
-// Splits `dims`, which must have as many terms as the node has inputs and outputs and, but for `*`,
-// as many letters a term as the value has dimensions; InvalidArgument otherwise.
+// Splits `dims`, which must have as many terms as the node has inputs and outputs and, but for `*`
+// and `~`, as many letters a term as the value has dimensions; InvalidArgument otherwise.
 absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
                                                  absl::Span<const Shape> inputs,
                                                  absl::Span<const Shape> outputs);

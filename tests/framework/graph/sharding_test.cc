@@ -50,6 +50,9 @@ TEST(ParseShardingTermsTest, TakesScalarsStarsAndNoInputsAtAll) {
   ASSERT_TRUE(reduced.ok()) << reduced.status();
   EXPECT_THAT(reduced->inputs, ElementsAre("b", "*"));
   EXPECT_THAT(reduced->outputs, ElementsAre(""));
+  const auto differs = ParseShardingTerms("b,~->~", {{5}, {2, 3}}, {{4}});
+  ASSERT_TRUE(differs.ok()) << differs.status();
+  EXPECT_THAT(differs->outputs, ElementsAre("~"));
   const auto made = ParseShardingTerms("->b", {}, {{5}});
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(made->inputs, IsEmpty());
