@@ -5,25 +5,30 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/registry.h"
+#include "ops/reshape.h"
 #include "ops/shape_ops.h"
 #include "ops/sharding_rules.h"
 #include "ops/tile.h"
-#include "ops/window_attrs.h"
 
 namespace mirrorflow {
 namespace {
 
+// The dimension of channels in values of `rank`.
+int ChannelDim(const Node& node, int rank) {
+  return node.attr<std::string>("data_format") == "NCHW" ? 1 : rank - 1;
+}
+
 absl::Status BiasAddShape(ShapeContext& c) {
-  MF_RETURN_IF_ERROR(CheckNhwc(c.node()));
-  MF_ASSIGN_OR_RETURN(Shape value, c.WithRankAtLeast(0, 2));
+  const bool nchw = c.attr<std::string>("data_format") == "NCHW";
+  MF_ASSIGN_OR_RETURN(Shape value, c.WithRankAtLeast(0, nchw ? 3 : 2));
   MF_ASSIGN_OR_RETURN(const Shape bias, c.WithRank(1, 1));
   if (!value.unknown_rank()) {
-    const int last = value.rank() - 1;
-    if (value.dim(last) == kUnknownDim) value.set_dim(last, bias.dim(0));
-    if (bias.dim(0) != kUnknownDim && bias.dim(0) != value.dim(last)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("bias must be as long as the last dimension of value ", value.ToString(),
-                       "; expected [", value.dim(last), "], got ", bias.ToString()));
+    const int d = ChannelDim(c.node(), value.rank());
+    if (value.dim(d) == kUnknownDim) value.set_dim(d, bias.dim(0));
+    if (bias.dim(0) != kUnknownDim && bias.dim(0) != value.dim(d)) {
+      return absl::InvalidArgumentError(absl::StrCat("bias must be as long as dimension ", d,
+                                                     " of value ", value.ToString(), "; expected [",
+                                                     value.dim(d), "], got ", bias.ToString()));
     }
   }
   c.set_output(0, value);
@@ -34,7 +39,8 @@ absl::Status BiasAddShape(ShapeContext& c) {
 // replica would add it once.
 absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
   const std::string value = LettersFor(c.input(0));
-  return ShardingRule{.dims = absl::StrCat(value, ",", value.substr(value.size() - 1), "->", value),
+  const char channels = value[ChannelDim(c.node(), c.input(0).rank())];
+  return ShardingRule{.dims = absl::StrCat(value, ",", std::string(1, channels), "->", value),
                       .linearity = Linearity::kJoint};
 }
 
@@ -45,28 +51,40 @@ absl::StatusOr<std::vector<Output>> BiasAddGradient(const GradContext& c) {
 }
 
 absl::Status BiasAddGradShape(ShapeContext& c) {
-  MF_RETURN_IF_ERROR(CheckNhwc(c.node()));
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRankAtLeast(0, 2));
-  c.set_output(0, Shape({dy.unknown_rank() ? kUnknownDim : dy.dim(dy.rank() - 1)}));
+  c.set_output(0,
+               Shape({dy.unknown_rank() ? kUnknownDim : dy.dim(ChannelDim(c.node(), dy.rank()))}));
   return absl::OkStatus();
 }
 
 absl::StatusOr<ShardingRule> BiasAddGradSharding(const ShardContext& c) {
   const std::string dy = LettersFor(c.input(0));
-  return ShardingRule{.dims = absl::StrCat(dy, "->", dy.substr(dy.size() - 1)),
+  const char channels = dy[ChannelDim(c.node(), c.input(0).rank())];
+  return ShardingRule{.dims = absl::StrCat(dy, "->", std::string(1, channels)),
                       .linearity = Linearity::kJoint};
 }
 
 absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
-  return std::vector<Output>{
-      ops::BroadcastTo(c.scope, c.dy[0], ops::ShapeOperand(c.scope, c.op.input(0)))};
+  const Output value = c.op.input(0);
+  Output dy = c.dy[0];
+  if (c.op.attr<std::string>("data_format") == "NCHW") {
+    const Shape& shape = c.scope.shape(value);
+    if (shape.unknown_rank()) {
+      return absl::UnimplementedError("the gradient with NCHW needs an operand of known rank");
+    }
+    // Channels, and a 1 for each dimension behind them.
+    Shape column(std::vector<int64_t>(shape.rank() - 1, 1));
+    column.set_dim(0, kUnknownDim);
+    dy = ops::Reshape(c.scope, dy, column);
+  }
+  return std::vector<Output>{ops::BroadcastTo(c.scope, dy, ops::ShapeOperand(c.scope, value))};
 }
 
 }  // namespace
 
 void RegisterBiasAdd(OpRegistry& ops) {
   ops.Define("BiasAdd")
-      .Doc("output[…,c] = value[…,c] + bias[c]")
+      .Doc("output[…,c] = value[…,c] + bias[c], or in dimension 1 with NCHW")
       .Input("value: T")
       .Input("bias: T")
       .Output("output: T")
@@ -76,7 +94,7 @@ void RegisterBiasAdd(OpRegistry& ops) {
       .Sharding(BiasAddSharding)
       .Gradient(BiasAddGradient);
   ops.Define("BiasAddGrad")
-      .Doc("output[c] = sum over … of out_backprop[…,c]")
+      .Doc("output[c] = sum over … of out_backprop[…,c], or in dimension 1 with NCHW")
       .Input("out_backprop: T")
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")

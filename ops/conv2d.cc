@@ -11,20 +11,29 @@
 namespace mirrorflow {
 namespace {
 
+// The filter may have fewer channels than the images: then these come in groups, and each of as
+// many groups of the output channels is of one of them.
+absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filter) {
+  const int64_t of_group = filter.dim(2), outputs = filter.dim(3);
+  if (channels == kUnknownDim || of_group == kUnknownDim || channels == of_group) {
+    return absl::OkStatus();
+  }
+  if (of_group == 0 || channels % of_group != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
+                     "; expected a multiple of ", of_group, ", got ", channels));
+  }
+  const int64_t groups = channels / of_group;
+  if (groups == 0 || outputs == kUnknownDim || outputs % groups == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("output channels of filter ", filter.ToString(),
+                                                 " must be in ", groups, " groups, got ", outputs));
+}
+
 // The shape of the output of a convolution of `input` with `filter`, both of rank 4.
 absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
   const ImageLayout& layout = attrs.layout;
-  const int64_t channels = input.dim(layout.channels), expected = filter.dim(2);
-  if (channels != kUnknownDim && expected != kUnknownDim && channels != expected) {
-    const std::string what =
-        absl::StrCat("channels of images ", input.ToString(), " and filter ", filter.ToString(),
-                     "; expected ", expected, ", got ", channels);
-    if (expected > 0 && channels % expected == 0) {
-      return absl::UnimplementedError(absl::StrCat("grouped convolution: ", what));
-    }
-    return absl::InvalidArgumentError(what);
-  }
+  MF_RETURN_IF_ERROR(CheckGroups(input, input.dim(layout.channels), filter));
   Shape output = input;
   output.set_dim(layout.channels, filter.dim(3));
   for (int i = 0; i < 2; ++i) {
@@ -78,25 +87,35 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// n images, c channels of images, o of outputs.
+// n images, c channels of images, o of outputs; channels in groups stay whole.
+struct Terms {
+  std::string images, filter, output;
+};
+absl::StatusOr<Terms> TermsFor(const Node& node, const Shape& images, const Shape& filter) {
+  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(node));
+  if (images.dim(layout.channels) != filter.dim(2)) {
+    return Terms{layout.Term("n", "."), "....", layout.Term("n", ".")};
+  }
+  return Terms{layout.Term("n", "c"), "..co", layout.Term("n", "o")};
+}
+
 absl::StatusOr<ShardingRule> Conv2DSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
-  return ShardingRule{.dims = absl::StrCat(layout.Term("n", "c"), ",..co->", layout.Term("n", "o")),
+  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.input(0), c.input(1)));
+  return ShardingRule{.dims = absl::StrCat(terms.images, ",", terms.filter, "->", terms.output),
                       .linearity = Linearity::kMulti};
 }
 absl::StatusOr<ShardingRule> BackpropInputSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
+  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.output(0), c.input(1)));
   return ShardingRule{
-      .dims = absl::StrCat(".,..co,", layout.Term("n", "o"), "->", layout.Term("n", "c")),
+      .dims = absl::StrCat(".,", terms.filter, ",", terms.output, "->", terms.images),
       .linearity = Linearity::kMulti,
       .linear_inputs = {1, 2}};
 }
 absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
-  MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
-  return ShardingRule{
-      .dims = absl::StrCat(layout.Term("n", "c"), ",.,", layout.Term("n", "o"), "->..co"),
-      .linearity = Linearity::kMulti,
-      .linear_inputs = {0, 2}};
+  MF_ASSIGN_OR_RETURN(const Terms terms, TermsFor(c.node(), c.input(0), c.output(0)));
+  return ShardingRule{.dims = absl::StrCat(terms.images, ",.,", terms.output, "->", terms.filter),
+                      .linearity = Linearity::kMulti,
+                      .linear_inputs = {0, 2}};
 }
 
 // One of the three ops with the attributes of `like`, which is another one of them.

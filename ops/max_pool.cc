@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/max_pool.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
 #include "ops/registry.h"
+#include "ops/slice.h"
 #include "ops/window_attrs.h"
 
 namespace mirrorflow {
@@ -30,6 +34,24 @@ absl::Status MaxPoolGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status MaxPoolGradGradShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Shape input, c.WithRank(0, 4));
+  MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), input));
+  if (!c.input(2).IsCompatibleWith(input)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("grad must have the shape of the input of MaxPool; expected ",
+                     input.ToString(), ", got ", c.input(2).ToString()));
+  }
+  absl::StatusOr<Shape> merged = output.MergeWith(c.input(1));
+  if (!merged.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("orig_output must have the shape of the output of MaxPool; expected ",
+                     output.ToString(), ", got ", c.input(1).ToString()));
+  }
+  c.set_output(0, *merged);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ShardingRule> MaxPoolSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");
@@ -50,6 +72,38 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
                        op.int_list("strides"), op.attr<std::string>("padding"),
                        {.explicit_paddings = op.int_list("explicit_paddings"),
                         .data_format = op.attr<std::string>("data_format")})};
+}
+
+// MaxPoolGradGrad knows no explicit padding: the images get it before, in a value that is no
+// largest one.
+absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Node& op = c.op;
+  Output images = op.input(0), dx = c.dy[0];
+  std::string padding = op.attr<std::string>("padding");
+  if (padding == "EXPLICIT") {
+    const std::vector<int64_t> list = op.int_list("explicit_paddings");
+    const std::vector<int32_t> sizes(list.begin(), list.end());
+    const Output paddings = ops::Const(s, Tensor::Of<int32_t>({4, 2}, sizes));
+    const double lowest = -std::numeric_limits<double>::infinity();
+    images = ops::PadV2(s, images, paddings, ops::ScalarConst(s, images.dtype(), lowest));
+    dx = ops::Pad(s, dx, paddings);
+    padding = "VALID";
+  }
+  return std::vector<Output>{
+      Output(), Output(),
+      ops::MaxPoolGradGrad(s, images, op.input(1), dx, op.int_list("ksize"), op.int_list("strides"),
+                           padding, {.data_format = op.attr<std::string>("data_format")})};
+}
+
+// The first two inputs only say where the largest value is.
+absl::StatusOr<std::vector<Output>> MaxPoolGradGradGradient(const GradContext& c) {
+  const Node& op = c.op;
+  return std::vector<Output>{
+      Output(), Output(),
+      ops::MaxPoolGrad(c.scope, op.input(0), op.input(1), c.dy[0], op.int_list("ksize"),
+                       op.int_list("strides"), op.attr<std::string>("padding"),
+                       {.data_format = op.attr<std::string>("data_format")})};
 }
 
 OpBuilder& PoolingAttrs(OpBuilder& op) {
@@ -79,7 +133,21 @@ void RegisterMaxPool(OpRegistry& ops) {
                    .Output("output: T"))
       .Shape(MaxPoolGradShape)
       .Sharding(MaxPoolGradSharding)
-      .NoGradient("it would be MaxPoolGradGrad, which is not an op of this library");
+      .Gradient(MaxPoolGradGradient);
+  ops.Define("MaxPoolGradGrad")
+      .Doc("of grad, what stands where the first largest value of each window of MaxPool does")
+      .Input("orig_input: T")
+      .Input("orig_output: T")
+      .Input("grad: T")
+      .Output("output: T")
+      .Attr("ksize: list(int) >= 4")
+      .Attr("strides: list(int) >= 4")
+      .Attr("padding: {'SAME', 'VALID'}")
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
+      .Shape(MaxPoolGradGradShape)
+      .Sharding(MaxPoolGradSharding)
+      .Gradient(MaxPoolGradGradGradient);
 }
 
 namespace ops {
@@ -110,6 +178,20 @@ Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Ou
                    absl::string_view padding, const MaxPoolOptions& options) {
   return Finish(Build(scope, "MaxPoolGrad").Input(orig_input).Input(orig_output).Input(grad), ksize,
                 strides, padding, options);
+}
+
+Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
+                       absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
+                       absl::string_view padding, const MaxPoolGradGradOptions& options) {
+  return Build(scope, "MaxPoolGradGrad")
+      .Input(orig_input)
+      .Input(orig_output)
+      .Input(grad)
+      .Attr("ksize", AttrValue::List(ksize))
+      .Attr("strides", AttrValue::List(strides))
+      .Attr("padding", padding)
+      .Attr("data_format", options.data_format)
+      .One();
 }
 
 }  // namespace ops

@@ -32,10 +32,23 @@ Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize
                absl::Span<const int64_t> strides, absl::string_view padding,
                const MaxPoolOptions& options = {});
 
-// MaxPoolGrad: grad goes to the first largest value of each window, row by row. Linear in grad.
+// MaxPoolGrad: grad goes to the first largest value of each window, row by row, which a NaN is.
+// Linear in grad.
+// Gradient: MaxPoolGradGrad.
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const MaxPoolOptions& options = {});
+
+struct MaxPoolGradGradOptions {
+  std::string data_format = "NHWC";  // or "NCHW"
+};
+
+// MaxPoolGradGrad: the gradient of grad of MaxPoolGrad. Of `grad`, in the shape of orig_input, what
+// stands where the first largest value of each window is. Linear in grad; TensorFlow's op has no
+// explicit paddings.
+Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
+                       absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
+                       absl::string_view padding, const MaxPoolGradGradOptions& options = {});
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -44,13 +44,6 @@ absl::Status ReadExplicitPaddings(absl::Span<const int64_t> paddings, WindowAttr
 
 }  // namespace
 
-absl::Status CheckNhwc(const Node& node) {
-  const std::string& format = node.attr<std::string>("data_format");
-  if (format == "NHWC") return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("data_format is not supported; expected NHWC, got ", format));
-}
-
 std::string ImageLayout::Term(absl::string_view batch, absl::string_view channel) const {
   return nchw() ? absl::StrCat(batch, channel, "..") : absl::StrCat(batch, "..", channel);
 }

@@ -15,9 +15,6 @@
 
 namespace mirrorflow {
 
-// Unimplemented unless attribute `data_format` is NHWC.
-absl::Status CheckNhwc(const Node& node);
-
 // In which dimension of images what is; dimension 0 counts them.
 struct ImageLayout {
   int channels = 3;

@@ -1,26 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BiasAdd and its gradient on the CPU: rows of as many elements as the bias has.
+// BiasAdd and its gradient on the CPU: rows of as many elements as the bias has,
+// or with NCHW images of planes that have a channel each.
 #include <algorithm>
+#include <string>
 
-#include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
 namespace {
 
-// Rows that are summed by themselves first, so that the rounding error grows with the number of
-// blocks and not with that of the rows.
-constexpr int64_t kRowsPerBlock = 64;
+// Elements or rows that are summed by themselves first, so that the rounding error grows with the
+// number of blocks and not with that of the terms.
+constexpr int64_t kBlock = 64;
+
+// out = value + bias, where each channel's elements come in runs of `plane`.
+struct Geometry {
+  int64_t rows;
+  int64_t channels;
+  int64_t plane;
+};
+
+Geometry GeometryOf(const KernelContext& c, const Shape& shape) {
+  const bool nchw = c.attr<std::string>("data_format") == "NCHW";
+  Geometry g = {.rows = nchw ? shape.dim(0) : 1, .channels = 0, .plane = 1};
+  const int d = nchw ? 1 : shape.rank() - 1;
+  g.channels = shape.dim(d);
+  for (int i = 0; i < d && !nchw; ++i) g.rows *= shape.dim(i);
+  for (int i = d + 1; i < shape.rank(); ++i) g.plane *= shape.dim(i);
+  return g;
+}
 
 template <typename T>
-void AddBias(const T* value, const T* bias, T* out, int64_t rows, int64_t channels) {
-  for (int64_t r = 0; r < rows; ++r) {
+void AddBias(const Geometry& g, const T* value, const T* bias, T* out) {
+  for (int64_t r = 0; r < g.rows; ++r) {
     MF_INDEPENDENT_ITERATIONS
-    for (int64_t c = 0; c < channels; ++c) out[c] = value[c] + bias[c];
-    value += channels;
-    out += channels;
+    for (int64_t c = 0; c < g.channels; ++c) {
+      out[c] = static_cast<T>(Wrapping(value[c]) + Wrapping(bias[c]));
+    }
+    value += g.channels;
+    out += g.channels;
+  }
+}
+
+template <typename T>
+void AddBiasToPlanes(const Geometry& g, const T* value, const T* bias, T* out) {
+  for (int64_t r = 0; r < g.rows; ++r) {
+    for (int64_t c = 0; c < g.channels; ++c) {
+      const auto b = Wrapping(bias[c]);
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < g.plane; ++i) out[i] = static_cast<T>(Wrapping(value[i]) + b);
+      value += g.plane;
+      out += g.plane;
+    }
   }
 }
 
@@ -39,55 +72,59 @@ void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t ch
   }
 }
 
-struct Rows {
-  int64_t rows;
-  int64_t channels;
-};
+// `block` has room for a row.
+template <typename T>
+void SumAllRows(const Geometry& g, const T* in, T* out, T* block) {
+  for (int64_t r = 0; r < g.rows; r += kBlock) {
+    SumRows(in + r * g.channels, block, std::min(kBlock, g.rows - r), g.channels);
+    for (int64_t i = 0; i < g.channels; ++i) out[i] += block[i];
+  }
+}
 
-Rows RowsOf(const Shape& shape) {
-  const int64_t channels = shape.dim(shape.rank() - 1);
-  return {channels == 0 ? 0 : shape.num_elements() / channels, channels};
+template <typename T>
+void SumPlanes(const Geometry& g, const T* in, T* out) {
+  for (int64_t r = 0; r < g.rows; ++r) {
+    for (int64_t c = 0; c < g.channels; ++c, in += g.plane) {
+      T sum = 0;
+      for (int64_t i = 0; i < g.plane; i += kBlock) {
+        T block = 0;
+        for (int64_t k = i; k < std::min(i + kBlock, g.plane); ++k) block += in[k];
+        sum += block;
+      }
+      out[c] += sum;
+    }
+  }
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
-  const Rows g = RowsOf(c.output_shape(0));
-  const DataType dtype = c.output_dtype(0);
-  return DispatchDataType(
-      dtype,
-      [&](auto tag) -> absl::StatusOr<KernelPlan> {
-        using T = typename decltype(tag)::type;
-        return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-                            AddBias(args.input<T>(0), args.input<T>(1), args.output<T>(0), g.rows,
-                                    g.channels);
-                            return absl::OkStatus();
-                          }),
-                          .in_place = {{0, 0}}};
-      },
-      absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
+  const Geometry g = GeometryOf(c, c.output_shape(0));
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto add = g.plane == 1 ? AddBias<T> : AddBiasToPlanes<T>;
+    return KernelPlan{.kernel = MakeKernel([g, add](const KernelArgs& args, Lane&) {
+                        add(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
+                        return absl::OkStatus();
+                      }),
+                      .in_place = {{0, 0}}};
+  });
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
-  const Rows g = RowsOf(c.input_shape(0));
-  const DataType dtype = c.output_dtype(0);
-  return DispatchDataType(
-      dtype,
-      [&](auto tag) -> absl::StatusOr<KernelPlan> {
-        using T = typename decltype(tag)::type;
-        return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-                            const T* in = args.input<T>(0);
-                            T* const out = args.output<T>(0);
-                            T* const block = args.scratch<T>();
-                            std::fill_n(out, g.channels, T{0});
-                            for (int64_t r = 0; r < g.rows; r += kRowsPerBlock) {
-                              const int64_t rows = std::min(kRowsPerBlock, g.rows - r);
-                              SumRows(in + r * g.channels, block, rows, g.channels);
-                              for (int64_t i = 0; i < g.channels; ++i) out[i] += block[i];
-                            }
-                            return absl::OkStatus();
-                          }),
-                          .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
-      },
-      absl::StatusOr<KernelPlan>(UnsupportedDataType(dtype)));
+  const Geometry g = GeometryOf(c, c.input_shape(0));
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = decltype(Wrapping(typename decltype(tag)::type()));
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                        T* const out = args.output<T>(0);
+                        std::fill_n(out, g.channels, T{0});
+                        if (g.plane == 1) {
+                          SumAllRows(g, args.input<T>(0), out, args.scratch<T>());
+                        } else {
+                          SumPlanes(g, args.input<T>(0), out);
+                        }
+                        return absl::OkStatus();
+                      }),
+                      .scratch_bytes = static_cast<int64_t>(g.channels * sizeof(T))};
+  });
 }
 
 }  // namespace

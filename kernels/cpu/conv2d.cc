@@ -3,6 +3,7 @@
 // Conv2D and its gradients on the CPU: oneDNN for floats; for other dtypes, and where it has no
 // implementation, a matrix product per image. Row (y, x) of the matrix of an image holds the pixels
 // under the taps of the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
+// Groups of channels are convolutions of their own.
 #include <algorithm>
 #include <cstring>
 
@@ -26,10 +27,13 @@ using Geometry = ConvolutionGeometry;
 
 int64_t ImageSize(const Geometry& g) { return g.h.in * g.w.in * g.in_channels; }
 int64_t OutputSize(const Geometry& g) { return g.h.out * g.w.out * g.out_channels; }
-int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * g.in_channels; }
+// Channels of one group.
+int64_t GroupIn(const Geometry& g) { return g.in_channels / g.groups; }
+int64_t GroupOut(const Geometry& g) { return g.out_channels / g.groups; }
+int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * GroupIn(g); }
 
-// Calls copy(row, offset, pixel): the `in_channels` values of pixel number `pixel` of an image
-// belong to element `offset` of matrix row `row`.
+// Calls copy(row, offset, pixel): the values of one group of channels of pixel number `pixel` of an
+// image belong to element `offset` of matrix row `row`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {
@@ -39,7 +43,7 @@ void ForEachPixel(const Geometry& g, Fn copy) {
         for (int64_t j = g.w.first_tap(x); j < g.w.last_tap(x); ++j) {
           const int64_t iy = g.h.start(y) + i * g.h.dilation;
           const int64_t ix = g.w.start(x) + j * g.w.dilation;
-          copy(row, (i * g.w.size + j) * g.in_channels, iy * g.w.in + ix);
+          copy(row, (i * g.w.size + j) * GroupIn(g), iy * g.w.in + ix);
         }
       }
     }
@@ -47,44 +51,45 @@ void ForEachPixel(const Geometry& g, Fn copy) {
 }
 
 template <typename T>
-void ImageToMatrix(const Geometry& g, const T* image, T* matrix) {
-  const int64_t columns = WindowSize(g);
+void ImageToMatrix(const Geometry& g, int64_t group, const T* image, T* matrix) {
+  const int64_t columns = WindowSize(g), channels = GroupIn(g), first = group * channels;
   std::fill_n(matrix, g.h.out * g.w.out * columns, T{0});
   const int64_t plane = g.h.in * g.w.in;
   ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
     T* const to = matrix + row * columns + offset;
     if (g.nchw) {
-      for (int64_t c = 0; c < g.in_channels; ++c) to[c] = image[c * plane + pixel];
+      for (int64_t c = 0; c < channels; ++c) to[c] = image[(first + c) * plane + pixel];
     } else {
-      std::copy_n(image + pixel * g.in_channels, g.in_channels, to);
+      std::copy_n(image + pixel * g.in_channels + first, channels, to);
     }
   });
 }
 
 template <typename T>
-void AddMatrixToImage(const Geometry& g, const T* matrix, T* image) {
-  const int64_t columns = WindowSize(g), plane = g.h.in * g.w.in;
+void AddMatrixToImage(const Geometry& g, int64_t group, const T* matrix, T* image) {
+  const int64_t columns = WindowSize(g), channels = GroupIn(g), first = group * channels;
+  const int64_t plane = g.h.in * g.w.in;
   ForEachPixel(g, [&](int64_t row, int64_t offset, int64_t pixel) {
     const T* from = matrix + row * columns + offset;
     if (g.nchw) {
-      for (int64_t c = 0; c < g.in_channels; ++c) image[c * plane + pixel] += from[c];
+      for (int64_t c = 0; c < channels; ++c) image[(first + c) * plane + pixel] += from[c];
     } else {
-      T* const to = image + pixel * g.in_channels;
-      for (int64_t c = 0; c < g.in_channels; ++c) to[c] += from[c];
+      T* const to = image + pixel * g.in_channels + first;
+      for (int64_t c = 0; c < channels; ++c) to[c] += from[c];
     }
   });
 }
 
-// Calls fn(m) for an image of the output as a matrix of pixels by channels.
+// Calls fn(m) for a group of channels of an image of the output, as a matrix of pixels by channels.
 template <typename MapOrConstMap, typename T, typename Fn>
-void WithOutputMatrix(const Geometry& g, T* image, Fn fn) {
-  const int64_t pixels = g.h.out * g.w.out;
+void WithOutputMatrix(const Geometry& g, int64_t group, T* image, Fn fn) {
+  const int64_t pixels = g.h.out * g.w.out, channels = GroupOut(g), first = group * channels;
   if (g.nchw) {
     MapOrConstMap m(image, g.out_channels, pixels);
-    fn(m.transpose());
+    fn(m.middleRows(first, channels).transpose());
   } else {
     MapOrConstMap m(image, pixels, g.out_channels);
-    fn(m);
+    fn(m.middleCols(first, channels));
   }
 }
 
@@ -92,34 +97,40 @@ void WithOutputMatrix(const Geometry& g, T* image, Fn fn) {
 template <typename T>
 void Forward(const Geometry& g, const T* images, const T* filter, T* out, T* matrix) {
   const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
-  for (int64_t n = 0; n < g.batch; ++n) {
-    ImageToMatrix(g, images + n * ImageSize(g), matrix);
+  for (int64_t i = 0; i < g.batch * g.groups; ++i) {
+    const int64_t n = i / g.groups, group = i % g.groups;
+    ImageToMatrix(g, group, images + n * ImageSize(g), matrix);
     const ConstMap<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
-    WithOutputMatrix<Map<T>>(g, out + n * OutputSize(g),
-                             [&](auto&& output) { output.noalias() += pixels * weights; });
+    const auto of_group = weights.middleCols(group * GroupOut(g), GroupOut(g));
+    WithOutputMatrix<Map<T>>(g, group, out + n * OutputSize(g),
+                             [&](auto&& output) { output.noalias() += pixels * of_group; });
   }
 }
 
 template <typename T>
 void BackpropInput(const Geometry& g, const T* filter, const T* dy, T* out, T* matrix) {
   const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
-  for (int64_t n = 0; n < g.batch; ++n) {
+  for (int64_t i = 0; i < g.batch * g.groups; ++i) {
+    const int64_t n = i / g.groups, group = i % g.groups;
     Map<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
-    WithOutputMatrix<ConstMap<T>>(g, dy + n * OutputSize(g), [&](const auto& grad) {
-      pixels.noalias() = grad * weights.transpose();
+    const auto of_group = weights.middleCols(group * GroupOut(g), GroupOut(g));
+    WithOutputMatrix<ConstMap<T>>(g, group, dy + n * OutputSize(g), [&](const auto& grad) {
+      pixels.noalias() = grad * of_group.transpose();
     });
-    AddMatrixToImage(g, matrix, out + n * ImageSize(g));
+    AddMatrixToImage(g, group, matrix, out + n * ImageSize(g));
   }
 }
 
 template <typename T>
 void BackpropFilter(const Geometry& g, const T* images, const T* dy, T* out, T* matrix) {
   Map<T> gradient(out, WindowSize(g), g.out_channels);
-  for (int64_t n = 0; n < g.batch; ++n) {
-    ImageToMatrix(g, images + n * ImageSize(g), matrix);
+  for (int64_t i = 0; i < g.batch * g.groups; ++i) {
+    const int64_t n = i / g.groups, group = i % g.groups;
+    ImageToMatrix(g, group, images + n * ImageSize(g), matrix);
     const ConstMap<T> pixels(matrix, g.h.out * g.w.out, WindowSize(g));
-    WithOutputMatrix<ConstMap<T>>(g, dy + n * OutputSize(g), [&](const auto& grad) {
-      gradient.noalias() += pixels.transpose() * grad;
+    auto of_group = gradient.middleCols(group * GroupOut(g), GroupOut(g));
+    WithOutputMatrix<ConstMap<T>>(g, group, dy + n * OutputSize(g), [&](const auto& grad) {
+      of_group.noalias() += pixels.transpose() * grad;
     });
   }
 }
@@ -171,6 +182,10 @@ KernelPlan Zeros(int64_t bytes) {
           })};
 }
 
+int64_t GroupsOf(int64_t channels, int64_t of_group) {
+  return of_group == 0 ? 1 : std::max<int64_t>(1, channels / of_group);
+}
+
 template <Which which>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   // Shapes of images, filter and output by what they are to this op. The sizes in a static input
@@ -184,7 +199,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .out_channels = output.dim(attrs.layout.channels),
                       .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
                       .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
-                      .nchw = attrs.layout.nchw()};
+                      .nchw = attrs.layout.nchw(),
+                      .groups = GroupsOf(images.dim(attrs.layout.channels), filter.dim(2))};
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
@@ -200,7 +216,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       plan = ByProducts<double>(which, g, out_elements);
       break;
     case DT_INT32:
-      plan = ByProducts<int32_t>(which, g, out_elements);
+      plan = ByProducts<uint32_t>(which, g, out_elements);  // which wraps around
       break;
     default:
       break;

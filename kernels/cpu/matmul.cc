@@ -20,8 +20,11 @@ template <typename T>
 void Product(const ProductGeometry& g, const T* a, const T* b, T* out) {
   const int64_t m = g.m, n = g.n, k = g.k;
   const bool ta = g.transpose_a, tb = g.transpose_b;
-  Eigen::Map<const Matrix<T>> ma(a, ta ? k : m, ta ? m : k), mb(b, tb ? n : k, tb ? k : n);
-  Eigen::Map<Matrix<T>> mo(out, m, n);
+  using Element = decltype(Wrapping(T()));
+  const auto* x = reinterpret_cast<const Element*>(a);
+  const auto* y = reinterpret_cast<const Element*>(b);
+  Eigen::Map<const Matrix<Element>> ma(x, ta ? k : m, ta ? m : k), mb(y, tb ? n : k, tb ? k : n);
+  Eigen::Map<Matrix<Element>> mo(reinterpret_cast<Element*>(out), m, n);
   if (ta && tb) {
     mo.noalias() = ma.transpose() * mb.transpose();
   } else if (ta) {

@@ -35,6 +35,12 @@ void Pool(const PoolGeometry& g, const T* images, T* out) {
   }
 }
 
+// A pixel is the largest of its window if it is `largest`, or NaN, which no number is larger than.
+template <typename V>
+MF_INLINE inline auto IsLargest(V pixel, V largest) {
+  return (pixel == largest) | (pixel != pixel);
+}
+
 // Gives dy to the first of the pixels that is the largest, zero to the others. A pixel of several
 // windows gets the sum.
 template <bool kSeveralWindows, typename V, typename T>
@@ -44,7 +50,7 @@ MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels,
   for (int64_t i = 0; i < pixels.rows; ++i) {
     for (int64_t j = 0; j < pixels.columns; ++j) {
       const int64_t at = i * pixels.row_stride + j * pixels.column_stride;
-      const auto hit = LoadVector<V>(in + at) == largest;
+      const auto hit = IsLargest(LoadVector<V>(in + at), largest);
       V sum = hit ? left : zero;
       left = hit ? zero : left;
       if constexpr (kSeveralWindows) sum += LoadVector<V>(dx + at);
@@ -62,6 +68,36 @@ void PoolGrad(const PoolGeometry& g, const T* images, const T* out, const T* dy,
         using V = decltype(v);
         GiveToLargest<kSeveralWindows>(images + corner + c, LoadVector<V>(out + o + c),
                                        LoadVector<V>(dy + o + c), pixels, dx + corner + c);
+      });
+    });
+    images += g.image_size();
+    dx += g.image_size();
+    out += g.output_size();
+    dy += g.output_size();
+  }
+}
+
+// The pixel of dx where the first of the largest pixels of `in` is.
+template <typename V, typename T>
+MF_INLINE inline V AtLargest(const T* in, V largest, const T* dx, Pixels pixels) {
+  V found = V();
+  for (int64_t i = pixels.rows - 1; i >= 0; --i) {
+    for (int64_t j = pixels.columns - 1; j >= 0; --j) {  // backwards: the last one counts
+      const int64_t at = i * pixels.row_stride + j * pixels.column_stride;
+      found = IsLargest(LoadVector<V>(in + at), largest) ? LoadVector<V>(dx + at) : found;
+    }
+  }
+  return found;
+}
+
+template <typename T>
+void PoolGradGrad(const PoolGeometry& g, const T* images, const T* out, const T* dx, T* dy) {
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ForEachWindow(g, [=](int64_t corner, Pixels pixels, int64_t o) MF_INLINE {
+      ForEachChannel<T>(g.channels, [=](int64_t c, auto v) MF_INLINE {
+        using V = decltype(v);
+        StoreVector(dy + o + c, AtLargest(images + corner + c, LoadVector<V>(out + o + c),
+                                          dx + corner + c, pixels));
       });
     });
     images += g.image_size();
@@ -98,11 +134,25 @@ absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
   });
 }
 
+absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const PoolGeometry g,
+                      PoolGeometryOf(c.node(), c.input_shape(0), c.output_shape(0)));
+  return ForType(NumericTypes(), c.output_dtype(0), [g](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                        PoolGradGrad(g, args.input<T>(0), args.input<T>(1), args.input<T>(2),
+                                     args.output<T>(0));
+                        return absl::OkStatus();
+                      })};
+  });
+}
+
 }  // namespace
 
 void RegisterMaxPoolCpu(KernelRegistry& kernels) {
   kernels.Register("MaxPool", "CPU", CreateMaxPool);
   kernels.Register("MaxPoolGrad", "CPU", CreateMaxPoolGrad);
+  kernels.Register("MaxPoolGradGrad", "CPU", CreateMaxPoolGradGrad);
 }
 
 }  // namespace mirrorflow

@@ -215,17 +215,23 @@ memory::desc FloatImages(bool nchw, int64_t batch, int64_t channels, int64_t h, 
                       nchw ? memory::format_tag::nchw : memory::format_tag::nhwc);
 }
 
-// Dimensions in oneDNN's order; `hwio` is how filters lie in the graph, with `any` oneDNN chooses.
-memory::desc FloatFilter(const ConvolutionGeometry& g, memory::format_tag layout) {
-  return memory::desc({g.out_channels, g.in_channels, g.h.size, g.w.size}, memory::data_type::f32,
-                      layout);
+// Dimensions in oneDNN's order, laid out as oneDNN chooses.
+memory::desc FloatFilter(const ConvolutionGeometry& g,
+                         memory::format_tag layout = memory::format_tag::any) {
+  memory::dims dims = {g.out_channels / g.groups, g.in_channels / g.groups, g.h.size, g.w.size};
+  if (g.groups > 1) dims.insert(dims.begin(), g.groups);
+  return memory::desc(dims, memory::data_type::f32, layout);
+}
+// As filters lie in the graph.
+memory::desc PlainFilter(const ConvolutionGeometry& g) {
+  return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);
 }
 
 // The descriptors of one convolution and of its gradients.
 struct Convolution {
   explicit Convolution(const ConvolutionGeometry& g)
       : images(FloatImages(g.nchw, g.batch, g.in_channels, g.h.in, g.w.in)),
-        filter(FloatFilter(g, memory::format_tag::any)),
+        filter(FloatFilter(g)),
         output(FloatImages(g.nchw, g.batch, g.out_channels, g.h.out, g.w.out)),
         strides({g.h.stride, g.w.stride}),
         dilates({g.h.dilation - 1, g.w.dilation - 1}),
@@ -258,8 +264,8 @@ struct Convolution {
 };
 
 std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
-  std::string key =
-      absl::StrCat(what, " ", g.nchw, " ", g.batch, " ", g.in_channels, " ", g.out_channels);
+  std::string key = absl::StrCat(what, " ", g.nchw, " ", g.batch, " ", g.in_channels, " ",
+                                 g.out_channels, " ", g.groups);
   for (const Window* window : {&g.h, &g.w}) {
     absl::StrAppend(&key, " ", window->in, " ", window->out, " ", window->size, " ", window->stride,
                     " ", window->before, " ", window->dilation);
@@ -289,7 +295,7 @@ absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const mem
 // `input`, the filter, and output 0.
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
                                                const Primitive* primitive, int input) {
-  const memory::desc plain = FloatFilter(g, memory::format_tag::hwio);
+  const memory::desc plain = PlainFilter(g);
   MF_ASSIGN_OR_RETURN(const Primitive* reorder,
                       FilterReorder(absl::StrCat("reorder for ", key), plain, primitive->desc(1)));
   Scratch scratch;
@@ -388,7 +394,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeom
                                         {DNNL_ARG_DIFF_DST, c.output},
                                         Scratchpad(pd)});
       }));
-  const memory::desc plain = FloatFilter(g, memory::format_tag::hwio);
+  const memory::desc plain = PlainFilter(g);
   MF_ASSIGN_OR_RETURN(const Primitive* reorder,
                       FilterReorder(absl::StrCat("reorder for ", key), primitive->desc(1), plain));
   Scratch scratch;

@@ -31,7 +31,8 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
 // Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],
 // output [batch, h.out, w.out, out_channels]; with `nchw`, channels of images and output come
-// before height and width.
+// before height and width. Of several groups, the filter has the channels of one: [h.size, w.size,
+// in_channels / groups, out_channels], and output channels come group by group.
 struct ConvolutionGeometry {
   int64_t batch;
   int64_t in_channels;
@@ -39,6 +40,7 @@ struct ConvolutionGeometry {
   Window h;
   Window w;
   bool nchw = false;
+  int64_t groups = 1;
 };
 // output 0 = convolution of images (input 0) with a filter (input 1).
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);

@@ -9,6 +9,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -64,7 +65,10 @@ KernelPlan RangeKernel(const KernelContext& c) {
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
             const int64_t first = args.params().first_row[axis] * factor;
             T* out = args.output<T>(0);
-            for (int64_t i = 0; i < n; ++i) out[i] = start + static_cast<T>(first + i) * delta;
+            for (int64_t i = 0; i < n; ++i) {
+              const T k = static_cast<T>(first + i);
+              out[i] = static_cast<T>(Wrapping(start) + Wrapping(k) * Wrapping(delta));
+            }
             return absl::OkStatus();
           })};
 }

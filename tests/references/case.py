@@ -191,6 +191,10 @@ def _attributes(op_def, node_def):
     return ", ".join(said)
 
 
+# Nothing flows from the second result of this one to its labels, so it gets a gradient of zero.
+_LOSS_ALONE = "SoftmaxCrossEntropyWithLogits"
+
+
 def _gradients(one_case):
     """Random gradients of the floating results, and those of the floating operands, or None."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
@@ -199,9 +203,14 @@ def _gradients(one_case):
         results = [output for output in node.outputs if output.dtype.is_floating]
         values = session.run(results, operands.feeds)
         dy = [sample("double", value.shape, seed=7) for value in values]
+        if one_case.op == _LOSS_ALONE:
+            dy[1] = np.zeros_like(dy[1])
         grad_ys = [tf.constant(value) for value in dy]
         xs = [tensor for tensor in node.inputs if tensor.dtype.is_floating]
-        found = tf.gradients(results, xs, grad_ys)
+        found = [
+            grad if grad is None else tf.convert_to_tensor(grad)  # of a gather: slices
+            for grad in tf.gradients(results, xs, grad_ys)
+        ]
         known = iter(session.run([grad for grad in found if grad is not None], operands.feeds))
         grads = [None if grad is None else next(known) for grad in found]
         return node, operands.describe(node), dy, grads

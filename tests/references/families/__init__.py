@@ -6,6 +6,7 @@ import importlib
 _NAMES = (
     "accumulate",
     "activation",
+    "array_gradients",
     "avg_pool",
     "batch_norm",
     "bias_add",

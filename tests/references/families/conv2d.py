@@ -28,6 +28,15 @@ _CONVOLUTIONS = (
 )
 
 
+# The filter has the channels of one group.
+_GROUPED = (
+    ([1, 5, 5, 4], [3, 3, 2, 4], (1, 1), "SAME"),
+    ([2, 4, 5, 6], [3, 2, 2, 3], (2, 1), "VALID"),
+    ([2, 3, 3, 3], [1, 1, 1, 6], (1, 1), "SAME"),
+    ([1, 3, 4, 32], [2, 2, 16, 2], (2, 2), "SAME"),
+    ([0, 4, 4, 4], [2, 2, 2, 2], (1, 1), "VALID"),
+)
+
 # Likewise with explicit paddings and dilations.
 _EXPLICIT = (
     ([1, 5, 5, 2], [3, 3, 2, 2], (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
@@ -48,6 +57,17 @@ _DILATED = (
 def _explicit(dtype, images_shape, filter_shape, strides, paddings):
     yield from _convolution(
         dtype, images_shape, filter_shape, strides, "EXPLICIT", explicit_paddings=paddings
+    )
+
+
+def _grouped(dtype, images_shape, filter_shape, strides, padding):
+    """The convolution alone: TensorFlow has no gradients of groups on a CPU."""
+    yield case(
+        "Conv2D",
+        sample(dtype, images_shape),
+        sample(dtype, filter_shape, seed=1),
+        strides=[1, *strides, 1],
+        padding=padding,
     )
 
 
@@ -101,6 +121,9 @@ def cases():
     for dtype in FLOATING:
         for explicit in _EXPLICIT:
             yield from _explicit(dtype, *explicit)
+        for grouped in _GROUPED:
+            yield from _grouped(dtype, *grouped)
+        yield from map(_in_nchw, _grouped(dtype, *_GROUPED[1]))
         for dilated in _DILATED:
             yield from _dilated(dtype, *dilated)
         for convolution in (*_CONVOLUTIONS[:7], *_CONVOLUTIONS[-2:]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MaxPool and MaxPoolGrad, with ties."""
+"""MaxPool, MaxPoolGrad and MaxPoolGradGrad, with ties."""
 
 import numpy as np
 
@@ -32,6 +32,9 @@ def _pooling(images, window, strides, padding, **more):
     (result,) = compute("MaxPool", images, **attributes)
     gradient = np.arange(1, result.size + 1).reshape(result.shape).astype(images.dtype)
     yield case("MaxPoolGrad", images, result, gradient, **attributes)
+    if padding != "EXPLICIT" and result.size:
+        gradient = np.arange(1, images.size + 1).reshape(images.shape).astype(images.dtype)
+        yield case("MaxPoolGradGrad", images, result, gradient, **attributes)
 
 
 def _explicit_paddings(dtype):
@@ -50,6 +53,15 @@ def _in_nchw(one_case):
     return in_nchw(one_case, images=range(len(one_case.operands)))
 
 
+def _infinities():
+    """Of NaN, TensorFlow takes the one that comes first for the largest, and no other."""
+    images = np.zeros([1, 2, 4, 1])
+    images[0, 0, 0, 0], images[0, 1, 3, 0] = -float("inf"), float("inf")
+    for dtype in ("float", "double"):
+        yield from _pooling(tensor(dtype, images), (2, 2), (2, 2), "VALID")
+        yield from _pooling(tensor(dtype, images - 1), (2, 2), (1, 1), "SAME")
+
+
 def cases():
     """Random images, then images that are mostly ties; some of them with channels first."""
     yield from map(_in_nchw, _explicit_paddings("float"))
@@ -63,3 +75,4 @@ def cases():
         yield from _pooling(sample("float", shape, low=0, high=1).round(), *pooling)
     yield from _pooling(tensor("float", np.zeros([1, 4, 4, 1])), (2, 2), (2, 2), "VALID")
     yield from _pooling(tensor("float", np.full([1, 3, 3, 1], -2)), (3, 3), (1, 1), "SAME")
+    yield from _infinities()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tf.gradients has for the other ops, at the operands of their cases, taken in double."""
+
+import dataclasses
+
+import numpy as np
+
+from case import Variable
+from case import gradient_text as case_text  # how make_cases.py writes this family
+from families import (
+    accumulate,
+    avg_pool,
+    bias_add,
+    conv2d,
+    depthwise_conv2d,
+    indexing,
+    joining,
+    layout,
+    matmul,
+    max_pool,
+    one_hot,
+    padding,
+    passing,
+    places,
+    shape,
+    slicing,
+    softmax,
+    splitting,
+)
+
+_MODULES = (
+    accumulate,
+    avg_pool,
+    bias_add,
+    conv2d,
+    depthwise_conv2d,
+    indexing,
+    joining,
+    layout,
+    matmul,
+    max_pool,
+    one_hot,
+    padding,
+    passing,
+    places,
+    shape,
+    slicing,
+    softmax,
+    splitting,
+)
+_MOST_ELEMENTS = 64
+# TensorFlow knows no gradient, or none is wanted.
+_WITHOUT = {
+    "Bitcast",
+    "CheckNumericsV2",
+    "ListDiff",
+    "PreventGradient",
+    "Range",
+    "Snapshot",
+    "StopGradient",
+}
+
+
+def _arrays(one_case):
+    for operand in one_case.operands:
+        yield from operand if isinstance(operand, list) else [operand]
+
+
+def _differs_in_tensorflow(one_case):
+    """Its gradient does not take an operand that the op takes, or is not the derivative."""
+    arrays = list(_arrays(one_case))
+    if one_case.op == "Conv2D":
+        return arrays[0].shape[3] != arrays[1].shape[2]  # in groups
+    if one_case.op == "DynamicStitch":  # what comes last wins, and each gets the gradient
+        indices = np.concatenate([array.flatten() for array in one_case.operands[0]])
+        return len(set(indices)) < len(indices)
+    if one_case.op == "PadV2":  # nothing flows to the value around
+        return True
+    if one_case.op == "ConcatV2":
+        return arrays[-1].dtype == "int64"
+    if one_case.op == "GatherNd":
+        return arrays[1].ndim < 2 or arrays[1].shape[-1] == 0
+    if one_case.op == "UnsortedSegmentSum":
+        return arrays[2] == 0
+    if one_case.op == "SoftmaxCrossEntropyWithLogits":
+        return arrays[0].shape != arrays[1].shape
+    return False
+
+
+def _has_gradient(one_case):
+    arrays = list(_arrays(one_case))
+    if one_case.fails or one_case.op in _WITHOUT:
+        return False
+    if any(isinstance(array, Variable) for array in arrays):
+        return False
+    # Of images with channels first and of dilations there are no gradients on a CPU.
+    if one_case.channels_first or "dilations" in one_case.attributes:
+        return False
+    floats = [array for array in arrays if array.dtype == "float32"]
+    few = all(0 < array.size <= _MOST_ELEMENTS for array in floats)
+    return bool(floats) and few and not _differs_in_tensorflow(one_case)
+
+
+def _in_double(one_case):
+    """The case with its floats as doubles of the same few digits."""
+
+    def convert(value):
+        if isinstance(value, list):
+            return [convert(item) for item in value]
+        return np.round(value.astype("float64"), 2) if value.dtype == "float32" else value
+
+    operands = tuple(convert(operand) for operand in one_case.operands)
+    return dataclasses.replace(one_case, operands=operands)
+
+
+def cases():
+    """Those in float, which are more than those in double."""
+    for module in _MODULES:
+        yield from map(_in_double, filter(_has_gradient, module.cases()))
+
+
+__all__ = ["case_text", "cases"]
