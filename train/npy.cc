@@ -182,14 +182,17 @@ absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
   return rows;
 }
 
-absl::StatusOr<Tensor> ReadArray(const InputFile& file) {
+}  // namespace
+
+absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
+                                     absl::FunctionRef<absl::Status(size_t size, void* out)> read) {
   auto too_short = [&](uint64_t expected) {
-    return absl::DataLossError(absl::StrCat("the file is too short; expected at least ", expected,
-                                            " bytes, got ", file.size()));
+    return absl::DataLossError(
+        absl::StrCat("the file is too short; expected at least ", expected, " bytes, got ", size));
   };
   char start[kVersionEnd] = {};
-  if (file.size() < kVersionEnd) return too_short(kVersionEnd);
-  MF_RETURN_IF_ERROR(file.Read(0, kVersionEnd, start));
+  if (size < kVersionEnd) return too_short(kVersionEnd);
+  MF_RETURN_IF_ERROR(read(kVersionEnd, start));
   if (absl::string_view(start, kMagic.size()) != kMagic) {
     return absl::DataLossError(
         absl::StrCat("no npy file; expected it to begin with \\x93NUMPY, got '",
@@ -202,28 +205,28 @@ absl::StatusOr<Tensor> ReadArray(const InputFile& file) {
   }
   const size_t length_bytes = major == 1 ? 2 : 4;
   uint32_t length = 0;
-  if (file.size() < kVersionEnd + length_bytes) return too_short(kVersionEnd + length_bytes);
-  MF_RETURN_IF_ERROR(file.Read(kVersionEnd, length_bytes, &length));
+  if (size < kVersionEnd + length_bytes) return too_short(kVersionEnd + length_bytes);
+  MF_RETURN_IF_ERROR(read(length_bytes, &length));
   const uint64_t data_begin = kVersionEnd + length_bytes + length;
   if (length > kMaxHeaderBytes) {
     return absl::DataLossError(absl::StrCat("the header's length: expected at most ",
                                             kMaxHeaderBytes, " bytes, got ", length));
   }
-  if (file.size() < data_begin) return too_short(data_begin);
+  if (size < data_begin) return too_short(data_begin);
   std::string text(length, '\0');
-  MF_RETURN_IF_ERROR(file.Read(kVersionEnd + length_bytes, length, text.data()));
+  MF_RETURN_IF_ERROR(read(length, text.data()));
 
   MF_ASSIGN_OR_RETURN(const Header header, HeaderParser(text).Parse());
   MF_ASSIGN_OR_RETURN(const ElementKind* kind, KindOf(header.descr));
   MF_RETURN_IF_ERROR(Annotate(header.shape->Validate(kind->dtype), "shape"));
   const uint64_t bytes = header.shape->num_elements() * DataTypeSize(kind->dtype);
-  if (file.size() - data_begin != bytes) {
+  if (size - data_begin != bytes) {
     return absl::DataLossError(absl::StrCat("elements of ", DataTypeName(kind->dtype),
                                             header.shape->ToString(), ": expected ", bytes,
-                                            " bytes, got ", file.size() - data_begin));
+                                            " bytes, got ", size - data_begin));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(kind->dtype, *header.shape));
-  MF_RETURN_IF_ERROR(file.Read(data_begin, bytes, tensor.raw()));
+  MF_RETURN_IF_ERROR(read(bytes, tensor.raw()));
   if (header.descr[0] == '>') SwapBytes(tensor, kind->swapped_bytes);
   if (kind->dtype == DT_BOOL) {  // any other byte in a C++ bool is undefined behaviour
     const std::byte* const end = tensor.raw() + bytes;
@@ -239,21 +242,24 @@ absl::StatusOr<Tensor> ReadArray(const InputFile& file) {
   return tensor;
 }
 
-}  // namespace
-
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  absl::StatusOr<Tensor> tensor = ReadArray(file);
+  uint64_t offset = 0;
+  absl::StatusOr<Tensor> tensor = ReadNpyStream(file.size(), [&](size_t size, void* out) {
+    const uint64_t begin = offset;
+    offset += size;
+    return file.Read(begin, size, out);
+  });
   if (!tensor.ok()) return Annotate(tensor.status(), path);
   return tensor;
 }
 
-absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
+absl::StatusOr<std::string> NpyHeader(const Tensor& tensor) {
   const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                  [&](const ElementKind& k) { return k.dtype == tensor.dtype(); });
   if (kind == std::end(kKinds)) {
     return absl::UnimplementedError(
-        absl::StrCat(path, ": NumPy has no ", DataTypeName(tensor.dtype()),
+        absl::StrCat("NumPy has no ", DataTypeName(tensor.dtype()),
                      "; expected bool, an integer, float or complex type"));
   }
   const int rank = tensor.shape().rank();
@@ -265,12 +271,17 @@ absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
   if (rank > 0) header.append(kGrowthDigits - absl::StrCat(tensor.shape().dim(0)).size(), ' ');
   header.append(kAlignment - (kVersionEnd + 2 + header.size() + 1) % kAlignment, ' ');
   header += '\n';
-  const auto length = static_cast<uint16_t>(header.size());
-  char length_bytes[2];
-  std::memcpy(length_bytes, &length, 2);
+  std::string length(2, '\0');
+  for (int i = 0; i < 2; ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return absl::StrCat(kMagic, absl::string_view("\x01\x00", 2), length, header);
+}
+
+absl::Status WriteNpy(absl::string_view path, const Tensor& tensor) {
+  const absl::StatusOr<std::string> header = NpyHeader(tensor);
+  if (!header.ok()) return Annotate(header.status(), path);
   return WriteFileAtomically(
-      path, {kMagic, absl::string_view("\x01\x00", 2), absl::string_view(length_bytes, 2), header,
-             absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes())});
+      path,
+      {*header, absl::string_view(reinterpret_cast<const char*>(tensor.raw()), tensor.bytes())});
 }
 
 }  // namespace mirrorflow

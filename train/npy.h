@@ -6,6 +6,11 @@
 #ifndef MIRRORFLOW_TRAIN_NPY_H_
 #define MIRRORFLOW_TRAIN_NPY_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/core/tensor.h"
@@ -18,9 +23,16 @@ namespace mirrorflow {
 // Nothing is allocated before the file is known to hold it.
 absl::StatusOr<Tensor> ReadNpy(absl::string_view path);
 
+// Likewise from `size` bytes that `read` gives one after the other. Errors do not name the path.
+absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
+                                     absl::FunctionRef<absl::Status(size_t size, void* out)> read);
+
 // Writes byte for byte what numpy.save would, atomically. Unimplemented for bfloat16, which NumPy
 // does not know (a .safetensors file holds it).
 absl::Status WriteNpy(absl::string_view path, const Tensor& tensor);
+
+// What stands before the elements in such a file.
+absl::StatusOr<std::string> NpyHeader(const Tensor& tensor);
 
 }  // namespace mirrorflow
 
