@@ -13,10 +13,12 @@
 #include "train/checkpoint.h"              // variables from and to files
 #include "train/dataset.h"                 // where batches come from
 #include "train/fashion_mnist.h"           //
+#include "train/inference.h"               // a trained model as it is used
 #include "train/layers.h"                  // layers, losses, metrics
 #include "train/learning_rate.h"           // schedules
 #include "train/loop.h"                    // a loop that shows its progress
 #include "train/npy.h"                     // tensors from and to files
+#include "train/npz.h"                     // named tensors from and to files
 #include "train/optimizer.h"               // what makes a graph learn
 #include "train/safetensors.h"             // named tensors from and to files
 

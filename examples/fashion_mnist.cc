@@ -22,7 +22,8 @@
 #include "tools/command_line.h"
 #include "train/loop.h"
 
-ABSL_FLAG(std::string, model, "cnn", "mlp (784-512-512-10) or cnn (two convolutions, two dense)");
+ABSL_FLAG(std::string, model, "cnn",
+          "mlp (784-512-512-10), cnn (two convolutions, two dense) or resnet (ResNet-20)");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "number of CPU replicas; one for each core, at most 8, if it is not given");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
@@ -60,7 +61,11 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
         {.max_learning_rate = highest, .total_steps = total_steps, .div_factor = 1000});
   };
   if (name == "sgd") return std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.2)});
-  if (name == "momentum") return std::make_unique<Momentum>(Momentum::Options{rate(0.03)});
+  if (name == "momentum") {
+    // Normalised layers bear, and need, a higher rate.
+    const bool resnet = absl::GetFlag(FLAGS_model) == "resnet";
+    return std::make_unique<Momentum>(Momentum::Options{rate(resnet ? 0.1 : 0.03)});
+  }
   return std::make_unique<Adam>(Adam::Options{rate(0.002)});
 }
 
@@ -119,7 +124,7 @@ absl::Status CheckFlags() {
     return absl::InvalidArgumentError(absl::StrCat(
         "--learning_rate: out of range; expected a finite number from 0 on, got ", rate));
   }
-  MF_RETURN_IF_ERROR(CheckChoice("model", absl::GetFlag(FLAGS_model), {"mlp", "cnn"}));
+  MF_RETURN_IF_ERROR(CheckChoice("model", absl::GetFlag(FLAGS_model), {"mlp", "cnn", "resnet"}));
   MF_RETURN_IF_ERROR(
       CheckChoice("optimizer", absl::GetFlag(FLAGS_optimizer), {"sgd", "momentum", "adam"}));
   MF_RETURN_IF_ERROR(
@@ -154,7 +159,7 @@ absl::Status Run(ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<MirroredStrategy> strategy, MakeStrategy(seed));
   *code = kExitBadInput;
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
-                             .shape_images = absl::GetFlag(FLAGS_model) == "cnn"};
+                             .shape_images = absl::GetFlag(FLAGS_model) != "mlp"};
   MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
   data.split = Split::kTest;
   MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
@@ -179,8 +184,8 @@ absl::Status Run(ExitCode* code) {
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step train_step,
                       session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
-  MF_ASSIGN_OR_RETURN(Step test_step,
-                      session->Prepare({model.images, model.labels}, {model.accuracy, model.loss}));
+  MF_ASSIGN_OR_RETURN(Step test_step, session->Prepare({model.images, model.labels},
+                                                       {model.accuracy, model.test_loss}));
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
   TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};

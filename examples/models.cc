@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/models.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/identity.h"
+#include "ops/reduction.h"
+#include "ops/slice.h"
 #include "ops/unary.h"
+#include "train/inference.h"
 #include "train/layers.h"
 
 namespace mirrorflow {
@@ -25,22 +33,67 @@ Output Cnn(const Scope& scope, Output x) {
   return layers::Dense(scope, x, 10);
 }
 
+constexpr int kBlocksPerStage = 3;
+
+// A convolution and the normalisation of what it gives.
+Output ConvNorm(const Scope& scope, Output x, int64_t filters, int64_t strides,
+                layers::Activation activation) {
+  x = layers::Conv2D(scope, x, filters, 3, nullptr,
+                     {.strides = strides,
+                      .padding = "SAME",
+                      .use_bias = false,
+                      .kernel_initializer = initializers::HeNormal()});
+  return layers::BatchNorm(scope, x, activation);
+}
+
+// The paper's option A: every second pixel, and zeros in the channels that are new.
+Output Shortcut(const Scope& scope, Output x, int64_t filters, int64_t strides) {
+  if (strides == 1 || !scope.ok()) return x;
+  const auto added = static_cast<int32_t>(filters - scope.shape(x).dim(3));
+  x = layers::MaxPooling2D(scope, x, 1, {.strides = strides});
+  return ops::Pad(
+      scope, x,
+      ops::Const(scope, Tensor::Of<int32_t>({4, 2}, {0, 0, 0, 0, 0, 0, added / 2, added / 2})));
+}
+
+Output ResNet20(const Scope& scope, Output x) {
+  x = ConvNorm(scope, x, 16, 1, ops::Relu);
+  for (const int64_t filters : {16, 32, 64}) {
+    for (int block = 0; block < kBlocksPerStage; ++block) {
+      const Scope s = scope.SubScope("block");
+      const int64_t strides = block == 0 && filters > 16 ? 2 : 1;
+      const Output residual = ConvNorm(s, ConvNorm(s, x, filters, strides, ops::Relu), filters, 1,
+                                       /*activation=*/nullptr);
+      x = ops::Relu(s, ops::AddV2(s, residual, Shortcut(s, x, filters, strides)));
+    }
+  }
+  return layers::Dense(scope, ops::Mean(scope, x, {1, 2}), 10);
+}
+
+constexpr struct {
+  absl::string_view name;
+  bool flat;  // its images are vectors
+  Output (*build)(const Scope&, Output);
+} kModels[] = {{"mlp", true, Mlp}, {"cnn", false, Cnn}, {"resnet", false, ResNet20}};
+
 }  // namespace
 
 absl::StatusOr<Classifier> BuildClassifier(const Scope& scope, absl::string_view model) {
-  const bool cnn = model == "cnn";
-  if (!cnn && model != "mlp") {
+  const auto* const known = std::find_if(std::begin(kModels), std::end(kModels),
+                                         [&](const auto& m) { return m.name == model; });
+  if (known == std::end(kModels)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown model; expected mlp or cnn, got '", model, "'"));
+        absl::StrCat("unknown model; expected mlp, cnn or resnet, got '", model, "'"));
   }
   Classifier c;
-  const Shape images = cnn ? Shape({-1, 28, 28, 1}) : Shape({-1, 784});
+  const Shape images = known->flat ? Shape({-1, 784}) : Shape({-1, 28, 28, 1});
   c.images = ops::Placeholder(scope.WithName("images"), DT_FLOAT, images);
   c.labels = ops::Placeholder(scope.WithName("labels"), DT_INT32, {-1});
+  const Output trained = known->build(scope, c.images);
+  c.loss = losses::SparseSoftmaxCrossEntropy(scope, trained, c.labels);
   // Under a name that a program which runs the saved graph can fetch.
-  c.logits =
-      ops::Identity(scope.WithName("logits"), cnn ? Cnn(scope, c.images) : Mlp(scope, c.images));
-  c.loss = losses::SparseSoftmaxCrossEntropy(scope, c.logits, c.labels);
+  c.logits = ops::Identity(scope.WithName("logits"), ForInference(scope, trained));
+  c.test_loss = losses::SparseSoftmaxCrossEntropy(scope, c.logits, c.labels);
   c.accuracy = metrics::Accuracy(scope, c.logits, c.labels);
   return c;
 }

@@ -81,10 +81,24 @@ std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }
 
+absl::StatusOr<bool> IsPerReplica(const Node& node) {
+  const auto it = node.attrs().find(ops::kBatchNormAttr);
+  if (it == node.attrs().end() || !node.attr<bool>("is_training")) return false;
+  if (it->second == AttrValue(ops::kPerReplicaBatchNorm)) return true;
+  return absl::InvalidArgumentError(
+      absl::StrCat("attribute ", ops::kBatchNormAttr, ": unknown; expected \"",
+                   ops::kPerReplicaBatchNorm, "\", got ", it->second.ToString()));
+}
+
 // Out of training, outputs 1 to 5 do not depend on the rows: each replica has the same, which is
 // their maximum.
 absl::StatusOr<ShardingRule> BatchNormSharding(const ShardContext& c) {
   const std::string x = ImagesTerm(c.node());
+  MF_ASSIGN_OR_RETURN(const bool per_replica, IsPerReplica(c.node()));
+  if (per_replica) {
+    return ShardingRule{.dims = absl::StrCat(x, ",.,.,.,.->", x, ",.,.,~,~,~"),
+                        .contracted = Reduction::kMean};
+  }
   return ShardingRule{.dims = absl::StrCat(x, ",.,.,.,.->", x, ",.,.,.,.,"),
                       .contracted = Reduction::kMax,
                       .expand = c.node().attr<bool>("is_training")};
@@ -92,6 +106,10 @@ absl::StatusOr<ShardingRule> BatchNormSharding(const ShardContext& c) {
 
 absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
   const std::string x = ImagesTerm(c.node());
+  MF_ASSIGN_OR_RETURN(const bool per_replica, IsPerReplica(c.node()));
+  if (per_replica) {
+    return ShardingRule{.dims = absl::StrCat(x, ",", x, ",.,~,~,~->", x, ",.,.,.,.")};
+  }
   return ShardingRule{.dims = absl::StrCat(x, ",", x, ",.,.,.,*->", x, ",.,.,.,."),
                       .linearity = Linearity::kMulti,
                       .linear_inputs = {0},
@@ -220,7 +238,8 @@ absl::StatusOr<std::vector<Output>> BatchNormGradient(const GradContext& c) {
       training ? c.op.output(4) : c.op.input(4), c.op.output(5),
       {.epsilon = c.op.attr<float>("epsilon"),
        .data_format = c.op.attr<std::string>("data_format"),
-       .is_training = training});
+       .is_training = training,
+       .per_replica = c.op.has_attr(ops::kBatchNormAttr)});
   return std::vector<Output>{grads.x_backprop, grads.scale_backprop, grads.offset_backprop,
                              Output(), Output()};
 }
@@ -278,19 +297,18 @@ namespace ops {
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,
                                          const FusedBatchNormV3Options& options) {
-  const std::vector<Output> y =
-      OutputsOf(Build(scope, "FusedBatchNormV3")
-                    .Input(x)
-                    .Input(scale)
-                    .Input(offset)
-                    .Input(mean)
-                    .Input(variance)
-                    .Attr("epsilon", options.epsilon)
-                    .Attr("exponential_avg_factor", options.exponential_avg_factor)
-                    .Attr("data_format", options.data_format)
-                    .Attr("is_training", options.is_training)
-                    .Finish(),
-                6);
+  NodeBuilder node = Build(scope, "FusedBatchNormV3")
+                         .Input(x)
+                         .Input(scale)
+                         .Input(offset)
+                         .Input(mean)
+                         .Input(variance)
+                         .Attr("epsilon", options.epsilon)
+                         .Attr("exponential_avg_factor", options.exponential_avg_factor)
+                         .Attr("data_format", options.data_format)
+                         .Attr("is_training", options.is_training);
+  if (options.per_replica) std::move(node).Attr(kBatchNormAttr, kPerReplicaBatchNorm);
+  const std::vector<Output> y = OutputsOf(std::move(node).Finish(), 6);
   return {y[0], y[1], y[2], y[3], y[4], y[5]};
 }
 
@@ -298,18 +316,18 @@ FusedBatchNormGradV3Outputs FusedBatchNormGradV3(const Scope& scope, Output y_ba
                                                  Output scale, Output reserve_space_1,
                                                  Output reserve_space_2, Output reserve_space_3,
                                                  const FusedBatchNormGradV3Options& options) {
-  const std::vector<Output> y = OutputsOf(Build(scope, "FusedBatchNormGradV3")
-                                              .Input(y_backprop)
-                                              .Input(x)
-                                              .Input(scale)
-                                              .Input(reserve_space_1)
-                                              .Input(reserve_space_2)
-                                              .Input(reserve_space_3)
-                                              .Attr("epsilon", options.epsilon)
-                                              .Attr("data_format", options.data_format)
-                                              .Attr("is_training", options.is_training)
-                                              .Finish(),
-                                          3);
+  NodeBuilder node = Build(scope, "FusedBatchNormGradV3")
+                         .Input(y_backprop)
+                         .Input(x)
+                         .Input(scale)
+                         .Input(reserve_space_1)
+                         .Input(reserve_space_2)
+                         .Input(reserve_space_3)
+                         .Attr("epsilon", options.epsilon)
+                         .Attr("data_format", options.data_format)
+                         .Attr("is_training", options.is_training);
+  if (options.per_replica) std::move(node).Attr(kBatchNormAttr, kPerReplicaBatchNorm);
+  const std::vector<Output> y = OutputsOf(std::move(node).Finish(), 3);
   return {y[0], y[1], y[2]};
 }
 

@@ -14,11 +14,17 @@ void RegisterBatchNorm(OpRegistry& ops);
 
 namespace ops {
 
+// The attribute that says of which rows the statistics are under a strategy: those of the global
+// batch (if it is missing), or, if it is kPerReplicaBatchNorm, those of each replica.
+inline constexpr char kBatchNormAttr[] = "_batch_norm";
+inline constexpr char kPerReplicaBatchNorm[] = "per_replica";
+
 struct FusedBatchNormV3Options {
   float epsilon = 1e-4f;
   float exponential_avg_factor = 1;
   std::string data_format = "NHWC";  // or "NCHW", "NDHWC", "NCDHW"
   bool is_training = true;
+  bool per_replica = false;
 };
 struct FusedBatchNormV3Outputs {
   Output y, batch_mean, batch_variance, reserve_space_1, reserve_space_2, reserve_space_3;
@@ -37,7 +43,10 @@ struct FusedBatchNormV3Outputs {
 // Dtypes:   x and y half, bfloat16, float, double; the others float, or double with x. Sums are
 //           double.
 // Sharding: the statistics are those of the global batch: in training the op becomes sums over the
-//           replicas and element-wise ops.
+//           replicas and element-wise ops. If per_replica (what TensorFlow's MirroredStrategy does)
+//           each replica normalises its rows by their own statistics; outputs 1 and 2 are the means
+//           over the replicas, weighted by rows, and the reserved ones a state of each replica that
+//           only the gradient accepts.
 // Gradient: FusedBatchNormGradV3, of y alone; none of mean and variance, as in TensorFlow.
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,
@@ -47,6 +56,7 @@ struct FusedBatchNormGradV3Options {
   float epsilon = 1e-4f;
   std::string data_format = "NHWC";
   bool is_training = true;
+  bool per_replica = false;  // as the op whose gradient it is
 };
 struct FusedBatchNormGradV3Outputs {
   Output x_backprop, scale_backprop, offset_backprop;

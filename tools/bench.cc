@@ -24,7 +24,7 @@
 #include "tools/hot_path_counter.h"
 #include "tools/statistics.h"
 
-ABSL_FLAG(std::string, model, "mlp", "bench: mlp or cnn");
+ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn or resnet");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
 ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: the largest graph");
 ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
@@ -63,7 +63,7 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
 
 // Numbers without a pattern, equal in every run.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(absl::string_view model, int64_t rows) {
-  const Shape shape = model == "cnn" ? Shape({rows, 28, 28, 1}) : Shape({rows, 784});
+  const Shape shape = model == "mlp" ? Shape({rows, 784}) : Shape({rows, 28, 28, 1});
   MF_ASSIGN_OR_RETURN(Tensor images, Tensor::Allocate(DT_FLOAT, shape));
   MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
   uint32_t state = 1;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "ops/arg_max.h"
+#include "ops/batch_norm.h"
 #include "ops/bias_add.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
@@ -103,6 +104,36 @@ Output MaxPooling2D(const Scope& scope, Output x, int64_t pool_size,
   return ops::MaxPool(scope, x, ksize, strides, options.padding);
 }
 
+Output BatchNorm(const Scope& scope, Output x, Activation activation,
+                 const BatchNormOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  const bool images = !s.shape(x).unknown_rank() && s.shape(x).rank() == 4;
+  const absl::StatusOr<int64_t> in = InputDepth(s, x, images ? 4 : 2, options.name);
+  if (!in.ok()) {
+    s.Fail(in.status());
+    return Output();
+  }
+  auto channels = [&](absl::string_view name, const Initializer& initializer, bool trainable) {
+    return CreateVariable(s, name, {*in}, initializer, DT_FLOAT, {.trainable = trainable});
+  };
+  const Variable gamma = channels("gamma", initializers::Ones(), true);
+  const Variable beta = channels("beta", initializers::Zeros(), true);
+  const Variable mean = channels("moving_mean", initializers::Zeros(), false);
+  const Variable variance = channels("moving_variance", initializers::Ones(), false);
+  if (!images) x = ops::Reshape(s, x, Shape({kUnknownDim, 1, 1, *in}));
+  const ops::FusedBatchNormV3Outputs norm =
+      ops::FusedBatchNormV3(s, x, gamma.value, beta.value, mean.value, variance.value,
+                            {.epsilon = static_cast<float>(options.epsilon),
+                             .exponential_avg_factor = static_cast<float>(1 - options.momentum),
+                             .per_replica = options.per_replica});
+  if (!s.ok()) return Output();
+  s.graph().SetAttr(mean.handle.node, kNextValueAttr, norm.batch_mean.ToString());
+  s.graph().SetAttr(variance.handle.node, kNextValueAttr, norm.batch_variance.ToString());
+  const Output y = images ? norm.y : ops::Reshape(s, norm.y, Shape({kUnknownDim, *in}));
+  return activation != nullptr ? activation(s, y) : y;
+}
+
 Output Flatten(const Scope& scope, Output x) {
   const Shape& shape = scope.shape(x);
   int64_t size = shape.unknown_rank() || shape.rank() < 1 ? kUnknownDim : 1;
@@ -118,7 +149,11 @@ Output Flatten(const Scope& scope, Output x) {
   return ops::Reshape(scope, x, Shape({kUnknownDim, size}));
 }
 
-Output Dropout(const Scope& scope, Output x, double rate) { return ops::Dropout(scope, x, rate); }
+Output Dropout(const Scope& scope, Output x, double rate) {
+  const Output y = ops::Dropout(scope, x, rate);
+  if (y.valid() && y != x) scope.graph().SetAttr(y.node, kInferenceAttr, x.ToString());
+  return y;
+}
 
 }  // namespace layers
 

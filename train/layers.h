@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Layers: functions that add nodes and variables to a graph. Images are [batch, height, width,
-// channels].
+// channels]. A model is written as it is trained; ForInference() makes of it what is used.
 #ifndef MIRRORFLOW_TRAIN_LAYERS_H_
 #define MIRRORFLOW_TRAIN_LAYERS_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "framework/graph/scope.h"
+#include "train/inference.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -54,11 +55,31 @@ struct MaxPooling2DOptions {
 Output MaxPooling2D(const Scope& scope, Output x, int64_t pool_size = 2,
                     const MaxPooling2DOptions& options = {});
 
+struct BatchNormOptions {
+  double momentum = 0.99;
+  double epsilon = 1e-3;
+  // Under a strategy, normalise the rows of each replica by their own statistics, as TensorFlow's
+  // MirroredStrategy does, instead of by those of the global batch.
+  bool per_replica = false;
+  std::string name = "batch_norm";
+};
+
+// BatchNorm: y = activation((x - mean) / sqrt(variance + epsilon) * gamma + beta) for each channel.
+//            In training mean and variance are those of the batch, and each step of what Minimize
+//            returns moves the averages: moving = moving * momentum + batch * (1 - momentum), with
+//            Bessel's correction of the variance. In inference they are the moving averages.
+// Shapes:    x [batch, in] or [batch, h, w, in]; variables gamma, beta, moving_mean and
+//            moving_variance, all [in]; the optimizer leaves the last two alone.
+// Errors:    InvalidArgument if `in` is not known while the graph is built.
+// Source:    Ioffe and Szegedy, "Batch normalization", 2015; Keras' defaults.
+Output BatchNorm(const Scope& scope, Output x, Activation activation = nullptr,
+                 const BatchNormOptions& options = {});
+
 // Flatten: [batch, …] -> [batch, product of the rest].
 Output Flatten(const Scope& scope, Output x);
 
 // Dropout: each element is zero with probability `rate`, the others are scaled by 1 / (1 - rate).
-// The mask does not depend on the number of replicas.
+// The mask does not depend on the number of replicas. In inference it is the identity.
 Output Dropout(const Scope& scope, Output x, double rate);
 
 }  // namespace layers

@@ -15,6 +15,7 @@
 #include "ops/unary.h"
 #include "ops/update.h"
 #include "ops/variable.h"
+#include "train/graph_walk.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -41,6 +42,26 @@ std::vector<Output> Slots(const Scope& scope, const Output& variable,
 
 DataType DTypeOf(const Scope& scope, const Output& variable) {
   return scope.graph().values().at(variable).handle_dtype;
+}
+
+// Gives the variables with a next value (see kNextValueAttr) that is made on the way to `loss` that
+// value, unless `gate` is false.
+std::vector<Operation> MoveVariables(const Scope& scope, const Output& loss, const Output& gate) {
+  const Scope s = scope.SubScope("moving_averages");
+  const std::vector<bool> behind = NodesBehind(s.graph(), loss);
+  std::vector<Operation> moves;
+  for (Node* node : s.graph().Nodes()) {
+    if (!s.ok() || !node->has_attr(kNextValueAttr)) continue;
+    const Output next = FindOutput(s.graph(), node->attr<std::string>(kNextValueAttr));
+    if (!next.valid() || next.node->id() >= static_cast<NodeId>(behind.size()) ||
+        !behind[next.node->id()]) {
+      continue;
+    }
+    const Output handle = node->output(0);
+    const Output before = ops::ReadVariableOp(s, handle);
+    moves.push_back(ops::AssignVariableOp(s, handle, ops::SelectV2(s, gate, next, before)));
+  }
+  return moves;
 }
 
 }  // namespace
@@ -110,7 +131,13 @@ Operation Optimizer::Minimize(const Scope& scope, Output loss,
   std::vector<GradientAndVariable> gradients = ComputeGradients(scope, loss, variables);
   if (!scope.ok()) return Operation();
   if (options.clip_norm > 0) gradients = ClipByGlobalNorm(scope, gradients, options.clip_norm);
-  return ApplyGradients(scope, gradients, ops::IsFinite(scope.SubScope("gate"), loss));
+  const Output gate = ops::IsFinite(scope.SubScope("gate"), loss);
+  const Operation train = ApplyGradients(scope, gradients, gate);
+  if (!scope.ok()) return Operation();
+  for (const Operation& move : MoveVariables(scope, loss, gate)) {
+    scope.graph().AddControlEdge(move.node, train.node);
+  }
+  return scope.ok() ? train : Operation();
 }
 
 std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,

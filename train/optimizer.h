@@ -29,9 +29,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss`, a scalar, and the updates of the variables. A step that runs the
-  // result updates every variable, or, if the loss is not finite, none: the reduced loss is known
-  // before the first update.
+  // Adds the gradients of `loss`, a scalar, and the updates of the variables, those of the moving
+  // averages on the way to `loss` included. A step that runs the result updates every variable, or,
+  // if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
   // The gradients of `loss` for the variables that it depends on.

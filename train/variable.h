@@ -34,6 +34,10 @@ Initializer HeUniform();
 // The attribute of the handle of a variable that optimizers leave alone.
 inline constexpr char kNotTrainableAttr[] = "_not_trainable";
 
+// The attribute of the handle of a variable that every step of training moves, as it does a moving
+// average: the output (`node:1`) that is its value after the step.
+inline constexpr char kNextValueAttr[] = "_next_value";
+
 struct Variable {
   Output handle;
   Output value;  // its value before the step

@@ -8,7 +8,9 @@
 namespace mirrorflow {
 namespace {
 
-char LetterAt(absl::string_view term, int dim) { return term == "*" ? '.' : term[dim]; }
+char LetterAt(absl::string_view term, int dim) {
+  return term == "*" || term == "~" ? '.' : term[dim];
+}
 
 }  // namespace
 
@@ -55,6 +57,7 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
   auto shard = [&](absl::string_view term, const Shape& shape,
                    const Sharding& otherwise) -> std::optional<Sharding> {
     if (term == "*") return otherwise;
+    if (term == "~") return PerReplica();
     std::optional<Sharding> result;
     for (int d = 0; d < shape.rank(); ++d) {
       if (term[d] != letter) continue;
@@ -72,7 +75,8 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
     candidate.inputs.push_back(*s);
   }
   const bool contracts = found;
-  const Sharding left = contracts ? Sharding(Partial{rule_.contracted}) : Sharding(Replicated());
+  const Sharding left =
+      contracts ? Sharding(Partial{rule_.contracted, axis}) : Sharding(Replicated());
   for (int i = 0; i < node_.num_outputs(); ++i) {
     std::optional<Sharding> s = shard(terms_->outputs[i], c_.values().shape(node_.output(i)), left);
     if (!s.has_value()) return std::nullopt;
@@ -92,13 +96,13 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   ShardingCandidate candidate = Whole();
   int num_partial = 0;
   bool all_partial = true;
-  Reduction reduction = Reduction::kSum;
+  Partial kind{Reduction::kSum};
   for (int i : linear) {
     if (partial[i] != nullptr) {
       // A sum of what one replica must add up and another compare is neither.
-      if (num_partial > 0 && partial[i]->reduction != reduction) return std::nullopt;
+      if (num_partial > 0 && !(*partial[i] == kind)) return std::nullopt;
       ++num_partial;
-      reduction = partial[i]->reduction;
+      kind = *partial[i];
       candidate.inputs[i] = *partial[i];
     } else if (!is_zero[i]) {
       all_partial = false;
@@ -107,11 +111,11 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   if (num_partial == 0) return std::nullopt;
   // What moves no number lets any kind of partial value pass.
   const bool moves_nothing = node_.op().has(kView) && partial[0] != nullptr;
-  if (!moves_nothing && reduction != Reduction::kSum) return std::nullopt;
+  if (!moves_nothing && kind.reduction != Reduction::kSum) return std::nullopt;
   const bool joint = rule_.linearity == Linearity::kJoint && all_partial;
   const bool multi = rule_.linearity == Linearity::kMulti && num_partial == 1;
   if (!moves_nothing && !joint && !multi) return std::nullopt;
-  candidate.outputs.assign(node_.num_outputs(), Partial{reduction});
+  candidate.outputs.assign(node_.num_outputs(), kind);
   return candidate;
 }
 

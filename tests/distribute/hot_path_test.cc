@@ -38,7 +38,7 @@ TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
   auto session = strategy->NewSession(graph).value();
   Step step = session->Prepare({model.images, model.labels}, {model.loss}, {train}).value();
   const std::vector<int64_t> sizes =
-      name == "cnn" ? std::vector<int64_t>{31, 28, 28, 1} : std::vector<int64_t>{31, 784};
+      name == "mlp" ? std::vector<int64_t>{31, 784} : std::vector<int64_t>{31, 28, 28, 1};
   Tensor images = Tensor::Allocate(DT_FLOAT, Shape(sizes)).value();
   Tensor labels = Tensor::Allocate(DT_INT32, Shape({31})).value();
   int i = 0;
@@ -64,7 +64,7 @@ TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HotPath,
-                         testing::Combine(testing::Values("mlp", "cnn"), testing::Values(1, 2, 3)));
+                         testing::Combine(testing::Values("mlp", "cnn", "resnet"), testing::Values(1, 2, 3)));
 
 TEST(HotPathCounter, CountsAllocationsLocksAndPages) {
   constexpr int64_t kBytes = 1 << 22;

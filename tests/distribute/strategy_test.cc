@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "examples/models.h"
 #include "framework/core/status.h"
@@ -89,9 +90,10 @@ TEST(MirroredStrategyTest, TwoRunsGiveTheSameBits) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// SHARDING.md section 7: the work is divided, not repeated, and nothing but the parameters travels.
+// SHARDING.md section 7: the work is divided, not repeated, and nothing but the parameters travels,
+// and four statistics for each channel that is normalised.
 TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
-  for (const char* model : {"mlp", "cnn"}) {
+  for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;
     for (int replicas : {1, 2, 4, 8}) {
       auto t = MakeTraining(model, replicas);
@@ -105,9 +107,11 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
       for (const auto& plan : plans->plans) flops += plan->flops;
       if (replicas == 1) flops_of_one = flops;
       EXPECT_EQ(flops, flops_of_one) << model << " on " << replicas;
-      int64_t parameters = 0, sent = 0;
+      int64_t parameters = 0, statistics = 0, sent = 0;
       for (const VariableInfo& v : (*t)->session->layout().variables()) {
-        if (!v.is_slot) parameters += v.bytes();
+        const bool moving = absl::StrContains(v.name, "/moving_");
+        if (moving) statistics += 2 * v.bytes();
+        if (!moving && !v.is_slot) parameters += v.bytes();
       }
       for (const PlannedCollective& c : plans->plans[0]->collectives) {
         EXPECT_EQ(c.kind, CollectiveKind::kAllReduce) << c.name;
@@ -117,15 +121,18 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
         EXPECT_EQ(sent, 0);
       } else {
         EXPECT_GE(sent, parameters) << model << " on " << replicas;
-        EXPECT_LE(sent, parameters + 64) << model << " on " << replicas;
+        EXPECT_LE(sent, parameters + statistics + 64) << model << " on " << replicas;
       }
-      EXPECT_EQ(plans->plans[0]->copied_to_buckets, 0) << model << " on " << replicas;
+      // The gradients of scale and offset are needed whole before their bucket is.
+      EXPECT_EQ(plans->plans[0]->copied_to_buckets, replicas == 1 ? 0 : statistics / 2)
+          << model << " on " << replicas;
     }
   }
 }
 
 TEST(MirroredStrategyTest, FirstBucketIsInFlightBeforeTheLastGradientIsMade) {
-  const std::pair<const char*, Shape> models[] = {{"mlp", {16, 784}}, {"cnn", {16, 28, 28, 1}}};
+  const std::pair<const char*, Shape> models[] = {
+      {"mlp", {16, 784}}, {"cnn", {16, 28, 28, 1}}, {"resnet", {16, 28, 28, 1}}};
   for (const auto& [model, images] : models) {
     auto t = MakeTraining(model, 2);
     ASSERT_TRUE(t.ok()) << t.status();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """N replicas train as one would: `fashion_mnist` with 1, 2, 3, 4 and 8 replicas, on real images.
 
-Usage: replicas_agree_test.py PROGRAM MODEL
+Usage: replicas_agree_test.py PROGRAM MODEL STEPS
 
 Losses must agree step by step to a relative 1e-4 (250 rows are an uneven split for 3, 4 and 8), and
 two runs with the same flags bit for bit.
@@ -11,13 +11,12 @@ import os
 import subprocess
 import sys
 
-STEPS = 200
 TOLERANCE = 1e-4
 
 
-def losses(program, model, replicas):
+def losses(program, model, steps, replicas):
     log = os.path.join(os.environ["TEST_TMPDIR"], f"{model}.log")
-    command = [program, f"--model={model}", f"--replicas={replicas}", f"--steps={STEPS}",
+    command = [program, f"--model={model}", f"--replicas={replicas}", f"--steps={steps}",
                "--seed=7", "--global_batch_size=250", f"--loss_log={log}"]
     subprocess.run(command, check=True, timeout=200, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
@@ -25,18 +24,18 @@ def losses(program, model, replicas):
         return [line.split()[1] for line in lines]
 
 
-def main(program, model):
-    one = losses(program, model, 1)
-    assert len(one) == STEPS, f"{len(one)} losses, expected {STEPS}"
+def main(program, model, steps):
+    one = losses(program, model, steps, 1)
+    assert len(one) == int(steps), f"{len(one)} losses, expected {steps}"
     assert float(one[-1]) < float(one[0]), "nothing was learned"
     for replicas in (2, 3, 4, 8):
-        many = losses(program, model, replicas)
+        many = losses(program, model, steps, replicas)
         apart = [abs(float(a) - float(b)) / float(a) for a, b in zip(one, many, strict=True)]
         worst = max(apart)
         print(f"{model}, {replicas} replicas: {worst:.1e} apart at step {apart.index(worst) + 1}")
         assert worst <= TOLERANCE
         if replicas == 3:
-            assert losses(program, model, 3) == many, "two runs differ"
+            assert losses(program, model, steps, 3) == many, "two runs differ"
 
 
 main(*sys.argv[1:])

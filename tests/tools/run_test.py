@@ -77,7 +77,8 @@ class RunTest(ProgramTest):
         self.assertRegex(out, r"feed +x +float\[\?,2\]\nfetch +square +float\[\?,2\]\n")
 
     def test_a_trained_model_gives_the_accuracy_that_training_printed(self):
-        for model, shape in ("mlp", [20, 784]), ("cnn", [20, 28, 28, 1]):
+        grid = [20, 28, 28, 1]
+        for model, shape in ("mlp", [20, 784]), ("cnn", grid), ("resnet", grid):
             files = [f"{model}.pb", f"{model}.safetensors"]
             trained = self.run_program(
                 FASHION_MNIST, "--data_dir=good", f"--model={model}", "--replicas=2", "--steps=3",

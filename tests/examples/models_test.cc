@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model that was trained, saved and loaded is the model that was trained.
+#include "examples/models.h"
+
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Trained {
+  std::unique_ptr<OneDeviceStrategy> strategy = OneDeviceStrategy::Create().value();
+  Graph graph;
+  Classifier model;
+  std::unique_ptr<Session> session;
+};
+
+absl::StatusOr<std::vector<Tensor>> Batch(const Classifier& model, int64_t rows) {
+  Random random(9);
+  Shape shape = model.images.node->attr<Shape>("shape");
+  shape.set_dim(0, rows);
+  MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
+  for (int32_t& label : labels.flat<int32_t>()) label = static_cast<int32_t>(random.Below(10));
+  return std::vector<Tensor>{RandomTensor(DT_FLOAT, shape, &random), labels};
+}
+
+absl::StatusOr<std::unique_ptr<Trained>> Train(absl::string_view name) {
+  auto t = std::make_unique<Trained>();
+  const Scope root(&t->graph);
+  const auto scope = t->strategy->scope();
+  MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, name));
+  const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, t->model.loss);
+  MF_ASSIGN_OR_RETURN(t->session, t->strategy->NewSession(t->graph));
+  MF_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, Batch(t->model, 16));
+  MF_ASSIGN_OR_RETURN(
+      Step step, t->session->Prepare({t->model.images, t->model.labels}, {t->model.loss}, {train}));
+  for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(step.Run(batch).status());
+  return t;
+}
+
+class Models : public testing::TestWithParam<const char*> {};
+
+TEST_P(Models, GiveTheSameBitsWhenTheyAreLoaded) {
+  const auto t = Train(GetParam());
+  ASSERT_TRUE(t.ok()) << t.status();
+  const Tensor images = Batch((*t)->model, 7)->at(0);
+  const auto want = (*t)->session->Run({{(*t)->model.images, images}}, {(*t)->model.logits});
+  ASSERT_TRUE(want.ok()) << want.status();
+
+  const std::string graph_path = testing::TempDir() + "/graph.pb";
+  const std::string variables_path = testing::TempDir() + "/variables.safetensors";
+  ASSERT_TRUE(WriteGraphFile((*t)->graph, graph_path).ok());
+  ASSERT_TRUE(SaveVariables(*(*t)->session, variables_path).ok());
+  const auto loaded = ReadGraphFile(graph_path, AllOps());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto strategy = OneDeviceStrategy::Create().value();
+  const auto session = strategy->NewSession(*loaded);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Output x = loaded->FindNode("images")->output(0);
+  const Output logits = loaded->FindNode("logits")->output(0);
+  const auto untrained = (*session)->Run({{x, images}}, {logits});
+  ASSERT_TRUE(untrained.ok()) << untrained.status();
+  EXPECT_FALSE(Tensor::Identical((*want)[0], (*untrained)[0]));
+  ASSERT_TRUE(LoadVariables(variables_path, **session).ok());
+  const auto got = (*session)->Run({{x, images}}, {logits});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_TRUE(Tensor::Identical((*want)[0], (*got)[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Models, testing::Values("mlp", "cnn", "resnet"));
+
+TEST(BuildClassifier, AnUnknownNameIsAnError) {
+  Graph graph;
+  EXPECT_EQ(BuildClassifier(Scope(&graph), "rnn").status().message(),
+            "unknown model; expected mlp, cnn or resnet, got 'rnn'");
+}
+
+}  // namespace
+}  // namespace mirrorflow

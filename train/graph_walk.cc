@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/graph_walk.h"
+
+#include "absl/strings/numbers.h"
+
+namespace mirrorflow {
+
+Output FindOutput(const Graph& graph, absl::string_view name) {
+  const size_t colon = name.rfind(':');
+  int index = 0;
+  if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
+    return Output();
+  }
+  Node* node = graph.FindNode(name.substr(0, colon));
+  const bool found = node != nullptr && index >= 0 && index < node->num_outputs();
+  return found ? node->output(index) : Output();
+}
+
+std::vector<bool> NodesBehind(const Graph& graph, const Output& output) {
+  std::vector<bool> behind(graph.id_limit());
+  std::vector<const Node*> open = {output.node};
+  behind[output.node->id()] = true;
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    for (const Output& in : node->inputs()) {
+      if (behind[in.node->id()]) continue;
+      behind[in.node->id()] = true;
+      open.push_back(in.node);
+    }
+  }
+  return behind;
+}
+
+}  // namespace mirrorflow
