@@ -7,6 +7,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/image_window.h"
+#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -90,6 +91,26 @@ void Run(Which which, const Geometry& g, const KernelArgs& args, int64_t out_ele
   }
 }
 
+// As a convolution of as many groups as channels, whose filter lies in the same way.
+absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
+  const ConvolutionGeometry c = {.batch = g.batch,
+                                 .in_channels = g.channels,
+                                 .out_channels = g.out_channels(),
+                                 .h = g.h,
+                                 .w = g.w,
+                                 .nchw = g.nchw,
+                                 .groups = g.channels};
+  switch (which) {
+    case Which::kForward:
+      return OneDnnConvolution(c);
+    case Which::kBackpropInput:
+      return OneDnnConvolutionBackpropInput(c);
+    case Which::kBackpropFilter:
+      return OneDnnConvolutionBackpropFilter(c);
+  }
+  return absl::UnimplementedError("unknown");
+}
+
 template <Which which>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   // By what they are to this op. The sizes in a static input are global; what a replica has is in
@@ -105,13 +126,19 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
                       .nchw = attrs.layout.nchw()};
   const int64_t elements = c.output_shape(0).num_elements();
-  absl::StatusOr<KernelPlan> plan = ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args, Lane&) {
-                        Run<T>(which, g, args, elements);
-                        return absl::OkStatus();
-                      })};
-  });
+  const bool empty =
+      images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0;
+  absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("not by oneDNN");
+  if (c.output_dtype(0) == DT_FLOAT && !empty) plan = ByOneDnn(which, g);
+  if (absl::IsUnimplemented(plan.status())) {
+    plan = ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return KernelPlan{.kernel = MakeKernel([g, elements](const KernelArgs& args, Lane&) {
+                          Run<T>(which, g, args, elements);
+                          return absl::OkStatus();
+                        })};
+    });
+  }
   const double flops = 2.0 * g.batch * g.output_size() * g.h.size * g.w.size;
   // A double holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));

@@ -13,6 +13,7 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/conv2d.h"
+#include "ops/depthwise_conv2d.h"
 #include "ops/matmul.h"
 #include "ops/max_pool.h"
 #include "ops/softmax.h"
@@ -158,6 +159,35 @@ BENCHMARK(BM_Conv2DBackpropFilter)
     ->Args({64, 28, 1, 32})
     ->Args({64, 14, 32, 64})
     ->Args({32, 28, 32, 64});
+
+// batch, height and width, channels, filters of each
+void BM_DepthwiseConv2d(benchmark::State& state) {
+  const Images i(state);
+  Run(state, [&](Builder& b) {
+    const Output x = b.Float({i.n, i.hw, i.hw, i.c}), w = b.Float({3, 3, i.c, i.o});
+    return ops::DepthwiseConv2dNative(b.scope(), x, w, kStrides, "SAME").node;
+  });
+}
+void BM_DepthwiseConv2dBackpropInput(benchmark::State& state) {
+  const Images i(state);
+  Run(state, [&](Builder& b) {
+    const Output sizes = b.Sizes({i.n, i.hw, i.hw, i.c});
+    const Output w = b.Float({3, 3, i.c, i.o}), dy = b.Float({i.n, i.hw, i.hw, i.c * i.o});
+    return ops::DepthwiseConv2dNativeBackpropInput(b.scope(), sizes, w, dy, kStrides, "SAME").node;
+  });
+}
+void BM_DepthwiseConv2dBackpropFilter(benchmark::State& state) {
+  const Images i(state);
+  Run(state, [&](Builder& b) {
+    const Output x = b.Float({i.n, i.hw, i.hw, i.c}), sizes = b.Sizes({3, 3, i.c, i.o});
+    const Output dy = b.Float({i.n, i.hw, i.hw, i.c * i.o});
+    return ops::DepthwiseConv2dNativeBackpropFilter(b.scope(), x, sizes, dy, kStrides, "SAME").node;
+  });
+}
+const std::vector<std::vector<int64_t>> kDepthwise = {{32}, {28, 14}, {32, 5}, {1, 2}};
+BENCHMARK(BM_DepthwiseConv2d)->ArgsProduct(kDepthwise);
+BENCHMARK(BM_DepthwiseConv2dBackpropInput)->ArgsProduct(kDepthwise);
+BENCHMARK(BM_DepthwiseConv2dBackpropFilter)->ArgsProduct(kDepthwise);
 
 // batch, height and width, channels; 2x2 windows side by side
 constexpr int64_t kWindow[] = {1, 2, 2, 1};
