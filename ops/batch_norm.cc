@@ -116,7 +116,8 @@ absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
                       .expand = c.node().attr<bool>("is_training")};
 }
 
-// What both decompositions work with: vectors of channels so that they broadcast against images.
+// What both decompositions work with: images in the dtype of the statistics, vectors of channels,
+// and the two ops out of training, which are given their statistics and so need no collective.
 class Decomposition {
  public:
   static absl::StatusOr<Decomposition> Create(const Scope& scope, const Node& node, Output images) {
@@ -126,50 +127,62 @@ class Decomposition {
           "the shape of the images must be known to take means over all replicas, got ",
           shape.ToString()));
     }
-    Decomposition d(scope, images.dtype());
+    Decomposition d(scope, node, images.dtype());
     const int channel_dim = ChannelDim(node);
-    Shape vector = shape;
+    d.against_images_ = shape;
     for (int i = 0; i < shape.rank(); ++i) {
       if (i == channel_dim) continue;
       d.axes_.push_back(i);
       d.count_ *= static_cast<double>(shape.dim(i));
-      vector.set_dim(i, 1);
+      d.against_images_.set_dim(i, 1);
     }
-    d.against_images_ = vector;
-    d.channels_ = Shape({shape.dim(channel_dim)});
-    d.epsilon_ = node.attr<float>("epsilon");
     return d;
   }
 
   // How many numbers a channel has.
   double count() const { return count_; }
   Output Scalar(double value) const { return ops::ScalarConst(scope_, dtype_, value); }
-  Output AgainstImages(Output channels) const {
-    return ops::Reshape(scope_, channels, against_images_);
-  }
-  Output Channels(Output x) const { return ops::Reshape(scope_, x, channels_); }
-  // Of each channel; against images.
-  Output Sum(Output images) const { return ops::Sum(scope_, images, axes_, {.keep_dims = true}); }
+  Output Times(Output a, Output b) const { return ops::Mul(scope_, a, b); }
+  Output Plus(Output a, Output b) const { return ops::AddV2(scope_, a, b); }
+  // Of each channel.
   Output Mean(Output images) const {
-    return ops::Mul(scope_, Sum(images), Scalar(1 / std::max(count_, 1.0)));
+    return Times(ops::Sum(scope_, images, axes_), Scalar(1 / std::max(count_, 1.0)));
+  }
+  Output Variance(Output images, Output mean) const {
+    const Output against = ops::Reshape(scope_, mean, against_images_);
+    return Mean(ops::SquaredDifference(scope_, images, against));
   }
   Output InverseDeviation(Output variance) const {
-    return ops::Rsqrt(scope_, ops::AddV2(scope_, variance, Scalar(epsilon_)));
+    return ops::Rsqrt(scope_, Plus(variance, Scalar(epsilon_)));
   }
-  Output Times(Output a, Output b) const { return ops::Mul(scope_, a, b); }
-  Output Minus(Output a, Output b) const { return ops::Sub(scope_, a, b); }
-  Output Plus(Output a, Output b) const { return ops::AddV2(scope_, a, b); }
+  // (images - mean) / sqrt(variance + epsilon) * scale + offset
+  Output Normalize(Output images, Output scale, Output offset, Output mean, Output variance) const {
+    return ops::FusedBatchNormV3(
+               scope_, images, scale, offset, mean, variance,
+               {.epsilon = epsilon_, .data_format = data_format_, .is_training = false})
+        .y;
+  }
+  ops::FusedBatchNormGradV3Outputs NormalizeGrad(Output dy, Output images, Output scale,
+                                                 Output mean, Output variance) const {
+    return ops::FusedBatchNormGradV3(
+        scope_, dy, images, scale, mean, variance, Scalar(0),
+        {.epsilon = epsilon_, .data_format = data_format_, .is_training = false});
+  }
 
  private:
-  Decomposition(const Scope& scope, DataType dtype) : scope_(scope), dtype_(dtype) {}
+  Decomposition(const Scope& scope, const Node& node, DataType dtype)
+      : scope_(scope),
+        dtype_(dtype),
+        data_format_(node.attr<std::string>("data_format")),
+        epsilon_(node.attr<float>("epsilon")) {}
 
   Scope scope_;
   DataType dtype_;
+  std::string data_format_;
+  float epsilon_;
   std::vector<int64_t> axes_;
   double count_ = 1;
   Shape against_images_;
-  Shape channels_;
-  float epsilon_ = 0;
 };
 
 Output CastTo(const Scope& s, Output x, DataType dtype) {
@@ -179,14 +192,10 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
 // In training: its sums are over all replicas. Everything is computed in the dtype of the
 // statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
-  const Output scale = op.input(1), offset = op.input(2);
-  const Output x = CastTo(s, op.input(0), scale.dtype());
+  const Output x = CastTo(s, op.input(0), op.input(1).dtype());
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
-  const Output mean = d.Mean(x), centered = d.Minus(x, mean);
-  const Output variance = d.Mean(d.Times(centered, centered));
-  const Output factor = d.Times(d.InverseDeviation(variance), d.AgainstImages(scale));
-  const Output y = d.Plus(d.Times(centered, factor), d.AgainstImages(offset));
-  const Output m = d.Channels(mean), v = d.Channels(variance);
+  const Output mean = d.Mean(x), variance = d.Variance(x, mean);
+  const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
   const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
   const double weight = op.attr<float>("exponential_avg_factor");
   // The moving average after this batch; NaN after one without rows.
@@ -197,31 +206,31 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
                   d.Times(now, d.Scalar(weight * correction)));
   };
   return std::vector<Output>{CastTo(s, y, op.output_dtype(0)),
-                             moved(op.input(3), m, 1),
-                             moved(op.input(4), v, bessel),
-                             m,
-                             v,
+                             moved(op.input(3), mean, 1),
+                             moved(op.input(4), variance, bessel),
+                             mean,
+                             variance,
                              d.Scalar(0)};
 }
 
+// The gradient for given statistics, less what comes through the statistics:
+//   dx = (dy - sum(dy) / n - (x - mean) * dscale * inverse / n) * scale * inverse
+// and what is subtracted is a normalisation too.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
   const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
+  const Output scale = op.input(2), mean = op.input(3), variance = op.input(4);
   MF_ASSIGN_OR_RETURN(const Decomposition d, Decomposition::Create(s, op, x));
-  const Output scale = d.AgainstImages(op.input(2));
-  const Output centered = d.Minus(x, d.AgainstImages(op.input(3)));
-  const Output inverse = d.InverseDeviation(d.AgainstImages(op.input(4)));
-  const Output doffset = d.Sum(dy);
-  const Output dscale = d.Times(d.Sum(d.Times(dy, centered)), inverse);
-  const Output per_number = d.Scalar(1 / std::max(d.count(), 1.0));
-  const Output shift = d.Times(doffset, per_number);
-  const Output slope = d.Times(d.Times(dscale, inverse), per_number);
-  const Output dx =
-      d.Times(d.Minus(d.Minus(dy, shift), d.Times(centered, slope)), d.Times(scale, inverse));
+  const auto given = d.NormalizeGrad(dy, x, scale, mean, variance);
+  const Output factor =
+      d.Times(d.Times(scale, d.InverseDeviation(variance)), d.Scalar(1 / std::max(d.count(), 1.0)));
+  const Output through = d.Normalize(x, d.Times(given.scale_backprop, factor),
+                                     d.Times(given.offset_backprop, factor), mean, variance);
+  const Output dx = ops::Sub(s, given.x_backprop, through);
   MF_ASSIGN_OR_RETURN(Tensor empty, Tensor::Allocate(x.dtype(), Shape({0})));
   const Output nothing = ops::Const(s, std::move(empty));
-  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)), d.Channels(dscale),
-                             d.Channels(doffset), nothing, nothing};
+  return std::vector<Output>{CastTo(s, dx, op.output_dtype(0)), given.scale_backprop,
+                             given.offset_backprop, nothing, nothing};
 }
 
 absl::StatusOr<std::vector<Output>> BatchNormGradient(const GradContext& c) {

@@ -123,9 +123,7 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
         EXPECT_GE(sent, parameters) << model << " on " << replicas;
         EXPECT_LE(sent, parameters + statistics + 64) << model << " on " << replicas;
       }
-      // The gradients of scale and offset are needed whole before their bucket is.
-      EXPECT_EQ(plans->plans[0]->copied_to_buckets, replicas == 1 ? 0 : statistics / 2)
-          << model << " on " << replicas;
+      EXPECT_EQ(plans->plans[0]->copied_to_buckets, 0) << model << " on " << replicas;
     }
   }
 }
