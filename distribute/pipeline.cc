@@ -11,6 +11,7 @@
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
 #include "framework/core/status.h"
+#include "ops/passes/functionalize_control_flow.h"
 #include "ops/passes/simplify_algebra.h"
 
 namespace mirrorflow {
@@ -28,6 +29,7 @@ Pipeline ProgramPipeline() {
   Pipeline p;
   p.Phase("understand");
   p.Add<Prune>();
+  p.Add<FunctionalizeControlFlow>();
   p.Add<InferAndFold>();
   p.Phase("simplify");
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);

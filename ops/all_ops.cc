@@ -27,6 +27,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterConcat(ops);
   RegisterConstant(ops);
   RegisterControl(ops);
+  RegisterControlFlow(ops);
   RegisterConv2D(ops);
   RegisterCumulative(ops);
   RegisterDepthwiseConv2d(ops);

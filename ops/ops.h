@@ -21,6 +21,7 @@
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/control_flow.h"
 #include "ops/conv2d.h"
 #include "ops/cumulative.h"
 #include "ops/depthwise_conv2d.h"

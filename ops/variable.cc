@@ -93,11 +93,11 @@ void RegisterVariable(OpRegistry& ops) {
       .Shape(ReadShape)
       .Sharding(ReadSharding)
       .NoGradient(kGradientAtRead);
-  DefineAssign(ops, "AssignVariableOp", "variable = value")
+  DefineAssign(ops, ops::kAssignVariable, "variable = value")
       .Traits(kOverwrites)
       .Attr("validate_shape: bool = false");
-  DefineAssign(ops, "AssignAddVariableOp", "variable += value");
-  DefineAssign(ops, "AssignSubVariableOp", "variable -= value");
+  DefineAssign(ops, ops::kAssignAddVariable, "variable += value");
+  DefineAssign(ops, ops::kAssignSubVariable, "variable -= value");
 }
 
 namespace ops {
@@ -128,15 +128,15 @@ Output ReadVariableOp(const Scope& scope, Output handle) {
 }
 
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, "AssignVariableOp", handle, value);
+  return Assign(scope, kAssignVariable, handle, value);
 }
 
 Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, "AssignAddVariableOp", handle, value);
+  return Assign(scope, kAssignAddVariable, handle, value);
 }
 
 Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value) {
-  return Assign(scope, "AssignSubVariableOp", handle, value);
+  return Assign(scope, kAssignSubVariable, handle, value);
 }
 
 }  // namespace ops

@@ -16,6 +16,10 @@ void RegisterVariable(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr absl::string_view kAssignVariable = "AssignVariableOp";
+inline constexpr absl::string_view kAssignAddVariable = "AssignAddVariableOp";
+inline constexpr absl::string_view kAssignSubVariable = "AssignSubVariableOp";
+
 struct VarHandleOpOptions {
   std::string container = "";
   // Two handles with one shared name are one variable; the name of the node if it is empty.

@@ -24,7 +24,7 @@ class Inserter {
     for (const Node* node : nodes) {
       for (int i = 0; i < node->num_inputs(); ++i) Want(node->input(i), Required(*node, i));
     }
-    for (const Output& fetch : c_.fetches) Want(fetch, Replicated());
+    for (size_t i = 0; i < c_.fetches.size(); ++i) Want(c_.fetches[i], RequiredOfFetch(i));
     for (Node* node : nodes) {
       for (int i = 0; i < node->num_inputs(); ++i) {
         const Sharding required = Required(*node, i);
@@ -34,16 +34,22 @@ class Inserter {
         changed_ = true;
       }
     }
-    // Owners copy out their rows of a sharded fetch; a partial one joins its value's reduction.
-    for (Output& fetch : c_.fetches) {
-      if (AsPartial(c_.shardings.at(fetch)) == nullptr) continue;
-      MF_ASSIGN_OR_RETURN(fetch, Convert(fetch, Replicated()));
-      changed_ = true;
+    for (size_t i = 0; i < c_.fetches.size(); ++i) {
+      const Output fetch = c_.fetches[i];
+      MF_ASSIGN_OR_RETURN(c_.fetches[i], Convert(fetch, RequiredOfFetch(i)));
+      changed_ |= c_.fetches[i] != fetch;
     }
     return changed_;
   }
 
  private:
+  // Owners copy out their rows of a sharded fetch; a partial one joins its value's reduction.
+  Sharding RequiredOfFetch(size_t i) const {
+    if (c_.is_body) return c_.result_shardings[i];
+    const Sharding& have = c_.shardings.at(c_.fetches[i]);
+    return AsPartial(have) != nullptr ? Sharding(Replicated()) : have;
+  }
+
   Sharding Required(const Node& node, int i) const {
     const Shardings& required = c_.required_inputs[node.id()];
     return required.empty() ? Sharding(Replicated()) : required[i];

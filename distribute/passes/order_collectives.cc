@@ -23,7 +23,7 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   }
   c.collectives.clear();
   for (Node* node : order) {
-    if (node->op().role == OpRole::kCollective) c.collectives.push_back(node);
+    if (c.Communicates(*node)) c.collectives.push_back(node);
   }
   // `order` is topological and `ready` never shrinks along an edge, so a stable sort by `ready`
   // stays topological.

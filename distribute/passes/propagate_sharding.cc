@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "distribute/passes/shard_bodies.h"
 #include "distribute/passes/sharding_candidates.h"
 #include "framework/core/status.h"
 
@@ -18,13 +19,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxExpansionDepth = 16;
-
-bool IsZero(const Compilation& c, const Output& output) {
-  const Tensor& value = c.values().at(output).constant;
-  if (!value.has_value()) return false;
-  return std::all_of(value.raw(), value.raw() + value.bytes(),
-                     [](std::byte b) { return b == std::byte{0}; });
-}
 
 class Propagation {
  public:
@@ -45,8 +39,14 @@ class Propagation {
  private:
   // Feeds whose placeholder leaves the leading dimension open are split along it.
   absl::Status ShardFeeds() {
-    c_.axes.clear();
     c_.shardings.Clear();
+    if (c_.is_body) {  // its axes are those of the step
+      for (size_t i = 0; i < c_.feeds.size(); ++i) {
+        c_.shardings.Set(c_.feeds[i], c_.argument_shardings[i]);
+      }
+      return absl::OkStatus();
+    }
+    c_.axes.clear();
     bool has_rows = false, has_open = false;
     for (size_t i = 0; i < c_.feeds.size(); ++i) {
       const Output& feed = c_.feeds[i];
@@ -171,6 +171,9 @@ class Propagation {
       case OpRole::kCollective:
       case OpRole::kUnknown:  // an error of an earlier pass
         return TakeWhole(node);
+      case OpRole::kBranch:
+      case OpRole::kLoop:
+        return VisitControlFlow(node);
       case OpRole::kNone:
       case OpRole::kAddAll:
       case OpRole::kOnesLike:
@@ -195,6 +198,42 @@ class Propagation {
       return Take(node, std::move(candidate));
     }
     return Take(node, Cheapest(*node, *sharding));
+  }
+
+  // Values go into functions as they lie; the predicate is whole.
+  absl::StatusOr<bool> VisitControlFlow(Node* node) {
+    const Compilation::Bodies& bodies = c_.bodies.at(node->id());
+    const int first = FirstArgument(node->op());
+    Shardings arguments;
+    std::vector<bool> is_zero;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const Output& in = node->input(i);
+      if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) {
+        return absl::UnimplementedError(
+            absl::StrCat(node->op().name, "(", node->name(), "): input ", i, " (", in.ToString(),
+                         ") differs between the replicas; expected one value of all of them"));
+      }
+      if (i < first) continue;
+      arguments.push_back(Seen(in));
+      is_zero.push_back(IsZero(c_, in));
+    }
+    auto propagate = [this](Compilation& body) {
+      body.axes = c_.axes;
+      return Propagation(body).Run();
+    };
+    const bool loops = node->op().role == OpRole::kLoop;
+    absl::StatusOr<Shardings> results = loops ? ShardLoop(bodies, arguments, is_zero, propagate)
+                                              : ShardBranches(bodies, arguments, propagate);
+    if (!results.ok()) {
+      return Annotate(results.status(), absl::StrCat(node->op().name, "(", node->name(), ")"));
+    }
+    ShardingCandidate candidate;
+    candidate.inputs.assign(first, Replicated());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      candidate.inputs.push_back(loops ? (*results)[i] : arguments[i]);
+    }
+    candidate.outputs = *std::move(results);
+    return Take(node, std::move(candidate));
   }
 
   // Rules know shapes but no shardings: they are the same in every sweep.
@@ -334,6 +373,7 @@ class Propagation {
   bool ReduceFetches() {
     bool restart = false;
     for (const Output& fetch : c_.fetches) {
+      if (c_.is_body) break;  // the node around it says how results must lie
       if (AsPartial(c_.shardings.at(fetch))) restart |= Reduce(fetch);
     }
     return restart;
@@ -384,11 +424,22 @@ class Propagation {
   bool has_expanded_ = false;
 };
 
+// On one device every value is whole.
+void LeaveWhole(Compilation& c) {
+  c.required_inputs.assign(c.graph.id_limit(), {});
+  for (const auto& [id, bodies] : c.bodies) {
+    for (const auto& body : bodies) {
+      body->result_shardings.assign(body->fetches.size(), Replicated());
+      LeaveWhole(*body);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
   if (!c.options.shard) {
-    c.required_inputs.assign(c.graph.id_limit(), {});
+    LeaveWhole(c);
     return false;
   }
   MF_RETURN_IF_ERROR(Propagation(c).Run());

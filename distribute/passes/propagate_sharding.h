@@ -21,6 +21,7 @@ class PropagateSharding final : public Pass {
   absl::string_view name() const override { return "shard"; }
   Facts needs() const override { return kShapesKnown; }
   Facts gives() const override { return kSharded; }
+  bool enters_bodies() const override { return true; }  // results lie as they do in there
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

@@ -54,6 +54,7 @@ bool Compilation::RemoveDeadNodes() {
     std::vector<Node*> inputs;
     for (const Output& in : node->inputs()) inputs.push_back(in.node);
     inputs.insert(inputs.end(), node->control_inputs().begin(), node->control_inputs().end());
+    bodies.erase(node->id());
     graph.RemoveNode(node);
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
@@ -64,10 +65,20 @@ bool Compilation::RemoveDeadNodes() {
   return !dead.empty();
 }
 
-std::string Program::ToString() const {
+bool Compilation::Communicates(const Node& node) const {
+  if (node.op().role == OpRole::kCollective) return true;
+  const auto it = bodies.find(node.id());
+  return it != bodies.end() &&
+         std::any_of(it->second.begin(), it->second.end(),
+                     [](const auto& body) { return !body->collectives.empty(); });
+}
+
+namespace {
+
+std::string ToText(const Compilation& state) {
   TextOptions options;
   options.omit_defaults = true;
-  options.comment = [this](const Node& node) {
+  options.comment = [&state](const Node& node) {
     std::string comment;
     for (int i = 0; i < node.num_outputs(); ++i) {
       const Output output = node.output(i);
@@ -77,8 +88,19 @@ std::string Program::ToString() const {
     }
     return comment;
   };
-  return GraphToText(state.graph, options);
+  std::string text = GraphToText(state.graph, options);
+  for (const auto& [id, bodies] : state.bodies) {
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      absl::StrAppend(&text, "# ", state.graph.node(id)->name(), ", function ", i, ":\n",
+                      ToText(*bodies[i]));
+    }
+  }
+  return text;
 }
+
+}  // namespace
+
+std::string Program::ToString() const { return ToText(state); }
 
 uint64_t Program::Fingerprint() const {
   // FNV-1a, 64 bits (Fowler, Noll, Vo).

@@ -7,6 +7,8 @@
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,6 +74,13 @@ inline bool Computes(const OpDef& op) {
   return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
 }
 
+// Whether the node runs functions: its Compilation::bodies.
+inline bool IsControlFlow(const OpDef& op) {
+  return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
+}
+// The input that is the first argument of these: a branch has its predicate before it.
+inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
+
 // A split of rows over the replicas; feeds with as many rows share one.
 struct Axis {
   int64_t size = 0;
@@ -94,8 +103,19 @@ struct Compilation {
   ShardingTable shardings;
   // By node id: the sharding that the node needs of each input; empty: all replicated.
   std::vector<Shardings> required_inputs;
-  // The collectives, in the one order in which every rank starts them.
+  // The collectives, in the one order in which every rank starts them; among them the branches and
+  // loops that have some inside.
   std::vector<Node*> collectives;
+
+  // The functions that a branch (then, else) or a loop (condition, body) runs, by its id. Feeds and
+  // fetches are their arguments and results; they have no variables (FunctionalizeControlFlow).
+  using Bodies = std::vector<std::unique_ptr<Compilation>>;
+  std::map<NodeId, Bodies> bodies;
+  // Of a body: the values of arguments that are known, and how arguments and results lie.
+  std::vector<Tensor> argument_values;
+  Shardings argument_shardings;
+  Shardings result_shardings;
+  bool is_body = false;
 
   ShapeTable& values() const { return graph.values(); }
   Scope scope() { return Scope(&graph); }
@@ -108,6 +128,8 @@ struct Compilation {
   // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
   // any.
   bool RemoveDeadNodes();
+  // Whether a collective is inside the node: it is one, or has a body with one.
+  bool Communicates(const Node& node) const;
 };
 
 // The result of the first half. Immutable; shared by the plans of all device types and local sizes.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -65,11 +66,8 @@ bool HasKernel(const Node& node) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits)
-      : c_(program.state),
-        shapes_(Localise(c_, rows)),
-        traits_(traits),
-        plan_(std::make_shared<Plan>()) {
+  PlanBuilder(const Compilation& c, const std::vector<int64_t>& rows, const DeviceTraits& traits)
+      : c_(c), shapes_(Localise(c_, rows)), traits_(traits), plan_(std::make_shared<Plan>()) {
     plan_->axis_rows = rows;
     for (const Axis& axis : c_.axes) plan_->axis_sizes.push_back(axis.size);
   }
@@ -98,7 +96,7 @@ class PlanBuilder {
     plan_->num_regions = first_layout_region +
                          (c_.layout != nullptr ? static_cast<int>(c_.layout->regions().size()) : 0);
     if (c_.options.check_plan) MF_RETURN_IF_ERROR(CheckPlan(*plan_));
-    plan_->dispatch = MakeDispatchList(*plan_, traits_.inline_lanes);
+    plan_->dispatch = MakeDispatchList(*plan_, traits_.inline_lanes || c_.is_body);
     return std::shared_ptr<const Plan>(std::move(plan_));
   }
 
@@ -116,12 +114,56 @@ class PlanBuilder {
   absl::Status CreateKernels(const KernelRegistry& kernels) {
     kernel_plans_.resize(c_.graph.id_limit());
     for (Node* node : c_.graph.Nodes()) {
-      if (!HasKernel(*node)) continue;
-      const LocalContext context(c_, shapes_, *node, traits_.num_threads);
-      MF_ASSIGN_OR_RETURN(kernel_plans_[node->id()], kernels.Create(traits_.type, context));
-      plan_->flops += kernel_plans_[node->id()].flops;
+      KernelPlan& kernel = kernel_plans_[node->id()];
+      if (IsControlFlow(node->op())) {
+        MF_RETURN_IF_ERROR(PlanControl(*node, kernels, &kernel));
+      } else if (HasKernel(*node)) {
+        const LocalContext context(c_, shapes_, *node, traits_.num_threads);
+        MF_ASSIGN_OR_RETURN(kernel, kernels.Create(traits_.type, context));
+      }
+      plan_->flops += kernel.flops;
+      plan_->fails_on_data |= kernel.fails_on_data;
     }
     return absl::OkStatus();
+  }
+
+  // Compiles the functions of a branch or loop. Their arena, and room for results that must wait
+  // for others, is the node's scratch.
+  absl::Status PlanControl(const Node& node, const KernelRegistry& kernels, KernelPlan* kernel) {
+    PlannedControl& control = controls_[node.id()];
+    const Compilation::Bodies& bodies = c_.bodies.at(node.id());
+    const bool loops = node.op().role == OpRole::kLoop;
+    control.first_argument = FirstArgument(node.op());
+    kernel->scratch_bytes = kBufferAlignment;
+    for (int i = 0; i < 2; ++i) {
+      MF_ASSIGN_OR_RETURN(control.plans[i],
+                          PlanBuilder(*bodies[i], plan_->axis_rows, traits_).Build(kernels));
+      const Plan& plan = *control.plans[i];
+      kernel->scratch_bytes = std::max(kernel->scratch_bytes, plan.arena_bytes);
+      kernel->fails_on_data |= plan.fails_on_data;
+      kernel->flops = std::max(kernel->flops, plan.flops);
+    }
+    kernel->scratch_bytes = static_cast<int64_t>(AlignUp(kernel->scratch_bytes));
+    const Output& predicate = loops ? bodies[0]->fetches[0] : node.input(0);
+    const Shape& shape = (loops ? *bodies[0] : c_).values().shape(predicate);
+    control.has_elements = shape.num_elements() > 0;
+    if (shape.rank() == 0) control.predicate = predicate.dtype();
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      control.bytes.push_back(Bytes(node.output(i)));
+      const Operand& result = control.plans[1]->fetches[i].operand;
+      const bool is_other_argument = loops && result.region >= Plan::kFirstFeedRegion &&
+                                     result.region != control.plans[1]->feed_region(i);
+      control.staging.push_back(is_other_argument ? kernel->scratch_bytes : -1);
+      if (is_other_argument) {
+        kernel->scratch_bytes += static_cast<int64_t>(AlignUp(control.bytes.back()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t Bytes(const Output& output) const {
+    return shapes_[output.node->id()][output.index].num_elements() *
+           static_cast<int64_t>(DataTypeSize(output.dtype()));
   }
 
   void AddFeeds() {
@@ -186,6 +228,11 @@ class PlanBuilder {
       FinishUpTo(wait_for);
       EmitStart(node);
       seen_collective_[node.id()] = static_cast<int>(plan_->collectives.size()) - 1;
+    } else if (IsControlFlow(node.op())) {
+      // Collectives inside come behind all that were started before, as on every rank.
+      FinishUpTo(c_.Communicates(node) ? static_cast<int>(plan_->collectives.size()) - 1
+                                       : wait_for);
+      EmitControl(node);
     } else if (HasKernel(node)) {
       FinishUpTo(wait_for);
       EmitKernel(node);
@@ -222,9 +269,21 @@ class PlanBuilder {
   }
 
   void EmitKernel(const Node& node) {
-    KernelPlan& kernel = kernel_plans_[node.id()];
-    Instruction instruction{.kind = InstructionKind::kKernel,
-                            .index = static_cast<int32_t>(plan_->kernels.size()),
+    EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_->kernels.size()));
+    plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
+  }
+
+  void EmitControl(const Node& node) {
+    const bool loops = node.op().role == OpRole::kLoop;
+    EmitCompute(node, loops ? InstructionKind::kLoop : InstructionKind::kBranch,
+                static_cast<int32_t>(plan_->controls.size()));
+    plan_->controls.push_back(std::move(controls_.at(node.id())));
+  }
+
+  // An instruction on the node's inputs, outputs and scratch.
+  void EmitCompute(const Node& node, InstructionKind kind, int32_t index) {
+    Instruction instruction{.kind = kind,
+                            .index = index,
                             .first_operand = static_cast<int32_t>(plan_->operands.size()),
                             .num_inputs = static_cast<int32_t>(node.num_inputs()),
                             .num_outputs = static_cast<int32_t>(node.num_outputs()),
@@ -245,14 +304,14 @@ class PlanBuilder {
       AddOperand(storage_->of(node.output(i)));
       uses.emplace_back(storage_->of(node.output(i)), true);
     }
-    if (kernel.scratch_bytes > 0) {
+    const int64_t scratch_bytes = kernel_plans_[node.id()].scratch_bytes;
+    if (scratch_bytes > 0) {
       // Alive during this instruction only: a storage of its own behind those of the table.
       const int scratch = static_cast<int>(lifetimes_.size());
-      lifetimes_.push_back({NextIndex(), NextIndex(), kernel.scratch_bytes});
+      lifetimes_.push_back({NextIndex(), NextIndex(), scratch_bytes});
       AddOperand(scratch);
       scratch_uses_.emplace_back(NextIndex(), scratch);
     }
-    plan_->kernels.push_back(std::move(kernel.kernel));
     Append(instruction, std::move(uses));
   }
 
@@ -439,7 +498,8 @@ class PlanBuilder {
   const LocalShapes shapes_;
   const DeviceTraits& traits_;
   std::shared_ptr<Plan> plan_;
-  std::vector<KernelPlan> kernel_plans_;  // by node id
+  std::vector<KernelPlan> kernel_plans_;       // by node id; without a kernel for control flow
+  std::map<NodeId, PlannedControl> controls_;  // until they are emitted
   std::vector<Node*> order_;
   const StorageTable* storage_ = nullptr;
   std::vector<Lifetime> lifetimes_;                      // by storage, then scratch
@@ -458,7 +518,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
                                                         const std::vector<int64_t>& rows,
                                                         const DeviceTraits& traits,
                                                         const KernelRegistry& kernels) {
-  return PlanBuilder(program, rows, traits).Build(kernels);
+  return PlanBuilder(program.state, rows, traits).Build(kernels);
 }
 
 }  // namespace mirrorflow

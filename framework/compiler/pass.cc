@@ -19,6 +19,26 @@ void Pipeline::Append(std::unique_ptr<Pass> pass, Stage& stage) {
   stage.passes.push_back(std::move(pass));
 }
 
+// On the functions that nodes of the compilation run, then on itself. True if something changed.
+absl::StatusOr<bool> Pipeline::RunOnAll(Pass& pass, Compilation& c) {
+  bool changed = false;
+  if (!pass.enters_bodies()) {
+    for (const auto& [id, bodies] : c.bodies) {
+      for (const auto& body : bodies) {
+        absl::StatusOr<bool> inside = RunOnAll(pass, *body);
+        if (!inside.ok()) return Annotate(inside.status(), c.graph.node(id)->name());
+        changed |= *inside;
+      }
+    }
+  }
+  MF_ASSIGN_OR_RETURN(const bool around, pass.Run(c));
+  if (c.options.verify) {
+    const absl::Status status = VerifyGraph(c.graph);
+    if (!status.ok()) return Annotate(status, absl::StrCat("after pass ", pass.name()));
+  }
+  return changed || around;
+}
+
 // True if the pass ran and changed something.
 absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
   const CompileOptions& options = c.options;
@@ -27,11 +47,7 @@ absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
     return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be left out"));
   }
   if (options.observer) options.observer(pass.name(), c, false, options.observer_arg);
-  MF_ASSIGN_OR_RETURN(const bool changed, pass.Run(c));
-  if (options.verify) {
-    const absl::Status status = VerifyGraph(c.graph);
-    if (!status.ok()) return Annotate(status, absl::StrCat("after pass ", pass.name()));
-  }
+  MF_ASSIGN_OR_RETURN(const bool changed, RunOnAll(pass, c));
   if (options.observer) options.observer(pass.name(), c, true, options.observer_arg);
   return changed;
 }

@@ -35,6 +35,9 @@ class Pass {
   virtual Facts gives() const { return 0; }  // what holds afterwards
   // The program means the same without it: CompileOptions::disabled_passes may name it.
   virtual bool optional() const { return false; }
+  // Runs itself on the functions of branches and loops, because what it does around them depends on
+  // what it finds in them. For other passes the pipeline does it.
+  virtual bool enters_bodies() const { return false; }
   // Returns whether anything changed. After an error the compilation is half rewritten: drop it.
   virtual absl::StatusOr<bool> Run(Compilation& c) = 0;
 };
@@ -75,6 +78,7 @@ class Pipeline {
   absl::Status CheckNames(const CompileOptions& options) const;
   static void Append(std::unique_ptr<Pass> pass, Stage& stage);
   static absl::StatusOr<bool> RunPass(Pass& pass, Compilation& c);
+  static absl::StatusOr<bool> RunOnAll(Pass& pass, Compilation& c);
 
   std::vector<Stage> stages_;
   std::string phase_;

@@ -66,7 +66,11 @@ class Scheduler {
     }
     // A rank that has seen the end of a collective knows that every rank has come to its start: the
     // first one after all nodes that can fail is the gate.
-    const size_t gate = static_cast<size_t>(last_before + 1);
+    size_t gate = static_cast<size_t>(last_before + 1);
+    // A branch or loop may come to none of its collectives.
+    while (gate < c_.collectives.size() && c_.collectives[gate]->op().role != OpRole::kCollective) {
+      ++gate;
+    }
     const bool has_gate = gate < c_.collectives.size();
     if (has_gate) {
       for (Node* node : failing) edges_[node->id()].push_back(c_.collectives[gate]);

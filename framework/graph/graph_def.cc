@@ -13,6 +13,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/error_list.h"
+#include "framework/graph/function_references.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
 #include "framework/graph/tensor_proto.h"
@@ -161,21 +162,6 @@ NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64
   return record;
 }
 
-using Visit = absl::FunctionRef<void(const std::string&)>;
-
-// All functions that a function mentions: as the op of a node or in an attribute.
-void VisitFunctions(const proto::NameAttrList& function, Visit visit);
-
-void VisitFunctions(const proto::AttrValue& attr, Visit visit) {
-  if (attr.has_func()) VisitFunctions(attr.func(), visit);
-  for (const proto::NameAttrList& function : attr.list().func()) VisitFunctions(function, visit);
-}
-
-void VisitFunctions(const proto::NameAttrList& function, Visit visit) {
-  visit(function.name());
-  for (const auto& [name, attr] : function.attr()) VisitFunctions(attr, visit);
-}
-
 // Functions are expanded where they are called: one that calls itself has no end.
 absl::Status CheckNotRecursive(const proto::FunctionDefLibrary& library) {
   absl::flat_hash_map<absl::string_view, int> index;
@@ -190,10 +176,7 @@ absl::Status CheckNotRecursive(const proto::FunctionDefLibrary& library) {
       const auto it = index.find(name);
       if (it != index.end()) called.push_back(it->second);
     };
-    for (const proto::NodeDef& node : function.node_def()) {
-      add(node.op());
-      for (const auto& [name, attr] : node.attr()) VisitFunctions(attr, add);
-    }
+    for (const proto::NodeDef& node : function.node_def()) VisitFunctions(node, add);
     // Maps have no order, the error needs one.
     std::sort(called.begin(), called.end());
   }

@@ -416,7 +416,7 @@ class Inliner {
     proto::NodeDef& node = *result_.add_node();
     node.set_name(call.name());
     node.set_op(values.empty() ? "NoOp" : "IdentityN");
-    for (const std::string& value : values) node.add_input(value);
+    for (const std::string& source : sources) node.add_input(source);
     for (const std::string& control : controls) node.add_input(control);
     for (const proto::DataType type : types) {
       (*node.mutable_attr())["T"].mutable_list()->add_type(type);

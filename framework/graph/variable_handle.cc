@@ -6,11 +6,18 @@
 namespace mirrorflow {
 
 const Node& VariableOf(const Output& handle) {
-  const Node* node = handle.node;
-  while (node->op().role != OpRole::kVariable && node->op().has(kView) && node->num_inputs() > 0) {
-    node = node->input(0).node;
+  Output at = handle;
+  while (at.node->op().role != OpRole::kVariable && at.node->num_inputs() > 0) {
+    const OpDef& op = at.node->op();
+    if (op.role == OpRole::kLoop) {
+      at = at.node->input(at.index);
+    } else if (op.has(kView)) {
+      at = at.node->input(0);
+    } else {
+      break;
+    }
   }
-  return *node;
+  return *at.node;
 }
 
 const std::string& VariableName(const Node& variable) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variable behind a handle, which may have come through views (Identity).
+// The variable behind a handle, which may have come through views (Identity) and loops, which leave
+// handles what they are.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 

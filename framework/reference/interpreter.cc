@@ -10,56 +10,12 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
 #include "framework/reference/in_double.h"
+#include "framework/reference/interpreter_step.h"
 #include "framework/runtime/evaluate_node.h"
 
 namespace mirrorflow {
-namespace {
-
-std::string NodeText(const Node& node) {
-  return absl::StrCat(node.op().name, "(", node.name(), ")");
-}
-
-}  // namespace
-
-// One step. Every write of a variable makes a new version of it; a node sees, of each variable, the
-// last version that is among what it is ordered after, 0 being the value before the step.
-class Interpreter::StepRun {
- public:
-  StepRun(Interpreter& interpreter, const StepParams& params)
-      : interpreter_(interpreter), graph_(interpreter.graph_), params_(params) {}
-
-  absl::Status Feed(const Output& value, Tensor tensor);
-  absl::Status Execute(absl::Span<const Output> fetches, absl::Span<Node* const> targets);
-  absl::StatusOr<Tensor> Fetch(const Output& value) const;
-  void Commit();
-
- private:
-  // Versions by variable name.
-  using Seen = std::map<std::string, int>;
-
-  void FindNeeded(absl::Span<const Output> fetches, absl::Span<Node* const> targets);
-  Seen VersionsBefore(const Node& node) const;
-  absl::Status ExecuteNode(const Node& node);
-  absl::StatusOr<Tensor> VariableInput(const Node& node, const Output& handle, Seen* seen,
-                                       absl::flat_hash_map<std::string, Tensor>* written);
-  absl::StatusOr<Tensor> ValueBeforeStep(const Node& node, const Output& handle,
-                                         const std::string& name) const;
-  absl::StatusOr<std::vector<Shape>> InferShapes(const Node& node,
-                                                 absl::Span<const Tensor> inputs) const;
-  absl::StatusOr<std::vector<Tensor>> Compute(const Node& node, std::vector<Tensor> inputs) const;
-
-  Interpreter& interpreter_;
-  Graph& graph_;
-  const StepParams& params_;
-  absl::flat_hash_map<Output, Tensor> fed_;
-  absl::flat_hash_map<Output, Tensor> values_;
-  absl::flat_hash_set<const Node*> needed_;
-  absl::flat_hash_map<const Node*, Seen> seen_;
-  std::map<std::string, std::vector<Tensor>> versions_;
-};
-
 absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
-  if (interpreter_.in_double_) {
+  if (interpreter_.options_.in_double) {
     MF_ASSIGN_OR_RETURN(tensor, ConvertFloating(tensor, DT_DOUBLE));
   }
   ShapeTable table;
@@ -70,7 +26,7 @@ absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
   const Shape& shape = table.shape(value);
   if (tensor.dtype() != value.dtype() || !shape.IsCompatibleWith(tensor.shape())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("feed of ", NodeText(*value.node), ": expected ", DataTypeName(value.dtype()),
+        absl::StrCat("feed of ", OpAndName(*value.node), ": expected ", DataTypeName(value.dtype()),
                      " of shape ", shape.ToString(), ", got ", DataTypeName(tensor.dtype()),
                      " of shape ", tensor.shape().ToString()));
   }
@@ -135,15 +91,15 @@ absl::StatusOr<Tensor> Interpreter::StepRun::ValueBeforeStep(const Node& node, c
   if (it == interpreter_.variables_.end()) {
     if (node.op().has(kOverwrites)) return Tensor::Allocate(dtype, shape);
     return absl::FailedPreconditionError(
-        absl::StrCat(NodeText(node), ": variable '", name, "' has no value yet"));
+        absl::StrCat(OpAndName(node), ": variable '", name, "' has no value yet"));
   }
   Tensor value = it->second;
-  if (interpreter_.in_double_) {
+  if (interpreter_.options_.in_double) {
     MF_ASSIGN_OR_RETURN(value, ConvertFloating(value, DT_DOUBLE));
   }
   if (value.dtype() == dtype && shape.IsCompatibleWith(value.shape())) return value;
   return absl::InvalidArgumentError(
-      absl::StrCat(NodeText(node), ": value of variable '", name, "': expected ",
+      absl::StrCat(OpAndName(node), ": value of variable '", name, "': expected ",
                    DataTypeName(dtype), " of shape ", shape.ToString(), ", got ",
                    DataTypeName(value.dtype()), " of shape ", value.shape().ToString()));
 }
@@ -167,6 +123,9 @@ absl::StatusOr<Tensor> Interpreter::StepRun::VariableInput(
 
 absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
   Seen seen = VersionsBefore(node);
+  if (node.op().role == OpRole::kBranch || node.op().role == OpRole::kLoop) {
+    return ExecuteControl(node, std::move(seen));
+  }
   // A handle is looked at where it is used.
   const bool runs = node.op().role != OpRole::kNoOp &&
                     (node.num_outputs() == 0 || node.output_dtype(0) != DT_RESOURCE);
@@ -178,8 +137,8 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
       MF_ASSIGN_OR_RETURN(Tensor variable, VariableInput(node, in, &seen, &written));
       inputs.push_back(std::move(variable));
     } else {
-      const auto fed = fed_.find(in);
-      inputs.push_back(fed != fed_.end() ? fed->second : values_[in]);
+      MF_ASSIGN_OR_RETURN(Tensor value, ValueOf(in));
+      inputs.push_back(std::move(value));
     }
   }
   if (runs) {
@@ -210,7 +169,7 @@ absl::StatusOr<std::vector<Shape>> Interpreter::StepRun::InferShapes(
   for (int i = 0; i < node.num_outputs(); ++i) {
     shapes.push_back(table.shape(node.output(i)));
     if (!shapes.back().IsFullyDefined()) {
-      return absl::UnimplementedError(absl::StrCat(NodeText(node), ": the shape of output ", i,
+      return absl::UnimplementedError(absl::StrCat(OpAndName(node), ": the shape of output ", i,
                                                    " depends on data; got ",
                                                    shapes.back().ToString()));
     }
@@ -225,12 +184,12 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Compute(
       MF_ASSIGN_OR_RETURN(Tensor by_default, inputs[0].Clone());
       return std::vector<Tensor>{std::move(by_default)};
     }
-    return absl::InvalidArgumentError(absl::StrCat(NodeText(node), " must be fed"));
+    return absl::InvalidArgumentError(absl::StrCat(OpAndName(node), " must be fed"));
   }
   if (node.op().role == OpRole::kConstant) return std::vector<Tensor>{node.attr<Tensor>("value")};
   MF_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, InferShapes(node, inputs));
   const EvaluateOptions options = {.params = params_};
-  if (!node.op().has(kRandom) || !interpreter_.in_double_) {
+  if (!node.op().has(kRandom) || !interpreter_.options_.in_double) {
     return EvaluateNode(node, inputs, shapes, *interpreter_.kernels_, options);
   }
   const Node& original = *interpreter_.original_.FindNode(node.name());
@@ -245,13 +204,13 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Compute(
   return outputs;
 }
 
-absl::StatusOr<Tensor> Interpreter::StepRun::Fetch(const Output& value) const {
+absl::StatusOr<Tensor> Interpreter::StepRun::ValueOf(const Output& value) const {
   const auto fed = fed_.find(value);
   if (fed != fed_.end()) return fed->second;
   const auto it = values_.find(value);
   if (it != values_.end()) return it->second;
   return absl::InvalidArgumentError(
-      absl::StrCat("fetch of ", NodeText(*value.node), ": a handle has no value"));
+      absl::StrCat("value of ", OpAndName(*value.node), ": a handle has no value"));
 }
 
 void Interpreter::StepRun::Commit() {
@@ -263,7 +222,7 @@ absl::StatusOr<Interpreter> Interpreter::Create(const Graph& graph, const Kernel
   MF_RETURN_IF_ERROR(graph.status());
   Interpreter interpreter;
   interpreter.kernels_ = &kernels;
-  interpreter.in_double_ = options.in_double;
+  interpreter.options_ = options;
   interpreter.original_ = graph.Clone();
   if (options.in_double) {
     MF_ASSIGN_OR_RETURN(GraphInDouble copy, CopyInDouble(graph));
@@ -286,7 +245,7 @@ absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
     return Output{nodes_[id], output.index};
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(NodeText(*output.node), " is not in the graph that is interpreted"));
+      absl::StrCat(OpAndName(*output.node), " is not in the graph that is interpreted"));
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(
@@ -310,7 +269,7 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::Run(
   MF_RETURN_IF_ERROR(step.Execute(values, nodes));
   std::vector<Tensor> results;
   for (const Output& value : values) {
-    MF_ASSIGN_OR_RETURN(Tensor result, step.Fetch(value));
+    MF_ASSIGN_OR_RETURN(Tensor result, step.ValueOf(value));
     results.push_back(std::move(result));
   }
   step.Commit();
@@ -328,7 +287,7 @@ absl::Status Interpreter::InitializeVariables(const StepParams& params) {
     Node* made_by = original_.FindNode(initializer);
     if (made_by == nullptr || made_by->num_outputs() == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(NodeText(*node), ": attribute '_initializer' names '", initializer,
+          absl::StrCat(OpAndName(*node), ": attribute '_initializer' names '", initializer,
                        "'; expected a node of the graph that has an output"));
     }
     names.push_back(name);

@@ -12,7 +12,7 @@
 //   * In double, floats are computed as doubles all through. Random ops draw their numbers in their
 //     own dtype, so they draw the same ones.
 //
-// It does not run control flow, function calls or collectives. Not thread-safe.
+// It does not run collectives. Not thread-safe.
 #ifndef MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_H_
 #define MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_H_
 
@@ -25,12 +25,15 @@
 #include "absl/types/span.h"
 #include "framework/core/tensor.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/op_registry.h"
 #include "framework/runtime/kernel_registry.h"
 
 namespace mirrorflow {
 
 struct InterpreterOptions {
   bool in_double = false;
+  // What the functions of branches and loops are made of; a graph without any does not need it.
+  const OpRegistry* ops = nullptr;
 };
 
 class Interpreter {
@@ -60,7 +63,7 @@ class Interpreter {
   absl::StatusOr<Output> Translate(const Output& output) const;
 
   const KernelRegistry* kernels_ = nullptr;
-  bool in_double_ = false;
+  InterpreterOptions options_;
   Graph original_;
   Graph graph_;               // what is run; a copy of original_, in double if asked
   std::vector<Node*> nodes_;  // of graph_, by the id in original_

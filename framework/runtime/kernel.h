@@ -40,10 +40,17 @@ struct Operand {
 struct StepParams {
   uint64_t step = 0;
   uint64_t seed = 0;
-  int64_t replica = 0;  // rank among all replicas
+  uint64_t iteration = 0;  // of the loops around the kernel; see IterationOf
+  int64_t replica = 0;     // rank among all replicas
   // The first global row of this replica's share of each axis.
   int64_t first_row[kMaxAxes] = {};
 };
+
+// What names iteration `i` of a loop that itself runs in iteration `outer` of others: no two are
+// alike, so each draws its own random numbers.
+inline uint64_t IterationOf(uint64_t outer, uint64_t i) {
+  return (outer + 1) * 0x9E3779B97F4A7C15 + i;
+}
 
 // Where a kernel finds its operands: one for each input of the node (static inputs have none), one
 // for each output, then scratch if it asked for any.

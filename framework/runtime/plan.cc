@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace mirrorflow {
 namespace {
@@ -83,6 +84,12 @@ std::string Plan::ToString() const {
       case InstructionKind::kFinish:
         absl::StrAppend(&text, "finish ", node);
         break;
+      case InstructionKind::kBranch:
+        absl::StrAppend(&text, "branch ", node);
+        break;
+      case InstructionKind::kLoop:
+        absl::StrAppend(&text, "loop ", node);
+        break;
       case InstructionKind::kRecord:
         absl::StrAppend(&text, "record event ", instruction.event);
         break;
@@ -95,6 +102,16 @@ std::string Plan::ToString() const {
                       access.operand.offset, ":", access.bytes);
     }
     text += '\n';
+    if (instruction.kind != InstructionKind::kBranch &&
+        instruction.kind != InstructionKind::kLoop) {
+      continue;
+    }
+    for (const std::shared_ptr<const Plan>& inner : controls[instruction.index].plans) {
+      for (absl::string_view line : absl::StrSplit(inner->ToString(), '\n', absl::SkipEmpty())) {
+        absl::StrAppend(&text, "  ", line, "\n");
+      }
+      text += "  --\n";
+    }
   }
   return text;
 }

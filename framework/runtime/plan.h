@@ -28,6 +28,8 @@ enum class InstructionKind : int8_t {
   kCopy,    // copy `bytes` from operand 0 to operand 1
   kStart,   // start collectives[index]
   kFinish,  // finish collectives[index]
+  kBranch,  // run one of the plans of controls[index]
+  kLoop,    // run the second plan of controls[index] as long as the first says so
   kRecord,  // record `event` on the lane
   kWait,    // make the lane wait for `event`
 };
@@ -35,7 +37,7 @@ enum class InstructionKind : int8_t {
 struct Instruction {
   InstructionKind kind;
   LaneKind lane = LaneKind::kCompute;
-  int32_t index = 0;          // kernel or collective
+  int32_t index = 0;          // kernel, collective or control
   int32_t first_operand = 0;  // into Plan::operands
   int32_t num_inputs = 0;
   int32_t num_outputs = 0;
@@ -83,6 +85,25 @@ struct MemoryAccess {
   int32_t value = -1;  // which value lies there: reads must find what was written for them
 };
 
+struct Plan;
+
+// A branch or a loop. Its sub-plans' feeds are the arguments, wherever they lie; their arena is the
+// instruction's scratch; their fetches are copied to where the outputs lie. A sub-plan runs on the
+// thread that runs the instruction, so it has no events.
+struct PlannedControl {
+  // Of a branch: then, else. Of a loop: condition, body.
+  std::shared_ptr<const Plan> plans[2];
+  // Of the branch's input 0, or of what the condition makes; DT_INVALID: no scalar, and it holds if
+  // it has elements.
+  DataType predicate = DT_INVALID;
+  bool has_elements = false;
+  int first_argument = 0;  // among the inputs
+  // By result: its bytes, and where in the scratch it waits while others are copied, or -1: a
+  // loop's body may return an argument in another's place.
+  std::vector<int64_t> bytes;
+  std::vector<int64_t> staging;
+};
+
 // What a device dispatches, one after the other: the instructions of a plan but for the events,
 // where its lanes run inline. Made once for all replicas that run the plan.
 struct DispatchList {
@@ -107,6 +128,7 @@ struct Plan {
   std::vector<Operand> operands;
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
+  std::vector<PlannedControl> controls;
   std::vector<PlannedFeed> feeds;
   std::vector<PlannedFetch> fetches;
   std::vector<std::string> node_names;  // `dense/MatMul`
@@ -122,6 +144,7 @@ struct Plan {
   int64_t num_arena_values = 0;
   int64_t flops = 0;              // of products and convolutions
   int64_t copied_to_buckets = 0;  // bytes that had to be copied to form a collective's operand
+  bool fails_on_data = false;     // some kernel does
 
   // By instruction: the memory it touches.
   std::vector<std::vector<MemoryAccess>> accesses;

@@ -42,6 +42,11 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
 
 absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows) {
+  return Bind(std::move(plan), rows, /*inner=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
+    std::shared_ptr<const Plan> plan, const std::vector<std::vector<int64_t>>& rows, bool inner) {
   std::unique_ptr<BoundPlan> bound(new BoundPlan(this, plan));
   auto own = [&](size_t bytes) -> absl::StatusOr<std::byte*> {
     MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
@@ -60,12 +65,12 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                                        plan->constants_bytes));
   }
   for (size_t f = 0; f < plan->feeds.size(); ++f) {
-    if (device_->traits().host_memory) continue;  // bound to the fed memory itself
+    if (device_->traits().host_memory || inner) continue;  // bound to the fed memory itself
     const PlannedFeed& feed = plan->feeds[f];
     MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))],
                         own(feed.local_shape.num_elements() * DataTypeSize(feed.dtype)));
   }
-  for (size_t r = 0; r < layout_.size(); ++r) {
+  for (size_t r = 0; r < layout_.size() && !inner; ++r) {
     bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
   }
   bound->kernel_bases_.reserve(bases.size());
@@ -94,6 +99,12 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     bound->collectives_[i].counts = counts.first(world_size);
     counts.remove_prefix(world_size);
   }
+  for (const PlannedControl& control : plan->controls) {
+    std::array<std::unique_ptr<BoundPlan>, 2>& plans = bound->controls_.emplace_back();
+    for (int i = 0; i < 2; ++i) {
+      MF_ASSIGN_OR_RETURN(plans[i], Bind(control.plans[i], rows, /*inner=*/true));
+    }
+  }
   bound->params_.replica = rank_;
   for (size_t axis = 0; axis < rows.size(); ++axis) {
     for (int r = 0; r < rank_; ++r) bound->params_.first_row[axis] += rows[axis][r];
@@ -121,8 +132,9 @@ std::byte* BoundPlan::fetch_address(int i) const {
   return bases_[operand.region] + operand.offset;
 }
 
-absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed) {
+absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline) {
   reached_ = 0;
+  deadline_ = deadline;
   if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
     // The old one first: there may be no room for both.
     replica_.arena_ = nullptr;
@@ -135,6 +147,10 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed) {
   kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   params_.step = step;
   params_.seed = seed;
+  return WriteParams();
+}
+
+absl::Status BoundPlan::WriteParams() {
   const auto* params = reinterpret_cast<const std::byte*>(&params_);
   if (bases_[kParamsRegion] == params) return absl::OkStatus();  // kernels read it where it is
   return replica_.device().CopyIn(params, bases_[kParamsRegion], sizeof params_);
@@ -152,8 +168,8 @@ absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& in
 void BoundPlan::LocateCollective(int i) {
   const PlannedCollective& planned = plan_->collectives[i];
   if (planned.kind == CollectiveKind::kBarrier) return;
-  collectives_[i].in = kernel_bases_[planned.in.region] + planned.in.offset;
-  collectives_[i].out = kernel_bases_[planned.out.region] + planned.out.offset;
+  collectives_[i].in = Address(planned.in);
+  collectives_[i].out = Address(planned.out);
 }
 
 absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
@@ -166,8 +182,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
     }
     case InstructionKind::kCopy: {
       const Operand* operands = &plan_->operands[instruction.first_operand];
-      std::memcpy(kernel_bases_[operands[1].region] + operands[1].offset,
-                  kernel_bases_[operands[0].region] + operands[0].offset, instruction.bytes);
+      std::memcpy(Address(operands[1]), Address(operands[0]), instruction.bytes);
       return absl::OkStatus();
     }
     // A world of one is what it reduces.
@@ -178,6 +193,9 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
     case InstructionKind::kFinish:
       if (replica_.communicator_ == nullptr) return absl::OkStatus();
       return replica_.communicator_->Finish(collectives_[instruction.index], &lane);
+    case InstructionKind::kBranch:
+    case InstructionKind::kLoop:
+      return RunControl(instruction);
     case InstructionKind::kRecord:
       return lane.Record(instruction.event);
     case InstructionKind::kWait:
@@ -187,7 +205,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 }
 
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
-  MF_RETURN_IF_ERROR(Begin(step, seed));
+  MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
                    deadline);
@@ -208,7 +226,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
 
 absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadline,
                                   std::vector<TraceSpan>* spans) {
-  MF_RETURN_IF_ERROR(Begin(step, seed));
+  MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   const DispatchList& dispatch = plan_->dispatch;
   spans->assign(dispatch.instructions.size(), TraceSpan{});
   return Execute(

@@ -6,6 +6,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -53,6 +54,11 @@ class Replica {
   friend class BoundPlan;
   Replica(Device* device, int rank) : device_(device), rank_(rank) {}
 
+  // `inner`: a sub-plan, which has the arguments and the scratch of the plan around it.
+  absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
+                                                  const std::vector<std::vector<int64_t>>& rows,
+                                                  bool inner);
+
   Device* const device_;
   const int rank_;
   Communicator* communicator_ = nullptr;
@@ -96,7 +102,19 @@ class BoundPlan {
   void LocateCollective(int i);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
-  absl::Status Begin(uint64_t step, uint64_t seed);
+  absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);
+  absl::Status WriteParams();
+
+  // Branches and loops (bound_control.cc).
+  std::byte* Address(const Operand& operand) const {
+    return kernel_bases_[operand.region] + operand.offset;
+  }
+  absl::Status RunControl(const Instruction& instruction);
+  absl::Status RunInside(const BoundPlan& outer, std::byte* arena, uint64_t iteration);
+  void SetArguments(const BoundPlan& outer, const Operand* arguments);
+  void CopyResults(const BoundPlan& body, const PlannedControl& control, const Operand* results,
+                   std::byte* scratch) const;
+
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline);
 
   Replica& replica_;
@@ -106,8 +124,10 @@ class BoundPlan {
   std::vector<Collective> collectives_;
   std::vector<int64_t> counts_;  // of all collectives that have them: elements by rank
   std::vector<std::shared_ptr<std::byte>> owned_;
+  std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
   StepParams params_;
-  int reached_ = 0;  // of plan_->dispatch
+  absl::Time deadline_;  // of this step
+  int reached_ = 0;      // of plan_->dispatch
 };
 
 }  // namespace mirrorflow

@@ -197,21 +197,21 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   // `T` is what the elements are stored as.
   const auto plan = [&](auto tag, auto generate) {
     using T = typename decltype(tag)::type;
-    return KernelPlan{.kernel = MakeKernel([=, share = ShareOf(c)](const KernelArgs& args, Lane&) {
-                        const StepParams& params = args.params();
-                        const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
-                        const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step);
-                        int64_t first = share.axis < 0 ? 0
-                                                       : params.first_row[share.axis] *
-                                                             share.factor * share.row_size;
-                        T* out = args.output<T>(0);
-                        for (int64_t r = 0; r < share.runs; ++r) {
-                          generate(key, first, share.run_length, out);
-                          first += share.stride;
-                          out += share.run_length;
-                        }
-                        return absl::OkStatus();
-                      })};
+    return KernelPlan{
+        .kernel = MakeKernel([=, share = ShareOf(c)](const KernelArgs& args, Lane&) {
+          const StepParams& params = args.params();
+          const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
+          const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step) ^ params.iteration;
+          int64_t first =
+              share.axis < 0 ? 0 : params.first_row[share.axis] * share.factor * share.row_size;
+          T* out = args.output<T>(0);
+          for (int64_t r = 0; r < share.runs; ++r) {
+            generate(key, first, share.run_length, out);
+            first += share.stride;
+            out += share.run_length;
+          }
+          return absl::OkStatus();
+        })};
   };
   if (IsReducedFloat(dtype)) {
     return plan(TypeTag<uint16_t>(),

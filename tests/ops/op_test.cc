@@ -27,15 +27,21 @@ struct Exemption {
 
 constexpr Exemption kExemptions[] = {
     {"FusedBatchNormV3", Check::kGradient, "of y alone: tests/ops/batch_norm_test.cc"},
+    {"If", Check::kGradient, "functions are no case: tests/distribute/control_flow_test.cc"},
+    {"If", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
     {"NoOp", Check::kRule, "it has neither operands nor results"},
     {"NoOp", Check::kValues, "it has neither operands nor results"},
     {"Placeholder", Check::kValues, "it is fed"},
     {"RandomStandardNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
     {"RandomUniform", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
     {"ReplicaIndex", Check::kValues, "the op is our own: tests/distribute/strategy_test.cc"},
+    {"StatelessIf", Check::kGradient, "as for If"},
+    {"StatelessIf", Check::kValues, "as for If"},
+    {"StatelessWhile", Check::kValues, "as for While"},
     {"StopGradient", Check::kGradient, "to differ from the differences is what it is for"},
     {"TruncatedNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
+    {"While", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
 };
 
 const Exemption* FindExemption(absl::string_view op, Check check) {
@@ -104,8 +110,9 @@ TEST_P(EveryOp, IsDescribedInFull) {
 
 TEST_P(EveryOp, HasACpuKernelUnlessNothingRuns) {
   const OpRole role = op().role;
-  const bool nothing_runs =
-      role == OpRole::kVariable || role == OpRole::kPlaceholder || role == OpRole::kNoOp;
+  const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
+                            role == OpRole::kNoOp || role == OpRole::kBranch ||
+                            role == OpRole::kLoop;  // the runtime runs these
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 

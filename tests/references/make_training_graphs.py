@@ -4,7 +4,8 @@
 Each goes to training/NAME.pb; a batch, the losses of five steps on it and the variables after steps
 1 and 5 go to training/NAME.txt. The numbers come from the exported bytes, so they are those of the
 file. There are two kinds: v1 graphs with symbolic gradients and fused updates, and Keras 3 models
-whose training step is a tf.function, saved with its variables captured (updates by assignments).
+whose training step is a tf.function, saved with its variables captured (updates by assignments,
+also in branches and loops).
 """
 
 import os
@@ -148,7 +149,7 @@ _V1 = {
 }
 
 
-def _export_v1(model, shape, update, generator):
+def _export_v1(generator, model, shape, update):
     """The GraphDef, and the names of what is fed, fetched and run."""
     with tf.Graph().as_default() as graph:
         inputs = tf1.placeholder(tf.float32, [None, *shape], name="inputs")
@@ -183,17 +184,24 @@ def _keras_cnn():
         keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(_CLASSES)])
 
 
+def _accumulating_sgd():
+    """Updates in every second step, in a branch."""
+    return keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=2)
+
+
 _KERAS = {
     "keras_mlp_sgd": (_keras_mlp, [7], lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
     "keras_mlp_adam": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01)),
     "keras_mlp_adagrad": (_keras_mlp, [7], lambda: keras.optimizers.Adagrad(0.1)),
     "keras_mlp_rmsprop": (_keras_mlp, [7], lambda: keras.optimizers.RMSprop(0.01)),
     "keras_cnn_adam": (_keras_cnn, [6, 6, 2], lambda: keras.optimizers.Adam(0.01)),
+    "keras_mlp_accumulating": (_keras_mlp, [7], _accumulating_sgd),
+    "keras_mlp_looping": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01), 3),
 }
 
 
-def _training_step(model, optimizer, shape):
-    """A module that has the variables and the step."""
+def _training_step(model, optimizer, shape, updates):
+    """A module that has the variables and the step, of several updates in a loop or of one."""
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer.build(model.trainable_variables)
 
@@ -208,18 +216,27 @@ def _training_step(model, optimizer, shape):
                                       tf.TensorSpec([None], tf.int32, name="labels")])
         def step(self, inputs, labels):
             """One step of training."""
+            if updates == 1:
+                return {"loss": self.update(inputs, labels)}
+            loss = tf.constant(0.0)
+            for _ in tf.range(updates):
+                loss = self.update(inputs, labels)
+            return {"loss": loss}
+
+        def update(self, inputs, labels):
+            """One update of all variables; returns the loss before it."""
             with tf.GradientTape() as tape:
                 loss = loss_fn(labels, model(inputs, training=True))
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-            return {"loss": loss}
+            return loss
 
     return Training()
 
 
-def _export_keras(make_model, shape, make_optimizer, generator):
+def _export_keras(generator, make_model, shape, make_optimizer, updates=1):
     keras.utils.set_random_seed(int(generator.integers(1000)))
-    module = _training_step(make_model(), make_optimizer(), shape)
+    module = _training_step(make_model(), make_optimizer(), shape, updates)
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, folder, signatures={"step": module.step})
         saved = saved_model_pb2.SavedModel.FromString(
@@ -278,7 +295,7 @@ def _run(graph_bytes, batch, loss, train):
 def _write(name):
     generator = np.random.default_rng(20)
     export, arguments = (_export_v1, _V1[name]) if name in _V1 else (_export_keras, _KERAS[name])
-    graph_def, feeds, loss, train = export(*arguments, generator)
+    graph_def, feeds, loss, train = export(generator, *arguments)
     graph_bytes = graph_def.SerializeToString(deterministic=True)
     batch = {
         feeds[0]: generator.normal(0, 1, [_ROWS, *arguments[1]]).round(3).astype(np.float32),

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/reference/interpreter.h"
+#include "ops/registry.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
@@ -53,7 +54,8 @@ absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting) {
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, setting.session));
-  MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(program.graph, TestKernels()));
+  MF_ASSIGN_OR_RETURN(Interpreter reference,
+                      Interpreter::Create(program.graph, TestKernels(), {.ops = &AllOps()}));
   for (const VariableInfo& variable : session->layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
   }

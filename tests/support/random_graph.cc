@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/random_graph.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "framework/core/status.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
@@ -106,10 +109,19 @@ class Generator {
         &Generator::Transpose, &Generator::Concat, &Generator::Cut,    &Generator::Lookup,
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
-        &Generator::Same,      &Generator::Same};
-    const Maker maker = kMakers[random_.Below(static_cast<int64_t>(std::size(kMakers)))];
+        &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
+    // What needs no variable, and no value but those that go in.
+    constexpr Maker kMakersInFunctions[] = {
+        &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,
+        &Generator::Reduce,    &Generator::Cut,    &Generator::Regroup,   &Generator::Same,
+        &Generator::Transpose, &Generator::Concat, &Generator::Softmax,   &Generator::Repeat,
+        &Generator::Fill,      &Generator::Noise,  &Generator::SumOfMany, &Generator::Stack,
+        &Generator::Branch,    &Generator::Loop};
+    const absl::Span<const Maker> makers =
+        depth_ > 0 ? absl::Span<const Maker>(kMakersInFunctions) : absl::Span<const Maker>(kMakers);
+    const Maker maker = makers[random_.Below(static_cast<int64_t>(makers.size()))];
     (this->*maker)(Value(Pick()));
-    return program_.graph.status();
+    return scope_.status();
   }
 
   void Unary(const Value& x) {
@@ -333,6 +345,85 @@ class Generator {
     KeepAsItIs(builder(scope_, x.output, zero, one), x.shape);
   }
 
+  // Some ops on the arguments of a function; the last value of this shape.
+  Output Inside(const Scope& scope, const std::vector<Value>& args, const Shape& shape) {
+    const Scope around = std::exchange(scope_, scope);
+    const std::vector<Value> pool = std::exchange(pool_, args);
+    ++depth_;
+    for (int i = 0; i < 3 && scope_.ok(); ++i) AddOp().IgnoreError();  // it sticks to the scope
+    --depth_;
+    Output last;
+    for (const Value& value : pool_) {
+      if (value.shape == shape) last = value.output;
+    }
+    pool_ = pool;
+    scope_ = around;
+    return last;
+  }
+
+  static constexpr int kMaxDepth = 2;
+
+  // One of two functions of x, another value and a variable of its own, to which one of them adds.
+  // A maximum is the same number in every order.
+  void Branch(const Value& x) {
+    if (depth_ == kMaxDepth) return;
+    const Value y = Pick();
+    std::vector<Output> inputs = {x.output, y.output};
+    const bool counts = depth_ == 0 && Chance(50);
+    if (counts) {
+      const Tensor zero = RandomTensor(DT_DOUBLE, {}, &random_);
+      inputs.push_back(CreateVariable(scope_, "count", {},
+                                      [&](const Scope& s, const Shape&, DataType) {
+                                        return ops::Const(s, zero);
+                                      },
+                                      DT_DOUBLE, {.trainable = false})
+                           .handle);
+    }
+    std::vector<int64_t> axes;
+    for (int d = 0; d < x.shape.rank(); ++d) axes.push_back(d);
+    const Output limit = ops::ScalarConst(scope_, DT_DOUBLE, random_.Uniform(-0.5, 1));
+    const Output predicate = ops::Greater(scope_, ops::Max(scope_, x.output, axes), limit);
+    auto function = [&](const Scope& scope, absl::Span<const Output> in, bool adds) {
+      Output result = Inside(scope, {{in[0], x.shape}, {in[1], y.shape}}, x.shape);
+      if (counts && adds) {
+        const Output one = ops::ScalarConst(scope, DT_DOUBLE, 1);
+        const Operation add = ops::AssignAddVariableOp(scope, in[2], one);
+        const Output sum = ops::ReadVariableOp(scope.WithControlDependencies({add}), in[2]);
+        result = ops::AddV2(scope, ops::StopGradient(scope, sum), result);
+      }
+      return std::vector<Output>{ops::Tanh(scope, result)};
+    };
+    const Output result = ops::If(
+        scope_, predicate, inputs,
+        [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, true); },
+        [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, false); })[0];
+    // What writes a variable cannot be run again for its gradient.
+    Keep(counts ? ops::StopGradient(scope_, result) : result, x.shape);
+  }
+
+  // A function of x again and again, up to three times; with a sum that starts at zero.
+  void Loop(const Value& x) {
+    if (depth_ == kMaxDepth) return;
+    const Output times = ops::Const(scope_, Tensor::Scalar<int32_t>(random_.Below(4)));
+    const Output zeros = ops::ZerosLike(scope_, x.output);
+    const bool multiplies = Chance(50);
+    const std::vector<Output> results = ops::While(
+        scope_, {ops::Const(scope_, Tensor::Scalar<int32_t>(0)), times, x.output, zeros},
+        [](const Scope& scope, absl::Span<const Output> in) {
+          return std::vector<Output>{ops::Less(scope, in[0], in[1])};
+        },
+        [&](const Scope& scope, absl::Span<const Output> in) {
+          const Output one = ops::Const(scope, Tensor::Scalar<int32_t>(1));
+          const Output next = Inside(scope, {{in[2], x.shape}, {in[3], x.shape}}, x.shape);
+          const Output term = multiplies ? ops::Mul(scope, in[2], in[3]) : in[2];
+          return std::vector<Output>{ops::AddV2(scope, in[0], one), in[1], ops::Tanh(scope, next),
+                                     ops::AddV2(scope, in[3], term)};
+        });
+    if (results.size() < 4) return;
+    Keep(ops::StopGradient(scope_, results[2]), x.shape);
+    Keep(ops::StopGradient(scope_, results[3]), x.shape);
+  }
+
   // A loss of several values, its gradients, and updates of one kind or another.
   void AddTraining() {
     if (Chance(20)) return;  // inference only
@@ -405,6 +496,7 @@ class Generator {
   RandomProgram& program_;
   Scope scope_;
   std::vector<Value> pool_;
+  int depth_ = 0;  // of the function that is being made
   Value indices_, table_;
 };
 

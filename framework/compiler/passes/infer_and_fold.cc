@@ -114,12 +114,60 @@ absl::Status SetFeedShapes(Compilation& c) {
                                                      declared.ToString(), ", got ",
                                                      c.feed_shapes[i].ToString()));
     }
-    c.values().Set(feed, ValueInfo{.shape = c.feed_shapes[i]});
+    ValueInfo info{.shape = c.feed_shapes[i]};
+    if (c.is_body) info.constant = c.argument_values[i];
+    c.values().Set(feed, std::move(info));
   }
   return absl::OkStatus();
 }
 
+// Whether result `i` of a loop's body is its argument `i`, whatever happens in it.
+bool IsInvariant(const Compilation& body, size_t i) {
+  Output value = body.fetches[i];
+  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
+  return value == body.feeds[i];
+}
+
 }  // namespace
+
+// Infers what the functions of a branch or loop make of the node's inputs, which are known, and
+// gives the node's outputs their shapes.
+absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
+  const Compilation::Bodies& bodies = c.bodies.at(node.id());
+  const int first = FirstArgument(node.op());
+  const bool loops = node.op().role == OpRole::kLoop;
+  std::vector<bool> stays;  // by argument: it is the node's input in every iteration
+  for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
+    stays.push_back(!loops || IsInvariant(*bodies.back(), i));
+  }
+  std::vector<Shape> shapes;
+  // A loop's body first: its results are the condition's arguments too.
+  for (auto it = bodies.rbegin(); it != bodies.rend(); ++it) {
+    Compilation& body = **it;
+    body.feed_shapes.clear();
+    body.argument_values.clear();
+    for (size_t i = 0; i < body.feeds.size(); ++i) {
+      const Output& in = node.input(first + static_cast<int>(i));
+      body.feed_shapes.push_back(c.values().shape(in));
+      body.argument_values.push_back(stays[i] ? c.values().at(in).constant : Tensor());
+    }
+    MF_RETURN_IF_ERROR(Run(body).status());
+    const bool is_condition = loops && &body == bodies.front().get();
+    for (size_t i = 0; i < body.fetches.size() && !is_condition; ++i) {
+      const Shape& shape = body.values().shape(body.fetches[i]);
+      if (shapes.size() <= i) shapes.push_back(loops ? body.feed_shapes[i] : shape);
+      if (shapes[i] == shape) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          Where(node), ": the shape of output ", i, " depends on ",
+          loops ? "how often the loop runs" : "which branch runs", "; expected one shape, got ",
+          shapes[i].ToString(), " and ", shape.ToString()));
+    }
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    c.values().Set(node.output(i), ValueInfo{.shape = shapes[i]});
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
   MF_RETURN_IF_ERROR(SetFeedShapes(c));
@@ -134,6 +182,7 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
       continue;
     }
     MF_RETURN_IF_ERROR(c.values().Infer(*node));
+    if (IsControlFlow(node->op())) MF_RETURN_IF_ERROR(InferBodies(c, *node));
     TryEvaluate(c, *node);
     MF_RETURN_IF_ERROR(CheckStatic(c, *node));
     MF_ASSIGN_OR_RETURN(const bool replaced, ReplaceByConstants(c, node));

@@ -16,7 +16,13 @@ class InferAndFold final : public Pass {
   absl::string_view name() const override { return "infer"; }
   Facts needs() const override { return kPruned; }
   Facts gives() const override { return kShapesKnown; }
+  bool enters_bodies() const override {
+    return true;
+  }  // they say what shapes the node's outputs have
   absl::StatusOr<bool> Run(Compilation& c) override;
+
+ private:
+  absl::Status InferBodies(Compilation& c, const Node& node);
 };
 
 }  // namespace mirrorflow

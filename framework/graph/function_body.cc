@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/function_body.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/attr_proto.h"
+#include "framework/graph/error_list.h"
+#include "framework/graph/function_references.h"
+#include "framework/graph/graph_def.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/graph/variable_handle.h"
+#include "framework/proto/serialize.h"
+
+namespace mirrorflow {
+namespace {
+
+// Adds the function called `name` to `def`, with all that it mentions.
+absl::Status AddReachable(const FunctionLibrary& library, const std::string& name,
+                          proto::FunctionDefLibrary* def) {
+  absl::flat_hash_set<std::string> seen = {name};
+  std::vector<std::string> pending = {name};
+  while (!pending.empty()) {
+    const std::string* bytes = library.Find(pending.back());
+    pending.pop_back();
+    if (bytes == nullptr) continue;  // the op of a node, as most are
+    proto::FunctionDef& function = *def->add_function();
+    if (!function.ParseFromString(*bytes)) {
+      return absl::InvalidArgumentError(absl::StrCat("function '",
+                                                     Printable(function.signature().name()),
+                                                     "' of the library is no FunctionDef"));
+    }
+    for (const proto::NodeDef& node : function.node_def()) {
+      VisitFunctions(node, [&](const std::string& mentioned) {
+        if (seen.insert(mentioned).second) pending.push_back(mentioned);
+      });
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What stands for an argument in the body: a placeholder, or the variable again.
+absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& ops,
+                     proto::NodeDef* def) {
+  auto set = [&](const char* name, const AttrValue& value) {
+    return AttrValueToProto(value, &(*def->mutable_attr())[name]);
+  };
+  if (arg.dtype() != DT_RESOURCE) {
+    def->set_op(ops.FindRole(OpRole::kPlaceholder)->name);
+    MF_RETURN_IF_ERROR(set("dtype", arg.dtype()));
+    return set("shape", caller.values().shape(arg));
+  }
+  MF_ASSIGN_OR_RETURN(const std::string name, VariableName(arg));
+  const Node& variable = VariableOf(arg);
+  def->set_op(variable.op().name);
+  for (const char* attr : {"dtype", "shape", "container"}) {
+    if (variable.has_attr(attr)) {
+      MF_RETURN_IF_ERROR(set(attr, variable.attrs().find(attr)->second));
+    }
+  }
+  return set("shared_name", name);
+}
+
+// `node:output:index`, as the nodes of a function name their inputs.
+absl::StatusOr<std::string> OutputInFunction(const Output& output) {
+  const OpDef& op = output.node->op();
+  int64_t first = 0;
+  for (const ArgDef& arg : op.outputs) {
+    MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(arg, output.node->attrs()));
+    if (output.index < first + count) {
+      return absl::StrCat(output.node->name(), ":", arg.name, ":", output.index - first);
+    }
+    first += count;
+  }
+  return absl::InternalError(absl::StrCat(output.ToString(), " is no output of ", op.name));
+}
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo).
+uint64_t HashOf(absl::string_view bytes) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+}  // namespace
+
+absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
+                                                 absl::string_view name,
+                                                 absl::Span<const Output> args,
+                                                 const OpRegistry& ops) {
+  if (caller.functions().Find(function.name) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the library has no function '", Printable(function.name), "'"));
+  }
+  proto::GraphDef def;
+  MF_RETURN_IF_ERROR(AddReachable(caller.functions(), function.name, def.mutable_library()));
+  proto::NodeDef call;
+  call.set_name(std::string(name));
+  call.set_op(function.name);  // a call by its name
+  for (const auto& [attr, value] : function.attrs) {
+    MF_RETURN_IF_ERROR(AttrValueToProto(value, &(*call.mutable_attr())[attr]));
+  }
+  for (size_t i = 0; i < args.size(); ++i) {
+    proto::NodeDef* arg = def.add_node();
+    arg->set_name(absl::StrCat(name, "/arg_", i));
+    MF_RETURN_IF_ERROR(ArgNode(caller, args[i], ops, arg));
+    call.add_input(arg->name());
+  }
+  *def.add_node() = std::move(call);
+  FunctionBody body;
+  MF_ASSIGN_OR_RETURN(body.graph, FromGraphDef(def, ops));
+  for (size_t i = 0; i < args.size(); ++i) {
+    body.args.push_back(body.graph.FindNode(absl::StrCat(name, "/arg_", i))->output(0));
+  }
+  // The call has become an identity of what the function returns; if that is several values, what
+  // they wait for they have waited for before it.
+  Node* returned = body.graph.FindNode(name);
+  for (int i = 0; i < returned->num_outputs(); ++i) {
+    const bool waits = returned->num_outputs() == 1 && !returned->control_inputs().empty();
+    const bool is_handle = returned->output_dtype(i) == DT_RESOURCE;
+    body.results.push_back(waits && !is_handle ? returned->output(i) : returned->input(i));
+  }
+  if (returned->num_outputs() == 0) body.targets.push_back(returned);
+  return body;
+}
+
+absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
+                                           Graph& caller) {
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(body.graph));
+  proto::FunctionDef function;
+  absl::flat_hash_set<std::string> args;
+  for (const Output& arg : body.args) {
+    auto* arg_def = function.mutable_signature()->add_input_arg();
+    arg_def->set_name(arg.node->name());
+    arg_def->set_type(static_cast<proto::DataType>(arg.dtype()));
+    args.insert(arg.node->name());
+  }
+  auto in_function = [&](const Output& output) -> absl::StatusOr<std::string> {
+    if (args.contains(output.node->name())) return output.node->name();
+    return OutputInFunction(output);
+  };
+  for (const proto::NodeDef& node_def : def.node()) {
+    if (args.contains(node_def.name())) continue;
+    const Node* node = body.graph.FindNode(node_def.name());
+    proto::NodeDef& copy = *function.add_node_def();
+    copy = node_def;
+    for (int i = 0; i < copy.input_size(); ++i) {
+      if (absl::StartsWith(copy.input(i), "^")) continue;
+      MF_ASSIGN_OR_RETURN(*copy.mutable_input(i), in_function(node->input(i)));
+    }
+    if (node->op().has(kStateful)) function.mutable_signature()->set_is_stateful(true);
+  }
+  for (size_t i = 0; i < body.results.size(); ++i) {
+    auto* result = function.mutable_signature()->add_output_arg();
+    result->set_name(absl::StrCat("result_", i));
+    result->set_type(static_cast<proto::DataType>(body.results[i].dtype()));
+    MF_ASSIGN_OR_RETURN((*function.mutable_ret())[result->name()], in_function(body.results[i]));
+  }
+  for (const Node* target : body.targets) {
+    function.mutable_signature()->add_control_output(target->name());
+    (*function.mutable_control_ret())[target->name()] = target->name();
+  }
+  for (const auto& [inner, bytes] : body.graph.functions().functions()) {
+    MF_RETURN_IF_ERROR(caller.functions().Add(inner, bytes));
+  }
+  MF_ASSIGN_OR_RETURN(const std::string nameless, SerializeDeterministically(function));
+  FunctionRef ref{absl::StrCat(name, "_", absl::Hex(HashOf(nameless), absl::kZeroPad16)), {}};
+  function.mutable_signature()->set_name(ref.name);
+  MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
+  MF_RETURN_IF_ERROR(caller.functions().Add(ref.name, std::move(bytes)));
+  return ref;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Branches and loops under a strategy: values keep their sharding on the way through them,
+// variables are written in them, and what cannot be done is said.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "framework/graph/graph_def.h"
+#include "framework/reference/interpreter.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Outputs = std::vector<Output>;
+using Args = absl::Span<const Output>;
+
+constexpr Tolerance kTolerance{.relative = 1e-9, .absolute = 1e-12};
+
+Output Number(const Scope& scope, double value) {
+  return ops::ScalarConst(scope, DT_DOUBLE, value);
+}
+Output Integer(const Scope& scope, int32_t value) {
+  return ops::Const(scope, Tensor::Scalar<int32_t>(value));
+}
+
+Variable MakeVariable(const Scope& scope, const std::string& name, const Tensor& initial) {
+  return CreateVariable(
+      scope, name, initial.shape(),
+      [initial](const Scope& s, const Shape&, DataType) { return ops::Const(s, initial); },
+      initial.dtype());
+}
+
+// A graph in the making, and its steps on sessions and by the interpreter.
+class ControlFlowTest : public testing::Test {
+ protected:
+  // Every fetch and every variable, on 1 to 3 replicas and both devices, is what the interpreter
+  // makes of it, for two steps.
+  void ExpectAsInterpreted(const Outputs& fetches, const std::vector<Operation>& targets = {}) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    for (const int replicas : {1, 2, 3}) {
+      for (const bool queued : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(replicas, " replicas", queued ? ", queued" : ""));
+        auto session = CreateTestSession(graph_, {.replicas = replicas, .queued = queued});
+        ASSERT_TRUE(session.ok()) << session.status();
+        auto step = (*session)->Prepare(feeds_, fetches, targets);
+        ASSERT_TRUE(step.ok()) << step.status();
+        auto reference = Interpreter::Create(graph_, TestKernels(), {.ops = &AllOps()});
+        ASSERT_TRUE(reference.ok()) << reference.status();
+        const std::vector<VariableInfo>& variables = (*session)->layout().variables();
+        for (const VariableInfo& variable : variables) {
+          reference->variables()[variable.name] = *(*session)->ReadVariable(variable.name);
+        }
+        std::vector<std::pair<Output, Tensor>> feeds;
+        for (size_t i = 0; i < feeds_.size(); ++i) feeds.emplace_back(feeds_[i], values_[i]);
+        for (uint64_t s = 0; s < 2; ++s) {
+          const auto want = reference->Run(feeds, fetches, targets, {.step = s});
+          ASSERT_TRUE(want.ok()) << want.status();
+          const auto got = step->Run(values_);
+          ASSERT_TRUE(got.ok()) << got.status();
+          for (size_t i = 0; i < fetches.size(); ++i) {
+            EXPECT_EQ(Difference((*want)[i], (*got)[i], kTolerance), "") << "fetch " << i;
+          }
+          for (const VariableInfo& variable : variables) {
+            EXPECT_EQ(Difference(reference->variables()[variable.name],
+                                 *(*session)->ReadVariable(variable.name), kTolerance),
+                      "")
+                << variable.name;
+          }
+        }
+      }
+    }
+  }
+
+  // The one value of a step without feeds on one replica.
+  absl::StatusOr<Tensor> Value(const Output& fetch) {
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph_, {}));
+    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds_, {fetch}, {}));
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(values_));
+    return out[0].Clone();
+  }
+
+  // What two replicas run.
+  std::string ProgramText(const Output& fetch) {
+    auto session = CreateTestSession(graph_, {.replicas = 2});
+    if (!session.ok()) return session.status().ToString();
+    auto step = (*session)->Prepare(feeds_, {fetch}, {});
+    if (!step.ok()) return step.status().ToString();
+    std::vector<Shape> shapes;
+    for (const Tensor& value : values_) shapes.push_back(value.shape());
+    const auto plans = step->Compile(shapes);
+    return plans.ok() ? plans->program->ToString() : plans.status().ToString();
+  }
+
+  // Why the step cannot be prepared or run.
+  std::string ErrorOf(const Outputs& fetches, const std::vector<Operation>& targets = {},
+                      int replicas = 1, SessionOptions options = {}) {
+    auto session = CreateTestSession(graph_, {.replicas = replicas, .session = std::move(options)});
+    if (!session.ok()) return std::string(session.status().message());
+    auto step = (*session)->Prepare(feeds_, fetches, targets);
+    if (!step.ok()) return std::string(step.status().message());
+    const auto out = step->Run(values_);
+    return std::string(out.status().message());
+  }
+
+  Output Feed(const Shape& declared, const Tensor& value) {
+    feeds_.push_back(ops::Placeholder(root_, value.dtype(), declared));
+    values_.push_back(value);
+    return feeds_.back();
+  }
+
+  // Rows that are split over the replicas.
+  Output Rows(int64_t rows, int64_t columns) {
+    return Feed({kUnknownDim, columns}, RandomTensor(DT_DOUBLE, {rows, columns}, &random_));
+  }
+
+  // `times` iterations of a loop whose body is `next` of the values.
+  Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
+    values.insert(values.begin(), Integer(root_, 0));
+    Outputs results = ops::While(
+        root_, values,
+        [&](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, times))}; },
+        [&](const Scope& s, Args in) {
+          Outputs out = next(s, in.subspan(1));
+          out.insert(out.begin(), ops::AddV2(s, in[0], Integer(s, 1)));
+          return out;
+        });
+    results.erase(results.begin());
+    return results;
+  }
+
+  Random random_{7};
+  Graph graph_;
+  Scope root_{&graph_};
+  Outputs feeds_;
+  std::vector<Tensor> values_;
+};
+
+Outputs Ten(const Scope& s, Args) { return {Number(s, 10)}; }
+Outputs Twenty(const Scope& s, Args) { return {Number(s, 20)}; }
+
+TEST_F(ControlFlowTest, ABranchIsTakenForWhatIsTrueOrNotZeroOrNotEmpty) {
+  const std::pair<Tensor, double> cases[] = {
+      {Tensor::Scalar<bool>(true), 10},    {Tensor::Scalar<bool>(false), 20},
+      {Tensor::Scalar<int32_t>(-3), 10},   {Tensor::Scalar<int32_t>(0), 20},
+      {Tensor::Scalar<float>(0.5), 10},    {Tensor::Scalar<float>(-0.0f), 20},
+      {Tensor::Vector<bool>({false}), 10}, {Tensor::Of<float>({0, 3}, {}), 20},
+      {Tensor::Scalar<uint8_t>(1), 10},    {Tensor::Scalar<int64_t>(1ll << 40), 10},
+  };
+  for (const auto& [predicate, want] : cases) {
+    feeds_.clear();
+    values_.clear();
+    const Output fed = Feed(predicate.shape(), predicate);
+    const auto got = Value(ops::If(root_, fed, {}, Ten, Twenty)[0]);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->flat<double>()[0], want) << TensorToString(predicate);
+  }
+}
+
+TEST_F(ControlFlowTest, ABranchTakesAndGivesShards) {
+  const Output x = Rows(7, 3);
+  const Output positive = ops::Greater(root_, ops::Max(root_, x, {0, 1}), Number(root_, 0));
+  const Output scale = ops::Sum(root_, x, {0, 1});
+  const Outputs y = ops::If(
+      root_, positive, {x, scale},
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Mul(s, in[0], in[1]), ops::Sum(s, in[0], {0})};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Neg(s, in[0]), ops::Max(s, in[0], {0})};
+      });
+  ExpectAsInterpreted({y[0], y[1], ops::Sum(root_, y[0], {0})});
+}
+
+TEST_F(ControlFlowTest, ALoopKeepsItsRowsWhereTheyAre) {
+  // An unrolled network has no collective before its loss; one in a loop has none either, although
+  // its state starts as zeros that every replica has whole.
+  const Output x = Rows(8, 4);
+  const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {5, 5}, &random_));
+  const Variable u = MakeVariable(root_, "u", RandomTensor(DT_DOUBLE, {4, 5}, &random_));
+  const Output zeros = ops::Fill(root_, ops::VectorConst(root_, {8, 5}), Number(root_, 0));
+  const Output h = Repeat(3, {x, zeros, w.value, u.value}, [](const Scope& s, Args in) {
+    const Output next =
+        ops::Tanh(s, ops::AddV2(s, ops::MatMul(s, in[0], in[3]), ops::MatMul(s, in[1], in[2])));
+    return Outputs{in[0], next, in[2], in[3]};
+  })[1];
+  ExpectAsInterpreted({h, ops::Mean(root_, h, {0, 1})});
+  const std::string program = ProgramText(h);
+  EXPECT_THAT(program, HasSubstr("sharded(a0, dim 0, x1)"));
+  EXPECT_THAT(program, Not(HasSubstr("AllGather")));
+  EXPECT_THAT(program, Not(HasSubstr("AllReduce")));
+}
+
+TEST_F(ControlFlowTest, ASumOverALoopIsReducedOnceBehindIt) {
+  const Output x = Rows(8, 3);
+  const Output zeros = ops::Const(root_, Tensor::Of<double>({3}, {0, 0, 0}));
+  const Output sum = Repeat(4, {x, zeros}, [](const Scope& s, Args in) {
+    return Outputs{in[0], ops::AddV2(s, in[1], ops::Sum(s, in[0], {0}))};
+  })[1];
+  ExpectAsInterpreted({sum});
+  const std::string program = ProgramText(sum);
+  const size_t inside = program.find(", function 0:");
+  ASSERT_NE(inside, std::string::npos);
+  EXPECT_THAT(program.substr(0, inside), HasSubstr("AllReduce"));
+  EXPECT_THAT(program.substr(inside), Not(HasSubstr("AllReduce")));
+}
+
+TEST_F(ControlFlowTest, CollectivesRunInsideALoopWhereEveryIterationNeedsThem) {
+  const Output x = Rows(5, 3);
+  const Output y = Repeat(3, {x}, [](const Scope& s, Args in) {
+    return Outputs{ops::Sub(s, in[0], ops::Mean(s, ops::Exp(s, in[0]), {0}))};
+  })[0];
+  const Output before = ops::Tanh(root_, ops::Sum(root_, x, {0}));
+  const Output after = ops::Tanh(root_, ops::Sum(root_, y, {0}));
+  ExpectAsInterpreted({y, before, after});
+}
+
+TEST_F(ControlFlowTest, TrainingStepsInALoopLeaveTheWeightsThatAsManyStepsLeave) {
+  const Output x = Rows(6, 3), t = Rows(6, 1);
+  const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {3, 1}, &random_));
+  const Output loss = Repeat(3, {x, t, w.handle, Number(root_, 0)}, [](const Scope& s, Args in) {
+    const Output weight = ops::ReadVariableOp(s, in[2]);
+    const Output error = ops::Sub(s, ops::MatMul(s, in[0], weight), in[1]);
+    const Output loss = ops::Mean(s, ops::Square(s, error), {0, 1});
+    const auto gradient = Gradients(AllOps(), s, {loss}, {weight});
+    EXPECT_TRUE(gradient.ok()) << gradient.status();
+    const Output delta = ops::Mul(s, (*gradient)[0], Number(s, 0.1));
+    const Operation update = ops::AssignSubVariableOp(s, in[2], delta);
+    return Outputs{in[0], in[1], in[2], ops::Identity(s.WithControlDependencies({update}), loss)};
+  })[3];
+  ExpectAsInterpreted({loss});
+}
+
+TEST_F(ControlFlowTest, ABranchWritesAVariableAndItsReadersSeeThat) {
+  const Output x = Rows(4, 2);
+  const Variable count = MakeVariable(root_, "count", Tensor::Scalar<double>(1));
+  const Output is_even =
+      ops::Equal(root_, ops::FloorMod(root_, count.value, Number(root_, 2)), Number(root_, 0));
+  const Output result = ops::If(
+      root_, is_even, {x, count.handle},
+      [](const Scope& s, Args in) {
+        const Operation add = ops::AssignAddVariableOp(s, in[1], Number(s, 1));
+        const Scope after = s.WithControlDependencies({add});
+        const Operation twice = ops::AssignVariableOp(
+            after, in[1], ops::Mul(after, ops::ReadVariableOp(after, in[1]), Number(s, 2)));
+        return Outputs{
+            ops::Mul(s, in[0], ops::ReadVariableOp(s.WithControlDependencies({twice}), in[1]))};
+      },
+      [](const Scope& s, Args in) {
+        ops::AssignSubVariableOp(s, in[1], Number(s, 3));
+        return Outputs{in[0]};
+      })[0];
+  const Output after =
+      ops::ReadVariableOp(root_.WithControlDependencies({{result.node}}), count.handle);
+  ExpectAsInterpreted({result, after, count.value});
+}
+
+TEST_F(ControlFlowTest, BranchesInLoopsInBranches) {
+  const Output x = Rows(5, 2);
+  const Output yes = ops::Const(root_, Tensor::Scalar<bool>(true));
+  const Outputs y = ops::If(
+      root_, yes, {x},
+      [](const Scope& s, Args in) {
+        const Outputs loop = ops::While(
+            s, {Integer(s, 0), in[0]},
+            [](const Scope& c, Args v) { return Outputs{ops::Less(c, v[0], Integer(c, 5))}; },
+            [](const Scope& b, Args v) {
+              const Output odd = ops::FloorMod(b, v[0], Integer(b, 2));
+              const Output next = ops::If(
+                  b, odd, {v[1]}, [](const Scope& t, Args u) { return Outputs{ops::Sin(t, u[0])}; },
+                  [](const Scope& t, Args u) {
+                    return Outputs{ops::Sub(t, u[0], ops::Mean(t, u[0], {0}))};
+                  })[0];
+              return Outputs{ops::AddV2(b, v[0], Integer(b, 1)), next};
+            });
+        return Outputs{loop[1]};
+      },
+      [](const Scope& s, Args in) { return Outputs{ops::Neg(s, in[0])}; });
+  ExpectAsInterpreted({y[0]});
+}
+
+TEST_F(ControlFlowTest, ALoopMayExchangeItsValues) {
+  const Output x = Rows(5, 2), y = Rows(5, 2), z = Rows(5, 2);
+  const Outputs out = Repeat(4, {x, y, z}, [](const Scope&, Args in) {
+    return Outputs{in[1], in[2], in[0]};
+  });
+  ExpectAsInterpreted({out[0], out[1], out[2]});
+}
+
+TEST_F(ControlFlowTest, EveryIterationDrawsItsOwnNumbers) {
+  const Output shape = ops::VectorConst(root_, {2});
+  const Outputs out =
+      Repeat(2,
+             {ops::Const(root_, Tensor::Of<double>({2}, {0, 0})),
+              ops::Const(root_, Tensor::Of<double>({2}, {0, 0}))},
+             [](const Scope& s, Args in) {
+               return Outputs{in[1], ops::RandomUniform(s, ops::VectorConst(s, {2}), DT_DOUBLE)};
+             });
+  ASSERT_TRUE(shape.valid());
+  const auto first = Value(out[0]);
+  const auto second = Value(out[1]);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_NE(Difference(*first, *second, {}), "");
+}
+
+TEST_F(ControlFlowTest, TheGradientIsThatOfTheBranchThatIsTaken) {
+  for (const bool yes : {true, false}) {
+    feeds_.clear();
+    values_.clear();
+    const Output x = Feed({2}, Tensor::Vector<double>({3, -2}));
+    const Variable w = MakeVariable(root_, absl::StrCat("w", yes), Tensor::Vector<double>({5, 7}));
+    const Output y = ops::If(
+        root_, ops::Const(root_, Tensor::Scalar<bool>(yes)), {x, w.handle},
+        [](const Scope& s, Args in) {
+          return Outputs{ops::Mul(s, ops::Square(s, in[0]), ops::ReadVariableOp(s, in[1]))};
+        },
+        [](const Scope& s, Args in) { return Outputs{ops::Mul(s, in[0], Number(s, 4))}; })[0];
+    const auto dx = Gradients(AllOps(), root_, {y}, {x, w.handle});
+    ASSERT_TRUE(dx.ok()) << dx.status();
+    const auto of_x = Value((*dx)[0]), of_w = Value((*dx)[1]);
+    ASSERT_TRUE(of_x.ok() && of_w.ok()) << of_x.status() << of_w.status();
+    const Tensor want_x = yes ? Tensor::Vector<double>({30, -28}) : Tensor::Vector<double>({4, 4});
+    const Tensor want_w = yes ? Tensor::Vector<double>({9, 4}) : Tensor::Vector<double>({0, 0});
+    EXPECT_EQ(Difference(want_x, *of_x, kTolerance), "");
+    EXPECT_EQ(Difference(want_w, *of_w, kTolerance), "");
+  }
+}
+
+TEST_F(ControlFlowTest, AGraphWithFunctionsIsWrittenAndReadBack) {
+  const Output x = Rows(4, 2);
+  const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {2, 2}, &random_));
+  const Output y = Repeat(2, {x, w.handle}, [](const Scope& s, Args in) {
+    return Outputs{ops::Tanh(s, ops::MatMul(s, in[0], ops::ReadVariableOp(s, in[1]))), in[1]};
+  })[0];
+  const auto want = Value(y);
+  ASSERT_TRUE(want.ok()) << want.status();
+  const auto def = graph_.ToGraphDef();
+  ASSERT_TRUE(def.ok()) << def.status();
+  auto read = Graph::FromGraphDef(*def, AllOps());
+  ASSERT_TRUE(read.ok()) << read.status();
+  const std::string name = y.node->name();
+  const int index = y.index;
+  const std::string feed = feeds_[0].node->name();
+  graph_ = *std::move(read);
+  feeds_ = {graph_.FindNode(feed)->output(0)};
+  const auto got = Value(graph_.FindNode(name)->output(index));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(Difference(*want, *got, {}), "");
+}
+
+TEST_F(ControlFlowTest, ALoopWithoutEndStopsAtTheDeadline) {
+  const Output x = ops::While(
+      root_, {Integer(root_, 0)},
+      [](const Scope& s, Args) { return Outputs{ops::Const(s, Tensor::Scalar<bool>(true))}; },
+      [](const Scope& s, Args in) { return Outputs{ops::AddV2(s, in[0], Integer(s, 1))}; })[0];
+  const std::string error = ErrorOf({x}, {}, 1, {.step_timeout = absl::Milliseconds(50)});
+  EXPECT_THAT(error, HasSubstr("StatelessWhile("));
+  EXPECT_THAT(error, HasSubstr("the step's time was up after "));
+}
+
+TEST_F(ControlFlowTest, WhatFailsInALoopIsNamedAndLeavesVariablesAsTheyWere) {
+  const Output labels = Feed({kUnknownDim}, Tensor::Vector<int32_t>({0, 1, 9, 1}));
+  const Tensor initial = RandomTensor(DT_DOUBLE, {3, 2}, &random_);
+  const Variable table = MakeVariable(root_, "table", initial);
+  const Output rows = Repeat(2, {labels, table.handle}, [](const Scope& s, Args in) {
+    const Output value = ops::ReadVariableOp(s, in[1]);
+    const Output rows = ops::GatherV2(s, value, in[0], ops::ScalarConst(s, DT_INT32, 0));
+    const Output sum = ops::Sum(s, rows, {0, 1});
+    const Operation add = ops::AssignVariableOp(s, in[1], ops::AddV2(s, value, sum));
+    return Outputs{ops::Identity(s.WithControlDependencies({add}), in[0]), in[1]};
+  })[0];
+  for (const int replicas : {1, 2}) {
+    auto session = CreateTestSession(graph_, {.replicas = replicas});
+    ASSERT_TRUE(session.ok()) << session.status();
+    auto step = (*session)->Prepare(feeds_, {rows}, {});
+    ASSERT_TRUE(step.ok()) << step.status();
+    const auto out = step->Run(values_);
+    EXPECT_EQ(out.status().code(), absl::StatusCode::kInvalidArgument) << out.status();
+    const std::string message(out.status().message());
+    EXPECT_THAT(message, HasSubstr("While("));
+    EXPECT_THAT(message, HasSubstr("/body/"));
+    EXPECT_THAT(message, HasSubstr("9"));
+    const auto left = (*session)->ReadVariable("table");
+    ASSERT_TRUE(left.ok()) << left.status();
+    EXPECT_EQ(Difference(initial, *left, {}), "");
+  }
+}
+
+TEST_F(ControlFlowTest, ShapesThatDependOnTheRunAreNamed) {
+  const Output grows = Repeat(2, {Number(root_, 1)}, [](const Scope& s, Args in) {
+    return Outputs{ops::Pack(s, {in[0], in[0]})};
+  })[0];
+  EXPECT_THAT(ErrorOf({grows}), HasSubstr("depends on how often the loop runs"));
+  const Output either = ops::If(
+      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {Number(root_, 1)},
+      [](const Scope&, Args in) { return Outputs{in[0]}; },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Pack(s, {in[0], in[0]})};
+      })[0];
+  EXPECT_THAT(ErrorOf({either}), HasSubstr("depends on which branch runs"));
+}
+
+TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
+  const Variable w = MakeVariable(root_, "w", Tensor::Scalar<double>(1));
+  const Output y = ops::If(
+      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {w.handle},
+      [](const Scope& s, Args in) {
+        ops::ResourceApplyGradientDescent(s, in[0], Number(s, 1), Number(s, 1));
+        return Outputs{Number(s, 0)};
+      },
+      Twenty)[0];
+  const std::string error = ErrorOf({y});
+  EXPECT_THAT(error, HasSubstr("ResourceApplyGradientDescent("));
+  EXPECT_THAT(error, HasSubstr("expected AssignVariableOp"));
+}
+
+TEST_F(ControlFlowTest, ABranchThatChoosesAVariableIsNamed) {
+  const Variable a = MakeVariable(root_, "a", Tensor::Scalar<double>(1));
+  const Variable b = MakeVariable(root_, "b", Tensor::Scalar<double>(2));
+  const Output chosen = ops::If(
+      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {a.handle, b.handle},
+      [](const Scope&, Args in) { return Outputs{in[0]}; },
+      [](const Scope&, Args in) { return Outputs{in[1]}; })[0];
+  const Output read =
+      ops::Build(root_, "ReadVariableOp").Input(chosen).Attr("dtype", DT_DOUBLE).One();
+  EXPECT_THAT(ErrorOf({read}), HasSubstr("variables cannot be chosen while a step runs"));
+}
+
+TEST_F(ControlFlowTest, AValueThatDiffersBetweenReplicasCannotGoIn) {
+  const Output x = Rows(4, 2);
+  const Output y = Repeat(2, {ops::Cast(root_, ops::ReplicaIndex(root_), DT_DOUBLE)},
+                          [](const Scope& s, Args in) { return Outputs{ops::Tanh(s, in[0])}; })[0];
+  EXPECT_THAT(ErrorOf({x, y}, {}, 2), HasSubstr("differs between the replicas"));
+}
+
+TEST_F(ControlFlowTest, BuildersSayWhatAFunctionReturnsWrongly) {
+  const Output x = Number(root_, 1);
+  {
+    Graph graph;
+    const Scope scope(&graph);
+    ops::If(scope, ops::Const(scope, Tensor::Scalar<bool>(true)), {}, Ten,
+            [](const Scope& s, Args) { return Outputs{Integer(s, 1)}; });
+    EXPECT_THAT(std::string(graph.status().message()), HasSubstr("the same dtypes"));
+  }
+  {
+    Graph graph;
+    const Scope scope(&graph);
+    ops::If(scope, ops::Const(scope, Tensor::Scalar<bool>(true)), {}, Ten,
+            [&](const Scope&, Args) { return Outputs{x}; });
+    EXPECT_THAT(std::string(graph.status().message()), HasSubstr("pass values from around it"));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
