@@ -286,7 +286,7 @@ absl::Status BenchOverhead(Report* report) {
 // Time and memory should grow as the nodes do.
 absl::Status BenchGraphs(Report* report) {
   const int64_t most = absl::GetFlag(FLAGS_max_nodes);
-  for (const absl::string_view shape : {"chain", "wide", "equal"}) {
+  for (const absl::string_view shape : {"chain", "wide", "equal", "functions"}) {
     for (int64_t nodes = 1000; nodes <= most; nodes *= 10) {
       MF_ASSIGN_OR_RETURN(const GraphCost cost, MeasureGraph(shape, nodes));
       report->AddGraph(shape, cost);

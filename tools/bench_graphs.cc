@@ -14,7 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/graph/graph_def.h"
+#include "framework/proto/graph.pb.h"
 #include "mirrorflow.h"
 
 namespace mirrorflow {
@@ -69,6 +72,41 @@ Output Equal(const Scope& root, Output x, int64_t nodes) {
   return AddInPairs(root, std::move(leaves));
 }
 
+// y = f_0(x), where f_i(x) = f_i+1(sin(x)): as deep a nest of calls as there are functions, which
+// come to two nodes each when they are inlined.
+proto::GraphDef Functions(int64_t nodes) {
+  proto::GraphDef def;
+  auto add = [](const std::string& name, const std::string& op, const std::string& input,
+                auto* nodes) {
+    proto::NodeDef& node = *nodes->Add();
+    node.set_name(name);
+    node.set_op(op);
+    if (!input.empty()) node.add_input(input);
+    (*node.mutable_attr())[op == "Placeholder" ? "dtype" : "T"].set_type(proto::DT_FLOAT);
+  };
+  const int64_t functions = nodes / 2;
+  for (int64_t i = 0; i < functions; ++i) {
+    proto::FunctionDef& function = *def.mutable_library()->add_function();
+    function.mutable_signature()->set_name(absl::StrCat("f", i));
+    auto& x = *function.mutable_signature()->add_input_arg();
+    auto& y = *function.mutable_signature()->add_output_arg();
+    x.set_name("x");
+    y.set_name("y");
+    x.set_type(proto::DT_FLOAT);
+    y.set_type(proto::DT_FLOAT);
+    add("sin", "Sin", "x", function.mutable_node_def());
+    const bool last = i + 1 == functions;
+    if (!last) add("call", absl::StrCat("f", i + 1), "sin:y:0", function.mutable_node_def());
+    (*function.mutable_ret())["y"] = last ? "sin:y:0" : "call:y:0";
+  }
+  add("x", "Placeholder", "", def.mutable_node());
+  add("y", "f0", "x", def.mutable_node());
+  def.mutable_versions()->set_producer(kGraphDefVersion);
+  (*def.mutable_node(0)->mutable_attr())["shape"].mutable_shape();
+  def.mutable_node(1)->mutable_attr()->clear();
+  return def;
+}
+
 struct TemporaryFile {
   std::string path = absl::StrCat(getenv("TMPDIR") != nullptr ? getenv("TMPDIR") : "/tmp",
                                   "/mirrorflow_bench_", getpid(), ".pb");
@@ -82,6 +120,10 @@ struct Ends {
 };
 
 absl::StatusOr<Ends> WriteGraph(absl::string_view shape, int64_t nodes, const std::string& path) {
+  if (shape == "functions") {
+    MF_RETURN_IF_ERROR(WriteFileAtomically(path, {Functions(nodes).SerializeAsString()}));
+    return Ends{"x", "y"};
+  }
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {});

@@ -23,8 +23,8 @@ struct GraphCost {
 };
 
 // `shape`: "chain", each node a function of the one before; "wide", as many products of one value,
-// added up in pairs; "equal", the same with nodes that are all equal. Writes the graph to a
-// temporary file and removes it.
+// added up in pairs; "equal", the same with nodes that are all equal; "functions", a nest of calls
+// as deep as half of the nodes. Writes the graph to a temporary file and removes it.
 absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes);
 
 }  // namespace mirrorflow
