@@ -9,7 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/collective_ops.h"
 #include "framework/core/status.h"
+#include "ops/binary.h"
+#include "ops/binary_math.h"
 #include "ops/constant.h"
+#include "ops/reduction.h"
+#include "ops/shape_ops.h"
 #include "ops/transpose.h"
 
 namespace mirrorflow {
@@ -68,7 +72,10 @@ class Inserter {
       if (done == want) return result;
     }
     Output result;
-    if (const Sharded* s = AsSharded(want)) {
+    if (const Partial* mean = AsPartial(have);
+        mean != nullptr && mean->reduction == Reduction::kMean) {
+      MF_ASSIGN_OR_RETURN(result, Convert(PartOfMean(value, mean->axis), want));
+    } else if (const Sharded* s = AsSharded(want)) {
       if (AsPartial(have) != nullptr && wanted_[value].size() == 1) {
         result = ReduceScatter(value, *s);
       } else {
@@ -105,6 +112,21 @@ class Inserter {
   Output Mark(Output output, const Sharding& sharding) {
     if (output.valid()) c_.shardings.Set(output, sharding);
     return output;
+  }
+
+  // What a replica with so many of all rows adds to the mean; 0 without rows, whatever `value` is.
+  Output PartOfMean(const Output& value, AxisId axis) {
+    const Partial sum{Reduction::kSum};
+    const Scope scope = c_.scope().SubScope(absl::StrCat(value.node->name(), "/weighted"));
+    const int64_t rows = c_.axes[axis].size;
+    auto scalar = [&](double x) { return ops::ScalarConst(scope, value.dtype(), x); };
+    const Output ones =
+        Mark(ops::Fill(scope, ops::VectorConst(scope, std::vector<int64_t>{rows}), scalar(1)),
+             Sharded{axis, 0, 1});
+    const Output own_rows = Mark(ops::Sum(scope, ones, {0}), sum);
+    const Output weight =
+        Mark(ops::Mul(scope, own_rows, scalar(1 / static_cast<double>(rows))), sum);
+    return Mark(ops::MulNoNan(scope, value, weight), sum);
   }
 
   Output Slice(const Output& whole, const Sharded& s) {

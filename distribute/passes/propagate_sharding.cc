@@ -87,7 +87,10 @@ class Propagation {
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
-  absl::Status PerReplicaError(const Node* sink, const Output& value) const {
+  static bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
+
+  absl::Status PerReplicaError(const Node* sink, const Output& value,
+                               absl::string_view what) const {
     // Back to where the difference comes from.
     std::vector<std::string> path = {absl::StrCat(sink->op().name, "(", sink->name(), ")")};
     const Node* node = value.node;
@@ -95,15 +98,14 @@ class Propagation {
       path.push_back(absl::StrCat(node->op().name, "(", node->name(), ")"));
       const Node* next = nullptr;
       for (const Output& in : node->inputs()) {
-        if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) next = in.node;
+        if (IsPerReplica(c_.shardings.at(in))) next = in.node;
       }
       if (next == nullptr) break;
       node = next;
     }
     std::reverse(path.begin(), path.end());
     return absl::InvalidArgumentError(absl::StrCat(
-        "a value that differs between replicas reaches a mirrored variable: ",
-        absl::StrJoin(path, " -> "),
+        "a value that differs between replicas ", what, ": ", absl::StrJoin(path, " -> "),
         "; expected a value that is equal on all replicas, or one that can be reduced"));
   }
 
@@ -154,8 +156,8 @@ class Propagation {
         return false;
       case OpRole::kWrite:
         for (const Output& in : node->inputs()) {
-          if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) {
-            return PerReplicaError(node, in);
+          if (IsPerReplica(c_.shardings.at(in))) {
+            return PerReplicaError(node, in, "reaches a mirrored variable");
           }
         }
         if (OnReadVariable(*node) != nullptr) return WriteOnRead(node);
@@ -182,22 +184,40 @@ class Propagation {
     bool per_replica = node->op().has(kPerReplica);
     bool replicated = !per_replica;
     for (const Output& in : node->inputs()) {
-      per_replica |= std::holds_alternative<PerReplica>(c_.shardings.at(in));
+      per_replica |= IsPerReplica(c_.shardings.at(in));
       replicated &= IsReplicated(Seen(in));
     }
     if (replicated) return TakeWhole(node);  // whatever the rule says
     MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
-    if (per_replica) {
-      ShardingCandidate candidate = sharding->Whole();
-      for (int i = 0; i < node->num_inputs(); ++i) {
-        if (std::holds_alternative<PerReplica>(c_.shardings.at(node->input(i)))) {
-          candidate.inputs[i] = PerReplica();
-        }
-      }
-      candidate.outputs.assign(node->num_outputs(), PerReplica());
-      return Take(node, std::move(candidate));
+    if (per_replica) return VisitPerReplica(node, *sharding);
+    return Take(node, *Cheapest(*node, *sharding));
+  }
+
+  // A node that makes, or is given, what differs between replicas. That passes through, unless it
+  // is a state that only the gradient of the op that made it accepts.
+  absl::StatusOr<bool> VisitPerReplica(Node* node, const NodeSharding& sharding) {
+    if (!node->op().has(kPerReplica)) {
+      std::optional<ShardingCandidate> accepting = Cheapest(*node, sharding);
+      if (accepting.has_value()) return Take(node, *std::move(accepting));
     }
-    return Take(node, Cheapest(*node, *sharding));
+    ShardingCandidate candidate = sharding.Whole();
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const Output& in = node->input(i);
+      if (!IsPerReplica(c_.shardings.at(in))) continue;
+      if (IsState(*in.node)) {
+        return PerReplicaError(node, in, "is a state that only a gradient accepts");
+      }
+      candidate.inputs[i] = PerReplica();
+    }
+    candidate.outputs.assign(node->num_outputs(), PerReplica());
+    return Take(node, std::move(candidate));
+  }
+
+  // Whether what differs on the outputs of `node` does so because its rule says it.
+  bool IsState(const Node& node) const {
+    return !node.op().has(kPerReplica) &&
+           std::none_of(node.inputs().begin(), node.inputs().end(),
+                        [&](const Output& in) { return IsPerReplica(c_.shardings.at(in)); });
   }
 
   // Values go into functions as they lie; the predicate is whole.
@@ -275,7 +295,8 @@ class Propagation {
   }
 
   // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
-  ShardingCandidate Cheapest(const Node& node, const NodeSharding& sharding) const {
+  // Nothing if an input differs between replicas where the rule does not take that.
+  std::optional<ShardingCandidate> Cheapest(const Node& node, const NodeSharding& sharding) const {
     Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
@@ -285,6 +306,7 @@ class Propagation {
       if (!candidate.has_value()) return false;
       int64_t bytes = 0;
       for (int i = 0; i < node.num_inputs(); ++i) {
+        if (IsPerReplica(seen[i]) != IsPerReplica(candidate->inputs[i])) return false;
         bytes += ConversionBytes(seen[i], candidate->inputs[i], c_.ValueBytes(node.input(i)));
       }
       if (bytes < least) {
@@ -302,7 +324,7 @@ class Propagation {
       const std::pair<char, AxisId> split = {sharding.InputLetter(i, s->dim), s->axis};
       if (std::find(tried.begin(), tried.end(), split) != tried.end()) continue;
       tried.push_back(split);
-      if (consider(sharding.ForLetter(split.first, split.second))) return *std::move(best);
+      if (consider(sharding.ForLetter(split.first, split.second))) return best;
     }
     if (has_partial) {
       std::vector<const Partial*> partial;
@@ -311,10 +333,10 @@ class Propagation {
         partial.push_back(AsPartial(seen[i]));
         is_zero.push_back(IsZero(c_, node.input(i)));
       }
-      if (consider(sharding.ForPartial(partial, is_zero))) return *std::move(best);
+      if (consider(sharding.ForPartial(partial, is_zero))) return best;
     }
     consider(sharding.Whole());
-    return *std::move(best);
+    return best;
   }
 
   absl::StatusOr<bool> TakeWhole(Node* node) {

@@ -123,6 +123,16 @@ TEST_P(BatchNormLayerOnReplicas, InferenceUsesTheMovingAverages) {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, BatchNormLayerOnReplicas, testing::Values(1, 2, 3));
 
+TEST(BatchNormLayer, PerReplicaAveragesAreTheMeansOfTheReplicas) {
+  const Model model({.momentum = 0, .per_replica = true});
+  const auto session = SessionOf(model, 2);
+  Step step = session->Prepare({model.x}, {model.y}, {model.train}).value();
+  ASSERT_TRUE(step.Run({Batch()}).ok());
+  EXPECT_EQ(Variable(*session, "moving_mean", {1.5f, 1}), "");
+  // Of the halves: 0.5 and 18, 0.5 and 0.
+  EXPECT_EQ(Variable(*session, "moving_variance", {0.5f, 9}), "");
+}
+
 TEST(BatchNormLayer, TwoModelsMoveTheirOwnAverages) {
   Graph graph;
   const Scope root(&graph);
