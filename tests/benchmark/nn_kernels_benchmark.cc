@@ -9,6 +9,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "kernels/cpu/all_kernels.h"
+#include "ops/batch_norm.h"
 #include "ops/bias_add.h"
 #include "ops/constant.h"
 #include "ops/control.h"
@@ -188,6 +189,32 @@ const std::vector<std::vector<int64_t>> kDepthwise = {{32}, {28, 14}, {32, 5}, {
 BENCHMARK(BM_DepthwiseConv2d)->ArgsProduct(kDepthwise);
 BENCHMARK(BM_DepthwiseConv2dBackpropInput)->ArgsProduct(kDepthwise);
 BENCHMARK(BM_DepthwiseConv2dBackpropFilter)->ArgsProduct(kDepthwise);
+
+// batch, height and width, channels, whether in training
+void BM_BatchNorm(benchmark::State& state) {
+  const Images i(state);
+  Run(state, [&](Builder& b) {
+    const Output x = b.Float({i.n, i.hw, i.hw, i.c});
+    const Output scale = b.Float({i.c}), offset = b.Float({i.c});
+    const Output mean = b.Float({i.c}), variance = b.Float({i.c});
+    return ops::FusedBatchNormV3(b.scope(), x, scale, offset, mean, variance,
+                                 {.is_training = i.o != 0})
+        .y.node;
+  });
+}
+void BM_BatchNormGrad(benchmark::State& state) {
+  const Images i(state);
+  Run(state, [&](Builder& b) {
+    const Output dy = b.Float({i.n, i.hw, i.hw, i.c}), x = b.Float({i.n, i.hw, i.hw, i.c});
+    const Output scale = b.Float({i.c}), mean = b.Float({i.c}), variance = b.Float({i.c});
+    return ops::FusedBatchNormGradV3(b.scope(), dy, x, scale, mean, variance, b.Float({}),
+                                     {.is_training = i.o != 0})
+        .x_backprop.node;
+  });
+}
+const std::vector<std::vector<int64_t>> kBatchNorm = {{64}, {28, 7}, {16, 64}, {0, 1}};
+BENCHMARK(BM_BatchNorm)->ArgsProduct(kBatchNorm);
+BENCHMARK(BM_BatchNormGrad)->ArgsProduct(kBatchNorm);
 
 // batch, height and width, channels; 2x2 windows side by side
 constexpr int64_t kWindow[] = {1, 2, 2, 1};
