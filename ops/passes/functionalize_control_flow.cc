@@ -115,16 +115,31 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
   return absl::OkStatus();
 }
 
+// Functions that run functions can multiply without end, and the passes go into them by recursion.
+struct Budget {
+  int bodies = 1 << 14;  // that there may still be
+  int depth = 64;        // to which bodies may still nest
+};
+
+absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget);
+
 class Functionalizer {
  public:
-  Functionalizer(Compilation& c, Node* node)
+  Functionalizer(Compilation& c, Node* node, Budget& budget)
       : c_(c),
         node_(node),
+        budget_(budget),
         loops_(node->op().role == OpRole::kLoop),
         args_(node->inputs().subspan(FirstArgument(node->op()))) {}
 
   absl::Status Run() {
+    if (budget_.depth == 0) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "branches and loops nest too deep; expected ", Budget().depth, " levels at most"));
+    }
+    --budget_.depth;
     MF_RETURN_IF_ERROR(InstantiateBodies());
+    ++budget_.depth;
     MF_RETURN_IF_ERROR(FindVariables());
     if (std::none_of(args_.begin(), args_.end(), IsHandle)) {
       c_.bodies.emplace(node_->id(), std::move(bodies_));
@@ -139,6 +154,12 @@ class Functionalizer {
 
   absl::Status InstantiateBodies() {
     for (const std::string& attr : FunctionAttrs(node_->op())) {
+      if (budget_.bodies-- == 0) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("branches and loops run too many functions, those in functions counted; "
+                         "expected ",
+                         Budget().bodies, " at most"));
+      }
       const std::string name = absl::StrCat(node_->name(), "/", attr);
       MF_ASSIGN_OR_RETURN(
           FunctionBody function,
@@ -157,7 +178,7 @@ class Functionalizer {
       bodies_.push_back(std::move(body));
       MF_RETURN_IF_ERROR(CheckResults(attr));
       MF_RETURN_IF_ERROR(Prune().Run(*bodies_.back()).status());
-      MF_RETURN_IF_ERROR(FunctionalizeControlFlow().Run(*bodies_.back()).status());
+      MF_RETURN_IF_ERROR(Functionalize(*bodies_.back(), budget_).status());
     }
     return absl::OkStatus();
   }
@@ -316,23 +337,29 @@ class Functionalizer {
 
   Compilation& c_;
   Node* const node_;
+  Budget& budget_;
   const bool loops_;
   const absl::Span<const Output> args_;
   Compilation::Bodies bodies_;
   std::vector<Lifted> variables_;
 };
 
-}  // namespace
-
-absl::StatusOr<bool> FunctionalizeControlFlow::Run(Compilation& c) {
+absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget) {
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (!IsControlFlow(node->op())) continue;
-    const absl::Status status = Functionalizer(c, node).Run();
+    const absl::Status status = Functionalizer(c, node, budget).Run();
     if (!status.ok()) return Annotate(status, Where(*node));
     changed = true;
   }
   return c.RemoveDeadNodes() || changed;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FunctionalizeControlFlow::Run(Compilation& c) {
+  Budget budget;
+  return Functionalize(c, budget);
 }
 
 }  // namespace mirrorflow

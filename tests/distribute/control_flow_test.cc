@@ -444,6 +444,41 @@ TEST_F(ControlFlowTest, AValueThatDiffersBetweenReplicasCannotGoIn) {
   EXPECT_THAT(ErrorOf({x, y}, {}, 2), HasSubstr("differs between the replicas"));
 }
 
+// f_i runs f_i+1 in both branches: 2^60 of them in a small file.
+TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
+  constexpr int kLevels = 60;
+  auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
+    if (depth == 0) return ops::Neg(s, x);
+    const auto inner = [&](const Scope& t, Args in) {
+      return Outputs{self(self, t, in[0], depth - 1)};
+    };
+    const Output yes = ops::Const(s, Tensor::Scalar<bool>(true));
+    const Output y =
+        ops::If(s, yes, {x}, inner, [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
+    // Both branches call what one of them was built with.
+    if (y.valid()) {
+      s.graph().SetAttr(y.node, "else_branch", y.node->attr<FunctionRef>("then_branch"));
+    }
+    return y;
+  };
+  const Output y = level(level, root_, Number(root_, 1), kLevels);
+  const std::string error = ErrorOf({y});
+  EXPECT_THAT(error, HasSubstr("too many functions"));
+}
+
+TEST_F(ControlFlowTest, BranchesThatNestTooDeepAreRefused) {
+  auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
+    if (depth == 0) return ops::Neg(s, x);
+    const Output yes = ops::Const(s, Tensor::Scalar<bool>(true));
+    return ops::If(
+        s, yes, {x},
+        [&](const Scope& t, Args in) { return Outputs{self(self, t, in[0], depth - 1)}; },
+        [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
+  };
+  EXPECT_THAT(ErrorOf({level(level, root_, Number(root_, 1), 65)}), HasSubstr("nest too deep"));
+  EXPECT_EQ(ErrorOf({level(level, root_, Number(root_, 1), 64)}), "");
+}
+
 TEST_F(ControlFlowTest, BuildersSayWhatAFunctionReturnsWrongly) {
   const Output x = Number(root_, 1);
   {
