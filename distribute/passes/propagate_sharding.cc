@@ -19,12 +19,17 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxExpansionDepth = 16;
+constexpr int kMaxRuns = 1 << 20;
 
 class Propagation {
  public:
-  explicit Propagation(Compilation& c) : c_(c) {}
+  Propagation(Compilation& c, int& runs_left) : c_(c), runs_left_(runs_left) {}
 
   absl::Status Run() {
+    if (runs_left_-- == 0) {
+      return absl::ResourceExhaustedError(
+          "how values lie in branches and loops that nest takes too long to find out");
+    }
     MF_RETURN_IF_ERROR(ShardFeeds());
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
     for (const Node* node : order) order_.push_back(node->id());
@@ -239,7 +244,7 @@ class Propagation {
     }
     auto propagate = [this](Compilation& body) {
       body.axes = c_.axes;
-      return Propagation(body).Run();
+      return Propagation(body, runs_left_).Run();
     };
     const bool loops = node->op().role == OpRole::kLoop;
     absl::StatusOr<Shardings> results = loops ? ShardLoop(bodies, arguments, is_zero, propagate)
@@ -438,6 +443,7 @@ class Propagation {
   }
 
   Compilation& c_;
+  int& runs_left_;             // on the step and its bodies together
   std::vector<NodeId> order_;  // each after its inputs; expanded nodes are left out
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   absl::flat_hash_set<Key> reduced_;
@@ -464,7 +470,8 @@ absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
     LeaveWhole(c);
     return false;
   }
-  MF_RETURN_IF_ERROR(Propagation(c).Run());
+  int runs_left = kMaxRuns;
+  MF_RETURN_IF_ERROR(Propagation(c, runs_left).Run());
   return true;
 }
 
