@@ -18,6 +18,7 @@
 #include "mirrorflow.h"
 #include "ops/registry.h"
 #include "tools/dot.h"
+#include "tools/graph_flags.h"
 #include "train/variable.h"
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
@@ -207,7 +208,9 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
   PassObserver observer{.pass = absl::GetFlag(FLAGS_pass)};
-  MirroredStrategy::Options options{.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2)};
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MirroredStrategy::Options options{.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                                    .max_bytes = MaxBytesOfFlags()};
   if (!observer.pass.empty()) {
     options.compile.observer = PassObserver::Observe;
     options.compile.observer_arg = &observer;
@@ -221,7 +224,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   const std::string output = absl::GetFlag(FLAGS_output);
   MF_RETURN_IF_ERROR(CheckOutputFlag("output", output));
   *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps()));
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
   if (!output.empty()) return Convert(graph, output);
   if (!observer.pass.empty()) {
     MF_RETURN_IF_ERROR(Annotate(Compile(graph, **strategy, batch_size).status(), args[0]));

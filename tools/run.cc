@@ -16,6 +16,7 @@
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
+#include "tools/graph_flags.h"
 #include "train/checkpoint.h"
 #include "train/npy.h"
 
@@ -63,14 +64,16 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   if (!replicas.has_value()) {
-    auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device), .seed = seed});
+    auto one = OneDeviceStrategy::Create(
+        {.device = absl::GetFlag(FLAGS_device), .seed = seed, .max_bytes = MaxBytesOfFlags()});
     if (!one.ok()) return Annotate(one.status(), "--device");
     return *std::move(one);
   }
   if (absl::GetFlag(FLAGS_device) != "CPU:0") {
     return absl::InvalidArgumentError("--device: chosen by --replicas; expected one of the two");
   }
-  auto mirrored = MirroredStrategy::Create({.num_cpu_replicas = *replicas, .seed = seed});
+  auto mirrored = MirroredStrategy::Create(
+      {.num_cpu_replicas = *replicas, .seed = seed, .max_bytes = MaxBytesOfFlags()});
   if (!mirrored.ok()) return Annotate(mirrored.status(), "--replicas");
   return *std::move(mirrored);
 }
@@ -200,11 +203,12 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
   const std::vector<std::string> targets = absl::GetFlag(FLAGS_target);
   MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy());
 
   const std::string path = absl::GetFlag(FLAGS_graph);
   *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps()));
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps(), GraphLimitsOfFlags()));
   if (fetches.empty() && targets.empty()) {
     PrintOffer(graph);
     return absl::OkStatus();

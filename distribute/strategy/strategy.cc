@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph
 OneDeviceStrategy::OneDeviceStrategy(const Options& options)
     : Strategy({.seed = options.seed,
                 .step_timeout = options.step_timeout,
+                .max_bytes = options.max_bytes,
                 .compile = options.compile}) {
   mesh_.devices = {options.device};
 }
@@ -96,6 +97,7 @@ MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
                 .bucket_bytes = options.bucket_bytes,
                 .step_timeout = options.step_timeout,
                 .pin_threads = options.pin_threads,
+                .max_bytes = options.max_bytes,
                 .compile = options.compile}),
       collective_timeout_(options.collective_timeout),
       mesh_(std::move(mesh)) {}

@@ -78,7 +78,8 @@ class OneDeviceStrategy final : public Strategy {
     std::string device = "CPU:0";
     uint64_t seed = 0;  // of random ops that have none of their own
     absl::Duration step_timeout =
-        SessionOptions().step_timeout;  // a step that takes longer is given up
+        SessionOptions().step_timeout;               // a step that takes longer is given up
+    int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
@@ -109,7 +110,8 @@ class MirroredStrategy final : public Strategy {
     // How long a collective may wait for the other replicas, and how long a step may take.
     absl::Duration collective_timeout = absl::Minutes(5);
     absl::Duration step_timeout = SessionOptions().step_timeout;
-    bool pin_threads = true;  // each to its share of the cores
+    bool pin_threads = true;                         // each to its share of the cores
+    int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);

@@ -6,18 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/error_list.h"
-#include "framework/graph/function_references.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
 #include "framework/graph/tensor_proto.h"
-#include "framework/graph/topological_sort.h"
+#include "framework/graph/validate_graph_def.h"
 #include "framework/proto/serialize.h"
 
 namespace mirrorflow {
@@ -129,11 +127,14 @@ bool IsText(const proto::AttrValue& value, const AttrDef& attr) {
           std::find(types.begin(), types.end(), proto::DT_STRING) != types.end());
 }
 
-NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64_t* repeated_bytes,
-                    ErrorList* errors) {
+// What is wrong with the node goes into `errors`; that there is no room for it is an error by
+// itself.
+absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry& registry,
+                                    int64_t* repeated_bytes, ErrorList* errors) {
   NodeRecord record{def.name(), def.op(), {def.input().begin(), def.input().end()}, {}};
+  auto where = [&] { return absl::StrCat(Printable(def.op()), "(", Printable(def.name()), ")"); };
   auto fail = [&](absl::string_view what) {
-    errors->Add(absl::StrCat(Printable(def.op()), "(", Printable(def.name()), "): ", what));
+    errors->Add(absl::StrCat(where(), ": ", what));
     record.broken = true;
   };
   const OpDef* op = registry.Find(def.op());
@@ -150,6 +151,8 @@ NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64
     absl::StatusOr<AttrValue> value = AttrValueFromProto(*proto, repeated_bytes);
     if (value.ok()) {
       record.attrs.emplace(name, *std::move(value));
+    } else if (absl::IsResourceExhausted(value.status())) {
+      return Annotate(value.status(), absl::StrCat(where(), ": attribute '", Printable(name), "'"));
     } else {
       fail(absl::StrCat("attribute '", Printable(name), "': ", value.status().message()));
     }
@@ -162,46 +165,12 @@ NodeRecord RecordOf(const proto::NodeDef& def, const OpRegistry& registry, int64
   return record;
 }
 
-// Functions are expanded where they are called: one that calls itself has no end.
-absl::Status CheckNotRecursive(const proto::FunctionDefLibrary& library) {
-  absl::flat_hash_map<absl::string_view, int> index;
-  for (const proto::FunctionDef& function : library.function()) {
-    index.emplace(function.signature().name(), static_cast<int>(index.size()));
-  }
-  // By name, as the index has it, so that a function that is there twice counts once.
-  std::vector<std::vector<int>> calls(index.size());
-  for (const proto::FunctionDef& function : library.function()) {
-    std::vector<int>& called = calls[index.at(function.signature().name())];
-    const auto add = [&](const std::string& name) {
-      const auto it = index.find(name);
-      if (it != index.end()) called.push_back(it->second);
-    };
-    for (const proto::NodeDef& node : function.node_def()) VisitFunctions(node, add);
-    // Maps have no order, the error needs one.
-    std::sort(called.begin(), called.end());
-  }
-  const TopologicalSort sort = SortTopologically(
-      static_cast<int>(calls.size()), [&](int function, absl::FunctionRef<void(int)> visit) {
-        for (int called : calls[function]) visit(called);
-      });
-  if (sort.cycle.empty()) return absl::OkStatus();
-  std::vector<std::string> names(index.size());
-  for (const auto& [name, i] : index) names[i] = Printable(name);
-  return absl::InvalidArgumentError(
-      absl::StrCat("functions of the library call each other in a circle: ",
-                   CycleToString(sort.cycle, [&](int i) { return names[i]; })));
-}
-
 absl::StatusOr<FunctionLibrary> LibraryFromProto(const proto::FunctionDefLibrary& proto) {
   FunctionLibrary library;
   for (const proto::FunctionDef& function : proto.function()) {
-    if (function.signature().name().empty()) {
-      return absl::InvalidArgumentError("a function of the library has no name");
-    }
     MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
     MF_RETURN_IF_ERROR(library.Add(function.signature().name(), std::move(bytes)));
   }
-  MF_RETURN_IF_ERROR(CheckNotRecursive(proto));
   proto::FunctionDefLibrary gradients;
   *gradients.mutable_gradient() = proto.gradient();
   *gradients.mutable_registered_gradients() = proto.registered_gradients();
@@ -224,18 +193,20 @@ absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLi
   return absl::OkStatus();
 }
 
-absl::Status CheckVersions(const proto::VersionDef& versions) {
-  if (versions.min_consumer() > kGraphDefVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the graph needs a newer reader; expected min_consumer of at most ",
-                     kGraphDefVersion, ", got ", versions.min_consumer()));
+// Of a message that is valid as a whole and has no calls of functions.
+absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, const OpRegistry& registry,
+                              const GraphLimits& limits) {
+  MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
+  int64_t repeated_bytes = limits.max_bytes;
+  ErrorList errors;
+  std::vector<NodeRecord> records;
+  records.reserve(def.node_size());
+  for (const proto::NodeDef& node : def.node()) {
+    MF_ASSIGN_OR_RETURN(NodeRecord record, RecordOf(node, registry, &repeated_bytes, &errors));
+    records.push_back(std::move(record));
+    if (errors.full()) return errors.ToStatus();
   }
-  for (int bad : versions.bad_consumers()) {
-    if (bad != kGraphDefVersion) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the graph refuses readers of version ", bad, ", which this is"));
-  }
-  return absl::OkStatus();
+  return AssembleGraph(std::move(records), std::move(library), registry, std::move(errors));
 }
 
 }  // namespace
@@ -254,24 +225,12 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
   return def;
 }
 
-absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry) {
-  MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
-  if (HasFunctionCalls(def)) {
-    // Sizes are found by walking through the calls, which must come to an end.
-    MF_RETURN_IF_ERROR(CheckNotRecursive(def.library()));
-    MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(def, registry));
-    return FromGraphDef(inlined, registry);
-  }
-  MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
-  int64_t repeated_bytes = kMaxRepeatedBytes;
-  ErrorList errors;
-  std::vector<NodeRecord> records;
-  records.reserve(def.node_size());
-  for (const proto::NodeDef& node : def.node()) {
-    records.push_back(RecordOf(node, registry, &repeated_bytes, &errors));
-    if (errors.full()) return errors.ToStatus();
-  }
-  return AssembleGraph(std::move(records), std::move(library), registry, std::move(errors));
+absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
+                                   const GraphLimits& limits) {
+  MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
+  if (!HasFunctionCalls(def)) return GraphOf(def, registry, limits);
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(def, registry, limits));
+  return GraphOf(inlined, registry, limits);
 }
 
 absl::StatusOr<proto::GraphDef> Graph::ToGraphDef() const {

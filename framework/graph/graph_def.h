@@ -17,23 +17,22 @@
 
 #include "absl/status/statusor.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/graph_limits.h"
 #include "framework/graph/op_registry.h"
 #include "framework/proto/graph.pb.h"
 
 namespace mirrorflow {
 
-// TensorFlow's version numbers: what we write is of this one, and what needs a newer reader is
-// refused.
-inline constexpr int kGraphDefVersion = 808;
-inline constexpr int kGraphDefMinConsumer = 12;
-
 // Nodes come in topological order, ties by id; all attributes are written, defaults too. Fails with
 // what failed while the graph was built, or with a cycle.
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph);
 
-// Nodes may come in any order; the shapes of all are inferred. InvalidArgument with up to
-// ErrorList::kMaxErrors errors, a line each, which name node, input or attribute.
-absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry);
+// Nodes may come in any order; the shapes of all are inferred. This is the only way in, and nothing
+// in `def` is trusted (validate_graph_def.h). InvalidArgument with up to ErrorList::kMaxErrors
+// errors, a line each, which name node, input or attribute; ResourceExhausted where the graph would
+// become larger than the limits.
+absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
+                                   const GraphLimits& limits = {});
 
 }  // namespace mirrorflow
 

@@ -84,7 +84,7 @@ absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text) {
 }
 
 absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
-                                   const OpRegistry& registry) {
+                                   const OpRegistry& registry, const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(def.status());
   // Written behind all nodes, so a file that was cut off between two of them lacks it.
   if (def->versions().producer() == 0) {
@@ -92,11 +92,12 @@ absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
         "the GraphDef has no versions; expected versions.producer behind the nodes, the file may "
         "be cut off");
   }
-  return FromGraphDef(*def, registry);
+  return FromGraphDef(*def, registry, limits);
 }
 
-absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& registry) {
-  MF_ASSIGN_OR_RETURN(Graph graph, ParseGraph(text, registry));
+absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& registry,
+                                    const GraphLimits& limits) {
+  MF_ASSIGN_OR_RETURN(Graph graph, ParseGraph(text, registry, limits));
   absl::string_view head = text.substr(0, text.find('\n'));
   int nodes;
   const bool has_head = absl::ConsumePrefix(&head, kTextHead) && absl::SimpleAtoi(head, &nodes);
@@ -126,11 +127,17 @@ absl::StatusOr<std::string> Contents(const Graph& graph, Format format) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry) {
+absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
+                                    const GraphLimits& limits) {
   MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() == 0 || file.size() > std::numeric_limits<int>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a graph of 1 byte to 2 GiB, got ", file.size(), " bytes"));
+  }
+  if (file.size() > static_cast<uint64_t>(limits.max_bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": the file is too large; expected at most ", limits.max_bytes,
+                     " bytes, got ", file.size()));
   }
   std::string bytes(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
@@ -138,13 +145,13 @@ absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& re
   const auto parse = [&]() -> absl::StatusOr<Graph> {
     switch (FormatOf(path)) {
       case Format::kBinary:
-        return GraphFromDef(ParseBinary(bytes), registry);
+        return GraphFromDef(ParseBinary(bytes), registry, limits);
       case Format::kProtoText:
-        return GraphFromDef(ParseProtoText(bytes), registry);
+        return GraphFromDef(ParseProtoText(bytes), registry, limits);
       case Format::kTextForm:
         break;
     }
-    return GraphFromText(bytes, registry);
+    return GraphFromText(bytes, registry, limits);
   };
   absl::StatusOr<Graph> graph = parse();
   if (!graph.ok()) return Annotate(graph.status(), path);

@@ -8,13 +8,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/graph_limits.h"
 #include "framework/graph/op_registry.h"
 
 namespace mirrorflow {
 
 // Every error begins with the path; where the file cannot be parsed it has the place as well. A
-// file that was cut off is an error, never a smaller graph.
-absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry);
+// file that was cut off is an error, never a smaller graph. ResourceExhausted for a file, or a
+// graph in it, that is larger than the limits.
+absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
+                                    const GraphLimits& limits = {});
 
 // Replaces the file, or leaves it as it was.
 absl::Status WriteGraphFile(const Graph& graph, absl::string_view path);

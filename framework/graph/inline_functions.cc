@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,22 @@ using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
 // Names within names within names grow with the square of the depth.
 constexpr size_t kMaxPrefix = 256;
+// Of functions in attributes of functions; what attr_proto.h takes.
+constexpr int kMaxAttrDepth = 50;
+// No node has as many outputs.
+constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();
+
+// How many functions are around the innermost attribute.
+int DepthOf(const proto::AttrValue& attr) {
+  int depth = 0;
+  for (const auto& [name, inner] : attr.func().attr()) {
+    depth = std::max(depth, 1 + DepthOf(inner));
+  }
+  for (const proto::NameAttrList& function : attr.list().func()) {
+    for (const auto& [name, inner] : function.attr()) depth = std::max(depth, 1 + DepthOf(inner));
+  }
+  return depth;
+}
 
 bool IsCallOp(absl::string_view op) {
   return op == "PartitionedCall" || op == "StatefulPartitionedCall";
@@ -63,7 +80,7 @@ int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_a
 
 class Inliner {
  public:
-  Inliner(const proto::GraphDef& def, const OpRegistry& registry, const InlineLimits& limits)
+  Inliner(const proto::GraphDef& def, const OpRegistry& registry, const GraphLimits& limits)
       : def_(def), registry_(registry), limits_(limits), function_names_(FunctionNames(def)) {
     for (const proto::FunctionDef& f : def.library().function()) {
       functions_.emplace(f.signature().name(), &f);
@@ -71,8 +88,10 @@ class Inliner {
   }
 
   absl::StatusOr<proto::GraphDef> Run() {
-    MF_RETURN_IF_ERROR(CheckLimits());
-    for (const proto::NodeDef& node : def_.node()) taken_.insert(node.name());
+    for (const proto::NodeDef& node : def_.node()) {
+      taken_.insert(node.name());
+      taken_heads_.insert(absl::string_view(node.name()).substr(0, node.name().find('/')));
+    }
     for (const proto::NodeDef& node : def_.node()) Place(node);
     while (!calls_.empty()) {
       const proto::NodeDef call = std::move(calls_.front());
@@ -84,7 +103,10 @@ class Inliner {
       }
     }
     for (proto::NodeDef& node : *result_.mutable_node()) {
-      for (std::string& input : *node.mutable_input()) input = Source(input);
+      for (std::string& input : *node.mutable_input()) {
+        input = Source(input);
+        MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
+      }
     }
     *result_.mutable_library() = def_.library();
     *result_.mutable_versions() = def_.versions();
@@ -92,58 +114,21 @@ class Inliner {
   }
 
  private:
-  // Nodes and bytes of a function with all that it calls, saturating.
-  struct Size {
-    int64_t nodes = 0;
+  static int64_t BytesOf(const std::vector<std::string>& inputs) {
     int64_t bytes = 0;
-  };
+    for (const std::string& input : inputs) bytes += static_cast<int64_t>(input.size()) + 32;
+    return bytes;
+  }
 
-  // Sizes come without recursion: a chain of calls may be as long as the library.
-  absl::Status CheckLimits() {
-    absl::flat_hash_map<std::string, Size> sizes;
-    auto size_of = [&](const auto& nodes, Size* size, std::string* missing) {
-      for (const proto::NodeDef& node : nodes) {
-        size->nodes = std::min(size->nodes + 1, limits_.max_nodes + 1);
-        size->bytes = std::min(size->bytes + static_cast<int64_t>(node.ByteSizeLong()),
-                               limits_.max_bytes + 1);
-        const std::string callee = Callee(node, function_names_);
-        if (callee.empty() || !functions_.contains(callee)) continue;
-        const auto known = sizes.find(callee);
-        if (known == sizes.end()) {
-          *missing = callee;
-          return;
-        }
-        // And the Identity nodes of what it returns.
-        const int64_t outputs = functions_.at(callee)->signature().output_arg_size() + 1;
-        size->nodes = std::min(size->nodes + known->second.nodes + outputs, limits_.max_nodes + 1);
-        size->bytes = std::min(size->bytes + known->second.bytes, limits_.max_bytes + 1);
-      }
-    };
-    std::vector<std::string> stack;
-    Size total;
-    while (true) {
-      Size size;
-      std::string missing;
-      if (stack.empty()) {
-        size_of(def_.node(), &size, &missing);
-        total = size;
-      } else {
-        size_of(functions_.at(stack.back())->node_def(), &size, &missing);
-      }
-      if (!missing.empty()) {
-        stack.push_back(missing);
-        continue;
-      }
-      if (stack.empty()) break;
-      sizes.emplace(stack.back(), size);
-      stack.pop_back();
-    }
-    if (total.nodes <= limits_.max_nodes && total.bytes <= limits_.max_bytes) {
-      return absl::OkStatus();
-    }
+  // What calls ask for by their attributes and inputs: a long one may be used any number of times.
+  absl::Status Spend(int64_t nodes, int64_t bytes) {
+    constexpr int64_t kMany = int64_t{1} << 61;
+    nodes_ += std::min(nodes, kMany);
+    bytes_ += std::min(bytes, kMany);
+    if (nodes_ <= limits_.max_nodes && bytes_ <= limits_.max_bytes) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the graph with all its function calls inlined is too large; expected at most ",
-        limits_.max_nodes, " nodes and ", limits_.max_bytes, " bytes"));
+        "the attributes and inputs of calls ask for too much; expected at most ", limits_.max_nodes,
+        " results and ", limits_.max_bytes, " bytes, got ", nodes_, " and ", bytes_));
   }
 
   void Place(proto::NodeDef node) {
@@ -156,16 +141,17 @@ class Inliner {
 
   // A prefix under which no node of the body has a name that is taken.
   std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
-    for (int n = 0;; ++n) {
-      std::string prefix = n == 0 && call.name().size() < kMaxPrefix
-                               ? absl::StrCat(call.name(), "/")
-                               : absl::StrCat("inlined_", ++num_short_prefixes_, "/");
-      const auto& nodes = function.node_def();
-      const bool clashes = std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) {
-        return taken_.contains(absl::StrCat(prefix, node.name()));
-      });
-      if (!clashes) return prefix;
+    std::string prefix = absl::StrCat(call.name(), "/");
+    const auto& nodes = function.node_def();
+    const bool fits = call.name().size() < kMaxPrefix &&
+                      std::none_of(nodes.begin(), nodes.end(), [&](const auto& node) {
+                        return taken_.contains(absl::StrCat(prefix, node.name()));
+                      });
+    while (!fits) {
+      const std::string head = absl::StrCat("inlined_", ++num_short_prefixes_);
+      if (!taken_heads_.contains(head)) return absl::StrCat(head, "/");
     }
+    return prefix;
   }
 
   // What a body needs to become nodes of the graph.
@@ -196,7 +182,9 @@ class Inliner {
           absl::StrCat("the library has no function '", Printable(callee), "'"));
     }
     instance.function = function->second;
-    instance.attrs = IsCallOp(call.op()) ? call.attr().at("f").func().attr() : call.attr();
+    const auto f = call.attr().find("f");
+    instance.attrs =
+        IsCallOp(call.op()) && f != call.attr().end() ? f->second.func().attr() : call.attr();
     for (const auto& attr : instance.function->signature().attr()) {
       if (instance.attrs.contains(attr.name()) || !attr.has_default_value()) continue;
       instance.attrs[attr.name()] = attr.default_value();
@@ -240,9 +228,11 @@ class Inliner {
       for (std::string& input : *copy.mutable_input()) {
         uses_the_body |= !instance.args.contains(input.substr(0, input.find(':')));
         MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
+        MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
       }
       // The others wait by way of these.
       if (!uses_the_body) {
+        MF_RETURN_IF_ERROR(Spend(0, BytesOf(instance.controls)));
         for (const std::string& control : instance.controls) copy.add_input(control);
       }
       Place(std::move(copy));
@@ -250,11 +240,12 @@ class Inliner {
     return Return(call, instance);
   }
 
-  // Puts what the call gives in the place of attributes that only a call can give.
-  absl::Status Substitute(const Instance& instance, proto::AttrValue* attr) const {
+  // Puts what the call gives in the place of attributes that only a call can give. `depth`
+  // functions are around the attribute.
+  absl::Status Substitute(const Instance& instance, proto::AttrValue* attr, int depth = 0) {
     if (attr->has_func()) {
       for (auto& [name, inner] : *attr->mutable_func()->mutable_attr()) {
-        MF_RETURN_IF_ERROR(Substitute(instance, &inner));
+        MF_RETURN_IF_ERROR(Substitute(instance, &inner, depth + 1));
       }
     }
     if (attr->value_case() != proto::AttrValue::kPlaceholder) return absl::OkStatus();
@@ -263,6 +254,11 @@ class Inliner {
       return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
                                                      "' of the function is not given"));
     }
+    if (depth + DepthOf(given->second) > kMaxAttrDepth) {
+      return absl::InvalidArgumentError(absl::StrCat("attribute '", Printable(attr->placeholder()),
+                                                     "': nesting deeper than ", kMaxAttrDepth));
+    }
+    MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(given->second.ByteSizeLong())));
     const proto::AttrValue value = given->second;
     *attr = value;
     return absl::OkStatus();
@@ -279,7 +275,8 @@ class Inliner {
     }
     const std::vector<absl::string_view> parts = absl::StrSplit(input, ':');
     int64_t index = 0;
-    if (parts.size() > 1 && (!absl::SimpleAtoi(parts.back(), &index) || index < 0)) {
+    if (parts.size() > 1 &&
+        (!absl::SimpleAtoi(parts.back(), &index) || index < 0 || index > kMaxIndex)) {
       return fail("is no input; expected ARG, ARG:INDEX, NODE:OUTPUT:INDEX or ^NODE");
     }
     if (const auto arg = instance.args.find(parts[0]);
@@ -306,19 +303,21 @@ class Inliner {
       return given != instance.attrs.end() ? &given->second : nullptr;
     };
     int64_t first = 0;
+    auto skip = [&](const std::string& number_attr, const std::string& type_list_attr) {
+      const int64_t count = TensorsOf(number_attr, type_list_attr, attr_of);
+      first = std::min(first + std::clamp<int64_t>(count, 0, kMaxIndex), kMaxIndex);
+    };
     if (const auto function = functions_.find(node.op()); function != functions_.end()) {
       for (const auto& output : function->second->signature().output_arg()) {
         if (output.name() == name) return first;
-        first +=
-            std::max<int64_t>(TensorsOf(output.number_attr(), output.type_list_attr(), attr_of), 0);
+        skip(output.number_attr(), output.type_list_attr());
       }
     } else {
       const OpDef* op = registry_.Find(node.op());
       if (op == nullptr) return 0;  // it may have one only; no step can need it anyway
       for (const ArgDef& output : op->outputs) {
         if (output.name == name) return first;
-        first +=
-            std::max<int64_t>(TensorsOf(output.number_attr, output.type_list_attr, attr_of), 0);
+        skip(output.number_attr, output.type_list_attr);
       }
     }
     return absl::InvalidArgumentError(absl::StrCat(Printable(node.op()), "(",
@@ -328,7 +327,7 @@ class Inliner {
 
   // The dtypes of what the call returns.
   absl::StatusOr<std::vector<proto::DataType>> OutputTypes(const proto::NodeDef& call,
-                                                           const Instance& instance) const {
+                                                           const Instance& instance) {
     std::vector<proto::DataType> types;
     for (const auto& output : instance.function->signature().output_arg()) {
       proto::AttrValue type;
@@ -338,15 +337,17 @@ class Inliner {
         MF_RETURN_IF_ERROR(Substitute(instance, &type));
       }
       const int64_t count = CountOf(output, instance);
-      if (count < 0 || count > limits_.max_nodes) {
+      if (count < 0) {
         return absl::InvalidArgumentError(
             absl::StrCat("the number of results '", Printable(output.name()), "' is not given"));
       }
+      MF_RETURN_IF_ERROR(Spend(count, 0));
+      const bool is_list = output.number_attr().empty() && !output.type_list_attr().empty();
       for (int64_t i = 0; i < count; ++i) {
-        const auto list = instance.attrs.find(output.type_list_attr());
         types.push_back(
-            list != instance.attrs.end()
-                ? static_cast<proto::DataType>(list->second.list().type(static_cast<int>(i)))
+            is_list
+                ? static_cast<proto::DataType>(
+                      instance.attrs.at(output.type_list_attr()).list().type(static_cast<int>(i)))
                 : type.type());
       }
     }
@@ -372,6 +373,7 @@ class Inliner {
       }
       MF_ASSIGN_OR_RETURN(const std::string first, Translate(instance, ret->second));
       const int64_t count = CountOf(output, instance);
+      MF_RETURN_IF_ERROR(Spend(0, count * BytesOf({first})));
       if (count == 1) {
         values.push_back(first);
         continue;
@@ -388,6 +390,8 @@ class Inliner {
     }
     std::sort(controls.begin(), controls.end());  // a map has no order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
+    const int64_t copies = static_cast<int64_t>(values.size()) + 1;
+    MF_RETURN_IF_ERROR(Spend(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));
 
     std::vector<std::string>& sources = outputs_of_calls_[call.name()];
     auto identity = [&](const std::string& name, const std::string& value, proto::DataType type) {
@@ -446,13 +450,16 @@ class Inliner {
 
   const proto::GraphDef& def_;
   const OpRegistry& registry_;
-  const InlineLimits limits_;
+  const GraphLimits limits_;
   const absl::flat_hash_set<absl::string_view> function_names_;
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
   absl::flat_hash_set<std::string> taken_;  // names of nodes
-  std::deque<proto::NodeDef> calls_;        // still to be inlined
+  absl::flat_hash_set<absl::string_view>
+      taken_heads_;                   // of nodes of `def_`: before the first slash
+  std::deque<proto::NodeDef> calls_;  // still to be inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
+  int64_t nodes_ = 0, bytes_ = 0;  // see Spend
   proto::GraphDef result_;
 };
 
@@ -466,7 +473,7 @@ bool HasFunctionCalls(const proto::GraphDef& def) {
 
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
                                                     const OpRegistry& registry,
-                                                    const InlineLimits& limits) {
+                                                    const GraphLimits& limits) {
   return Inliner(def, registry, limits).Run();
 }
 

@@ -6,19 +6,12 @@
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 
-#include <cstdint>
-
 #include "absl/status/statusor.h"
+#include "framework/graph/graph_limits.h"
 #include "framework/graph/op_registry.h"
 #include "framework/proto/graph.pb.h"
 
 namespace mirrorflow {
-
-// Functions that call functions can multiply without end in a small file.
-struct InlineLimits {
-  int64_t max_nodes = int64_t{1} << 22;
-  int64_t max_bytes = int64_t{1} << 31;
-};
 
 // Whether a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or has a
 // function of the library for its op.
@@ -31,11 +24,12 @@ bool HasFunctionCalls(const proto::GraphDef& def);
 // While) stay in the library.
 //
 // InvalidArgument, naming the call: an unknown function, a wrong number of arguments, an attribute
-// that the call does not give, an output that does not exist; ResourceExhausted if the limits would
-// be exceeded, found out before anything is inlined. The library must not call itself in a circle.
+// that the call does not give, an output that does not exist; ResourceExhausted where attributes
+// that calls give multiply beyond the limits. The rest of what could is found by ValidateGraphDef,
+// which must have come first.
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
                                                     const OpRegistry& registry,
-                                                    const InlineLimits& limits = {});
+                                                    const GraphLimits& limits = {});
 
 }  // namespace mirrorflow
 

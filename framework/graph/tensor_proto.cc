@@ -82,7 +82,7 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
   if (list.size() < shape.num_elements() * per_element) {
     const int64_t bytes = shape.num_elements() * DataTypeSize(dtype);
     if (bytes > *repeated_bytes) {
-      return absl::InvalidArgumentError(
+      return absl::ResourceExhaustedError(
           absl::StrCat("a repeated value would take too much memory; expected at most ",
                        *repeated_bytes, " bytes in this graph from here on, got ", bytes));
     }

@@ -19,12 +19,10 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
 // A tensor of one value repeated is written as that value, all others as their bytes.
 proto::TensorProto TensorToProto(const Tensor& tensor);
 
-// A message of a few bytes may stand for a tensor of any size, by repeating its last value. What
-// the tensors of one graph may take in this way.
-inline constexpr int64_t kMaxRepeatedBytes = int64_t{1} << 30;
-
-// `repeated_bytes` is what is left of kMaxRepeatedBytes; every bound is checked before memory is
-// taken.
+// A message of a few bytes may stand for a tensor of any size, by repeating its last value:
+// `repeated_bytes` is what the tensors of one graph may still take in this way, and
+// ResourceExhausted is the error of one that would take more. Every bound is checked before memory
+// is taken.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
 }  // namespace mirrorflow

@@ -56,7 +56,8 @@ absl::StatusOr<NodeRecord> ParseNode(LiteralParser& line) {
 
 }  // namespace
 
-absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry) {
+absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
+                                 const GraphLimits& limits) {
   std::vector<NodeRecord> records;
   FunctionLibrary functions;
   ErrorList errors;
@@ -73,6 +74,11 @@ absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& regis
     if (!record.ok()) {
       errors.Add(record.status().message());
       continue;
+    }
+    if (static_cast<int64_t>(records.size()) == limits.max_nodes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "line ", number, ": ", Printable(record->op), "(", Printable(record->name),
+          "): the graph is too large; expected at most ", limits.max_nodes, " nodes, got more"));
     }
     record->where = absl::StrCat("line ", number, ": ");
     records.push_back(*std::move(record));

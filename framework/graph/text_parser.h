@@ -11,14 +11,17 @@
 #include "framework/core/tensor.h"
 #include "framework/graph/attr_value.h"
 #include "framework/graph/graph.h"
+#include "framework/graph/graph_limits.h"
 #include "framework/graph/op_registry.h"
 
 namespace mirrorflow {
 
 // The graph, with the shapes of all nodes inferred. Nodes may come in any order. Lines that start
 // with `#`, and what follows ` #` behind a node, are comments. InvalidArgument with up to 20
-// errors, a line each.
-absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry);
+// errors, a line each; ResourceExhausted for more nodes than the limits allow. Memory is taken for
+// what is written only: nothing here repeats a value or calls a function.
+absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
+                                 const GraphLimits& limits = {});
 
 // `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `<*>`, `float<2>{1.0, 2.0}`, `@fn{a=1}`, `[1, 2]`
 absl::StatusOr<AttrValue> ParseAttrValue(absl::string_view text);

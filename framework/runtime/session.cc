@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/runtime/session_memory.h"
 #include "framework/runtime/session_variant.h"
 
 namespace mirrorflow {
@@ -27,6 +28,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   MF_ASSIGN_OR_RETURN(session->layout_,
                       VariableLayout::Create(session->graph_, session->options_.bucket_bytes,
                                              session->backend_.world_size));
+  MF_RETURN_IF_ERROR(CheckVariableMemory(session->layout_, session->backend_.devices.size(),
+                                         session->options_.max_bytes));
   std::vector<int64_t> region_bytes;
   for (const LayoutRegion& region : session->layout_.regions()) {
     region_bytes.push_back(region.bytes);

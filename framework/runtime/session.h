@@ -37,6 +37,9 @@ struct SessionOptions {
   // kernels, now and then, and interrupts none.
   absl::Duration step_timeout = absl::Minutes(10);
   bool pin_threads = true;
+  // What the variables and one step may take on all local devices together, and its fetches on the
+  // host; more is ResourceExhausted before any of it is allocated.
+  int64_t max_bytes = int64_t{1} << 60;
   CompileOptions compile;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/compiler/compile_plan.h"
 #include "framework/core/status.h"
+#include "framework/runtime/session_memory.h"
 #include "framework/runtime/session_variant.h"
 
 namespace mirrorflow {
@@ -85,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     }
     variant->rows.push_back(replica_rows);
   }
+  std::vector<std::shared_ptr<const Plan>> of_replica;
   std::vector<int64_t> own;  // rows of each axis
   for (const auto& replica : replicas_) {
     own.clear();
@@ -98,7 +100,11 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
                           CompilePlan(*variant->program, own, traits, *backend_.kernels));
       known = plans.emplace(plans.end(), traits.type, std::move(plan));
     }
-    MF_ASSIGN_OR_RETURN(auto bound, replica->Bind(known->second, variant->rows));
+    of_replica.push_back(known->second);
+  }
+  MF_RETURN_IF_ERROR(CheckStepMemory(layout_, of_replica, options_.max_bytes));
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    MF_ASSIGN_OR_RETURN(auto bound, replicas_[r]->Bind(of_replica[r], variant->rows));
     variant->bound.push_back(std::move(bound));
   }
   for (const PlannedFeed& feed : variant->bound[0]->plan().feeds) {

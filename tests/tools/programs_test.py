@@ -176,6 +176,8 @@ class ProgramsTest(ProgramTest):
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),
             (["inspect", "noop.txt", "--replicas=-1"], "--replicas", "got -1"),
+            (["inspect", "noop.txt", "--max_graph_nodes=0"], "--max_graph_nodes", "got 0"),
+            (["run", "--graph=noop.txt", "--max_memory=-1"], "--max_memory", "got -1"),
             (["inspect", "noop.txt", "--global_batch_size=0"], "--global_batch_size", "got 0"),
             (["bench"], "bench", "expected one of step, overhead, compile"),
             (["bench", "speed"], "bench", "got 'speed'"),
@@ -229,6 +231,42 @@ r{i} = ReadVariableOp(v{i}) {{dtype=float}}
         self.write("huge.txt", huge.encode())
         self.check_fails(MIRRORFLOW, ["inspect", "huge.txt"], RESOURCES, "RESOURCE_EXHAUSTED",
                          "huge.txt", "the variables need more than")
+
+    def test_what_a_small_file_may_take(self):
+        """Exit 5 with what asks for how much, and no memory taken for it."""
+        variable = "".join(f"v{i} = VarHandleOp() {{dtype=float, shape=<{2 ** i},1048576>}}\n"
+                           f"r{i} = ReadVariableOp(v{i}) {{dtype=float}}\n" for i in range(3))
+        filled = """d = Const() {dtype=int64, value=int64<2>{16777216, 16777216}}
+z = Const() {dtype=float, value=float<>{1}}
+f = Fill(d, z) {T=float, index_type=int64}
+y = Neg(f) {T=float}
+"""
+        fetched = "v = VarHandleOp() {dtype=float, shape=<1048576>}\n" + "".join(
+            f"r{i} = ReadVariableOp(v) {{dtype=float}}\n" for i in range(100))
+        constants = "".join(
+            "node { name: 'c%d' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } } attr { "
+            "key: 'value' value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 268435456 } }"
+            " } } } }\n" % i for i in range(9)) + VERSIONS
+        calls = "node { name: 'call' op: 'f0' }\nlibrary { " + "".join(
+            f"function {{ signature {{ name: 'f{i}' }} node_def {{ name: 'a' op: 'f{i + 1}' }} "
+            f"node_def {{ name: 'b' op: 'f{i + 1}' }} }}\n" for i in range(50)) + "}\n" + VERSIONS
+        for name, contents, flags, what in [
+            ("variable.txt", variable, ["--max_memory=32"],
+             "the variables of 2 replicas need too much memory, the largest variable 'v2' with "
+             "16777216 bytes; expected at most 33554432 bytes, got 58720256"),
+            ("filled.txt", filled, [],
+             "Fill(f) with 1125899906842624 bytes; expected at most "),
+            ("fetched.txt", fetched, ["--max_memory=64", "--replicas=1"],
+             "its fetches need too much memory"),
+            ("constants.pbtxt", constants, ["--max_memory=20"], "Const(c0): attribute 'value'"),
+            ("calls.pbtxt", calls, [], "f0(call): the graph is too large from this node on"),
+            ("nodes.txt", "a = NoOp()\n" * 3, ["--max_graph_nodes=2"], "line 3: NoOp(a): "),
+            ("file.txt", "a = NoOp()\n" * 200000, ["--max_memory=1"], "the file is too large"),
+        ]:
+            self.write(name, contents)
+            self.check_fails(
+                MIRRORFLOW, ["inspect", name, *flags], RESOURCES, "RESOURCE_EXHAUSTED", name, what,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
 
 
 if __name__ == "__main__":

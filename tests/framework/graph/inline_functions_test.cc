@@ -121,25 +121,6 @@ TEST(InlineFunctionsTest, SaysWhichCallIsWrongAndHow) {
   EXPECT_THAT(body("^none"), HasSubstr("'none' names no node of the function"));
 }
 
-// f0 calls f1 twice, f1 calls f2 twice, …: 2^60 nodes in a few kilobytes.
-TEST(InlineFunctionsTest, RefusesABodyThatMultipliesWithoutEnd) {
-  std::string library;
-  for (int i = 0; i < 60; ++i) {
-    absl::StrAppend(&library, "function { signature { name: 'f", i, "' } ");
-    for (const char* name : {"a", "b"}) {
-      absl::StrAppend(&library, "node_def { name: '", name, "' op: 'f", i + 1, "' } ");
-    }
-    absl::StrAppend(&library, "} ");
-  }
-  absl::StrAppend(&library,
-                  "function { signature { name: 'f60' } node_def { name: 'n' op: 'NoOp' } }");
-  const auto inlined = InlineFunctionCalls(
-      Def(absl::StrCat("node { name: 'call' op: 'f0' } library {", library, "}")), TestOps());
-  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(inlined.status().message(),
-              AllOf(HasSubstr("inlined is too large"), HasSubstr("4194304 nodes")));
-}
-
 TEST(InlineFunctionsTest, ALongChainOfCallsIsInlinedInLinearSpace) {
   constexpr int kDepth = 5000;
   proto::GraphDef def = Def(kX);
@@ -180,6 +161,148 @@ TEST(InlineFunctionsTest, ANodeMayHaveTheNameThatABodyWouldGetHere) {
   EXPECT_THAT(text,
               AllOf(HasSubstr("call/square = Square(x)"), HasSubstr("inlined_1/square = Square(x)"),
                     HasSubstr("call = Identity(inlined_1/sum)")));
+}
+
+// --- what a stranger may write -----------------------------------------------------------------
+
+TEST(InlineFunctionsTest, ACallThatNamesNoFunctionIsAnError) {
+  EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' }"),
+              HasSubstr("PartitionedCall(call): the library has no function '?'"));
+  // Not even if there is one of that name.
+  EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' } "
+                      "library { function { signature { name: '?' } } }"),
+              HasSubstr("call = NoOp()\n"));
+}
+
+// f0 gives f1 the attribute func { a = its own, b = its own }, and so on.
+std::string GrowingAttribute(int depth, const std::string& once_more) {
+  std::string text = "node { name: 'call' op: 'f0' attr { key: 'A' value { s: 'a' } } } library { ";
+  for (int i = 0; i < depth; ++i) {
+    absl::StrAppend(&text, "function { signature { name: 'f", i, "' } node_def { name: 'n' op: 'f",
+                    i + 1, "' attr { key: 'A' value { func { name: 'b' attr { key: 'a' value { ",
+                    "placeholder: 'A' } } ", once_more, " } } } } } ");
+  }
+  return absl::StrCat(text, "function { signature { name: 'f", depth, "' } } }");
+}
+
+TEST(InlineFunctionsTest, AnAttributeThatDoublesWithEachCallIsRefusedBeforeItIsMade) {
+  const std::string twice = "attr { key: 'b' value { placeholder: 'A' } }";
+  const GraphLimits limits{.max_bytes = 1 << 20};
+  const auto inlined = InlineFunctionCalls(Def(GrowingAttribute(40, twice)), TestOps(), limits);
+  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(inlined.status().message(),
+              AllOf(HasSubstr("(call/n"), HasSubstr("expected at most 4194304 results and 1048576 "
+                                                    "bytes, got 0 and ")));
+  EXPECT_TRUE(InlineFunctionCalls(Def(GrowingAttribute(5, twice)), TestOps(), limits).ok());
+}
+
+TEST(InlineFunctionsTest, AnAttributeThatNestsWithEachCallIsRefused) {
+  EXPECT_THAT(Inlined(GrowingAttribute(20000, "")),
+              HasSubstr("attribute 'A': nesting deeper than 50"));
+}
+
+TEST(InlineFunctionsTest, NumbersOfResultsAreLimited) {
+  const auto inlined = [](const std::string& count) {
+    return InlineFunctionCalls(
+        Def(absl::StrCat(
+            kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: ", count,
+            " } } } library { function { signature { name: 'f' input_arg { name: 'a' "
+            "type: DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT number_attr: 'N' "
+            "} } ret { key: 'r' value: 'a' } } }")),
+        TestOps());
+  };
+  for (const char* count : {"4194305", "9223372036854775807"}) {
+    EXPECT_EQ(inlined(count).status().code(), absl::StatusCode::kResourceExhausted) << count;
+  }
+  EXPECT_EQ(inlined("-1").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(inlined("-9223372036854775808").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(inlined("3").ok());
+}
+
+TEST(InlineFunctionsTest, ANumberOfResultsIsNoListOfTheirTypes) {
+  // The list would be the attribute without a name.
+  EXPECT_THAT(Inlined(absl::StrCat(
+                  kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
+                  " attr { key: '' value { list { } } } } library { function { signature {",
+                  " name: 'f' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r'",
+                  " type: DT_FLOAT number_attr: 'N' } } ret { key: 'r' value: 'a' } } }")),
+              HasSubstr("IdentityN(call): input 1 ('x:1') names an output that does not exist"));
+}
+
+TEST(InlineFunctionsTest, AnIndexThatNoNodeHasIsAnErrorNotAnOverflow) {
+  for (const char* index : {"2147483648", "9223372036854775807", "9223372036854775808", "-1"}) {
+    EXPECT_THAT(
+        Inlined(absl::StrCat(
+            kX, Call("call", "f", "input: 'x'"),
+            " library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } }"
+            " node_def { name: 's' op: 'Square' input: 'a'",
+            kFloat, "} node_def { name: 't' op: 'Square' input: 's:y:", index, "'", kFloat,
+            "} } }")),
+        HasSubstr("is no input"))
+        << index;
+  }
+}
+
+TEST(InlineFunctionsTest, WhatACallWaitsForIsNotCopiedWithoutLimit) {
+  constexpr int kMany = 3000;
+  proto::GraphDef def;
+  proto::FunctionDef& f = *def.mutable_library()->add_function();
+  f.mutable_signature()->set_name("f");
+  proto::NodeDef call;
+  for (int i = 0; i < kMany; ++i) {
+    proto::NodeDef* node = def.add_node();
+    node->set_name(absl::StrCat("n", i));
+    node->set_op("NoOp");
+    call.add_input(absl::StrCat("^n", i));
+    *f.add_node_def() = *node;
+  }
+  call.set_name("call");
+  call.set_op("f");
+  *def.add_node() = call;
+  const auto inlined = InlineFunctionCalls(def, TestOps(), {.max_bytes = 16 << 20});
+  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(InlineFunctionsTest, ALongNameThatTheBodyUsesOftenIsNotCopiedWithoutLimit) {
+  proto::GraphDef def = Def(kX);
+  def.mutable_node(0)->set_name(std::string(100000, 'x'));
+  proto::FunctionDef& f = *def.mutable_library()->add_function();
+  f.mutable_signature()->set_name("f");
+  f.mutable_signature()->add_input_arg()->set_name("a");
+  for (int i = 0; i < 1000; ++i) {
+    proto::NodeDef* node = f.add_node_def();
+    node->set_name(absl::StrCat("n", i));
+    node->set_op("Square");
+    node->add_input("a");
+  }
+  proto::NodeDef* call = def.add_node();
+  call->set_name("call");
+  call->set_op("f");
+  call->add_input(def.node(0).name());
+  const auto inlined = InlineFunctionCalls(def, TestOps(), {.max_bytes = 16 << 20});
+  EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(InlineFunctionCalls(def, TestOps()).ok());
+}
+
+TEST(InlineFunctionsTest, APrefixIsFoundThoughManyAreTaken) {
+  constexpr int kMany = 20000;
+  proto::GraphDef def;
+  proto::FunctionDef& f = *def.mutable_library()->add_function();
+  f.mutable_signature()->set_name("f");
+  for (int i = 0; i < kMany; ++i) {
+    proto::NodeDef* node = def.add_node();
+    node->set_name(absl::StrCat("inlined_", i, "/last"));
+    node->set_op("NoOp");
+    node = f.add_node_def();
+    node->set_name(i + 1 < kMany ? absl::StrCat("n", i) : "last");
+    node->set_op("NoOp");
+  }
+  proto::NodeDef* call = def.add_node();
+  call->set_name(std::string(1000, 'c'));  // too long for a prefix
+  call->set_op("f");
+  const auto inlined = InlineFunctionCalls(def, TestOps());
+  ASSERT_TRUE(inlined.ok()) << inlined.status();
+  EXPECT_EQ(inlined->node(kMany).name(), "inlined_20000/n0");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ proto::TensorProto Proto(absl::string_view text) {
 }
 
 absl::StatusOr<Tensor> Read(const proto::TensorProto& proto) {
-  int64_t repeated_bytes = kMaxRepeatedBytes;
+  int64_t repeated_bytes = 1 << 30;
   return TensorFromProto(proto, &repeated_bytes);
 }
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/graph/validate_graph_def.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/error_list.h"
+#include "framework/graph/function_references.h"
+#include "framework/graph/topological_sort.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status CheckVersions(const proto::VersionDef& versions) {
+  if (versions.min_consumer() > kGraphDefVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph needs a newer reader; expected min_consumer of at most ",
+                     kGraphDefVersion, ", got ", versions.min_consumer()));
+  }
+  for (int bad : versions.bad_consumers()) {
+    if (bad != kGraphDefVersion) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph refuses readers of version ", bad, ", which this is"));
+  }
+  return absl::OkStatus();
+}
+
+// Nodes and bytes with all functions in place; far more than any limit is kMany.
+struct Size {
+  static constexpr int64_t kMany = int64_t{1} << 61;
+  int64_t nodes = 0;
+  int64_t bytes = 0;
+
+  void Add(const Size& other) {
+    nodes = std::min(nodes + other.nodes, kMany);
+    bytes = std::min(bytes + other.bytes, kMany);
+  }
+};
+
+// The functions of a library by number, and what each mentions.
+class Library {
+ public:
+  explicit Library(const proto::FunctionDefLibrary& library) {
+    for (const proto::FunctionDef& function : library.function()) {
+      // One that is there twice counts once; its bodies are compared elsewhere.
+      if (index_.emplace(function.signature().name(), functions_.size()).second) {
+        functions_.push_back(&function);
+      }
+    }
+  }
+
+  // Functions are put in place where they are mentioned: one that mentions itself has no end.
+  absl::Status CheckNotRecursive() {
+    std::vector<std::vector<int>> mentioned;
+    for (const proto::FunctionDef* function : functions_) {
+      mentioned.emplace_back();
+      for (const proto::NodeDef& node : function->node_def()) {
+        Visit(node, [&](int other) { mentioned.back().push_back(other); });
+      }
+      // Maps have no order, the error needs one.
+      std::sort(mentioned.back().begin(), mentioned.back().end());
+    }
+    TopologicalSort sort = SortTopologically(static_cast<int>(functions_.size()),
+                                             [&](int function, absl::FunctionRef<void(int)> visit) {
+                                               for (int other : mentioned[function]) visit(other);
+                                             });
+    order_ = std::move(sort.order);
+    if (sort.cycle.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "functions of the library call each other in a circle: ",
+        CycleToString(sort.cycle,
+                      [&](int i) { return Printable(functions_[i]->signature().name()); })));
+  }
+
+  // After CheckNotRecursive.
+  void ComputeSizes() {
+    sizes_.resize(functions_.size());
+    for (int i : order_) {
+      for (const proto::NodeDef& node : functions_[i]->node_def()) sizes_[i].Add(SizeOf(node));
+      // The nodes that stand for what the call returns.
+      sizes_[i].nodes += functions_[i]->signature().output_arg_size();
+    }
+  }
+
+  // Of one node, with the functions that it mentions.
+  Size SizeOf(const proto::NodeDef& node) const {
+    Size size{1, static_cast<int64_t>(node.ByteSizeLong())};
+    Visit(node, [&](int function) { size.Add(sizes_[function]); });
+    return size;
+  }
+
+ private:
+  void Visit(const proto::NodeDef& node, absl::FunctionRef<void(int)> visit) const {
+    VisitFunctions(node, [&](const std::string& name) {
+      const auto it = index_.find(name);
+      if (it != index_.end()) visit(it->second);
+    });
+  }
+
+  std::vector<const proto::FunctionDef*> functions_;
+  absl::flat_hash_map<absl::string_view, int> index_;
+  std::vector<int> order_;   // each behind those that it mentions
+  std::vector<Size> sizes_;  // of those that come first in `order_`
+};
+
+absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
+                       const GraphLimits& limits) {
+  Size total;
+  for (const proto::NodeDef& node : def.node()) {
+    const Size size = library.SizeOf(node);
+    total.Add(size);
+    if (total.nodes <= limits.max_nodes && total.bytes <= limits.max_bytes) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        Printable(node.op()), "(", Printable(node.name()), "): the graph is too large from this ",
+        "node on, with the functions that it mentions; expected at most ", limits.max_nodes,
+        " nodes and ", limits.max_bytes, " bytes, got ", total.nodes, " and ", total.bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateGraphDef(const proto::GraphDef& def, const GraphLimits& limits) {
+  MF_RETURN_IF_ERROR(CheckVersions(def.versions()));
+  for (const proto::FunctionDef& function : def.library().function()) {
+    if (!function.signature().name().empty()) continue;
+    return absl::InvalidArgumentError("a function of the library has no name");
+  }
+  Library library(def.library());
+  MF_RETURN_IF_ERROR(library.CheckNotRecursive());
+  library.ComputeSizes();
+  return CheckSize(def, library, limits);
+}
+
+}  // namespace mirrorflow

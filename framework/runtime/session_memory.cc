@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/session_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+namespace {
+
+// Sums saturate here, far beyond any machine.
+constexpr int64_t kMany = int64_t{1} << 61;
+
+void Add(int64_t bytes, int64_t* total) {
+  *total = std::min(*total + std::min(bytes, kMany), kMany);
+}
+
+int64_t VariableBytes(const VariableLayout& layout, size_t replicas) {
+  int64_t total = 0;
+  for (size_t r = 0; r < replicas; ++r) {
+    for (const LayoutRegion& region : layout.regions()) Add(region.bytes, &total);
+  }
+  return total;
+}
+
+std::string LargestVariable(const VariableLayout& layout) {
+  const auto& variables = layout.variables();
+  const auto largest = std::max_element(
+      variables.begin(), variables.end(),
+      [](const VariableInfo& a, const VariableInfo& b) { return a.bytes() < b.bytes(); });
+  if (largest == variables.end()) return "";
+  return absl::StrCat("variable '", largest->name, "' with ", largest->bytes(), " bytes");
+}
+
+// The node that touches the most of the arena at one place.
+std::string LargestValue(const Plan& plan) {
+  int64_t most = 0;
+  int32_t node = -1;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    if (plan.instructions[i].node < 0) continue;
+    for (const MemoryAccess& access : plan.accesses[i]) {
+      if (access.operand.region != Plan::kArenaRegion || access.bytes <= most) continue;
+      most = access.bytes;
+      node = plan.instructions[i].node;
+    }
+  }
+  if (node < 0) return "";
+  return absl::StrCat(plan.node_ops[node], "(", plan.node_names[node], ") with ", most, " bytes");
+}
+
+absl::Status CheckTotal(int64_t bytes, int64_t max_bytes, absl::string_view what,
+                        const std::string& largest) {
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, largest.empty() ? "" : absl::StrCat(", the largest ", largest),
+                   "; expected at most ", max_bytes, " bytes, got ", bytes));
+}
+
+}  // namespace
+
+absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes) {
+  return CheckTotal(VariableBytes(layout, replicas), max_bytes,
+                    absl::StrCat("the variables of ", replicas, " replicas need too much memory"),
+                    LargestVariable(layout));
+}
+
+absl::Status CheckStepMemory(const VariableLayout& layout,
+                             absl::Span<const std::shared_ptr<const Plan>> plans,
+                             int64_t max_bytes) {
+  int64_t total = VariableBytes(layout, plans.size());
+  for (const std::shared_ptr<const Plan>& plan : plans) {
+    Add(plan->arena_bytes, &total);
+    Add(plan->constants_bytes, &total);
+  }
+  for (const PlannedFetch& fetch : plans[0]->fetches) {
+    Add(fetch.global_shape.num_elements() * static_cast<int64_t>(DataTypeSize(fetch.dtype)),
+        &total);
+  }
+  return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",
+                    LargestValue(*plans[0]));
+}
+
+}  // namespace mirrorflow

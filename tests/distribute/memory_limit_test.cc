@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A session takes no more memory than it may: what it would need is known before it is taken.
+#include "framework/graph/text_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/registry.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+Graph Parsed(const char* text) {
+  absl::StatusOr<Graph> graph = ParseGraph(text, AllOps());
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+// What comes of fetching `fetches` with `max_bytes`.
+absl::Status RunWith(const Graph& graph, const std::vector<std::string>& fetches, int replicas,
+                     int64_t max_bytes) {
+  const auto session =
+      CreateTestSession(graph, {.replicas = replicas, .session = {.max_bytes = max_bytes}});
+  if (!session.ok()) return session.status();
+  std::vector<Output> outputs;
+  for (const std::string& name : fetches) outputs.push_back(graph.FindNode(name)->output(0));
+  return (*session)->Run({}, outputs).status();
+}
+
+void ExpectTooMuch(const absl::Status& status, const char* what, const char* numbers) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(what), HasSubstr(numbers)));
+}
+
+TEST(MemoryLimitTest, VariablesAreCountedOnAllReplicas) {
+  const Graph graph = Parsed(R"(
+      small = VarHandleOp() {dtype=float, shape=<1024>}
+      large = VarHandleOp() {dtype=float, shape=<1048576>}
+      c = Const() {dtype=float, value=float<>{1}}
+  )");
+  EXPECT_TRUE(RunWith(graph, {"c"}, 1, 5 * kMiB).ok());
+  ExpectTooMuch(RunWith(graph, {"c"}, 2, 5 * kMiB),
+                "the variables of 2 replicas need too much memory, the largest variable 'large' "
+                "with 4194304 bytes",
+                "expected at most 5242880 bytes, got 8396800");
+  EXPECT_TRUE(RunWith(graph, {"c"}, 2, 9 * kMiB).ok());
+}
+
+// Terabytes in a few bytes: the same for a limit that no machine has.
+TEST(MemoryLimitTest, ValuesOfAStepAreCountedBeforeTheyAreMade) {
+  const Graph graph = Parsed(R"(
+      shape = Const() {dtype=int64, value=int64<2>{1048576, 1048576}}
+      one = Const() {dtype=float, value=float<>{1}}
+      filled = Fill(shape, one) {T=float, index_type=int64}
+      axes = Const() {dtype=int32, value=int32<2>{0, 1}}
+      y = Sum(filled, axes) {T=float, Tidx=int32}
+  )");
+  for (const int replicas : {1, 2}) {
+    for (const int64_t limit : {kMiB, 1024 * 1024 * kMiB}) {
+      ExpectTooMuch(RunWith(graph, {"y"}, replicas, limit),
+                    "the largest Fill(filled) with 4398046511104 bytes", "expected at most ");
+    }
+  }
+}
+
+TEST(MemoryLimitTest, CopiesOfWhatIsFetchedAreCounted) {
+  const Graph graph = Parsed(R"(
+      v = VarHandleOp() {dtype=float, shape=<262144>}
+      r0 = ReadVariableOp(v) {dtype=float}
+      r1 = ReadVariableOp(v) {dtype=float}
+      r2 = ReadVariableOp(v) {dtype=float}
+  )");
+  EXPECT_NE(RunWith(graph, {"r0"}, 1, 2 * kMiB).code(), absl::StatusCode::kResourceExhausted);
+  ExpectTooMuch(RunWith(graph, {"r0", "r1", "r2"}, 1, 2 * kMiB),
+                "this step and its fetches need too much memory", "expected at most 2097152");
+}
+
+}  // namespace
+}  // namespace mirrorflow

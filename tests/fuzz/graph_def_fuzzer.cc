@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GraphDef is refused, or all that it offers is compiled and run: with a small budget and
+// deadline, on one replica or on two.
+#include <google/protobuf/stubs/logging.h>
+
+#include "framework/core/status.h"
+#include "framework/graph/graph_def.h"
+#include "ops/registry.h"
+#include "tests/support/mutate_graph.h"
+#include "tests/support/run_all.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  const google::protobuf::LogSilencer silencer;  // it reports strings that are not UTF-8
+  proto::GraphDef def;
+  if (!def.ParseFromArray(data, static_cast<int>(size))) return 0;
+  constexpr int64_t kMaxBytes = 16 << 20;
+  const absl::StatusOr<Graph> graph =
+      FromGraphDef(def, AllOps(), {.max_nodes = 10000, .max_bytes = kMaxBytes});
+  absl::Status status = graph.status();
+  if (graph.ok()) {
+    // One or the other, so that an input is run once.
+    status = RunAll(*graph, {.replicas = 1 + def.node_size() % 2,
+                             .max_bytes = kMaxBytes,
+                             .step_timeout = absl::Seconds(5)});
+  }
+  MF_CHECK(status.code() != absl::StatusCode::kInternal);
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+// Bytes changed at random are seldom a GraphDef: every other change is one of the message.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
+                                          unsigned int seed) {
+  using namespace mirrorflow;
+  const google::protobuf::LogSilencer silencer;
+  proto::GraphDef def;
+  if (seed % 2 == 0 && def.ParseFromArray(data, static_cast<int>(size))) {
+    GraphMutator(seed).Message(def);
+    if (def.ByteSizeLong() <= max_size && def.SerializeToArray(data, static_cast<int>(max_size))) {
+      return def.ByteSizeLong();
+    }
+  }
+  return LLVMFuzzerMutate(data, size, max_size);
+}

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the seeds of the corpora: graphs of every op of tests/references/cases (op_*), and files by
+hand (hand_*). What the fuzzers found (found_*) is not made here.
+
+    bazel build --config=opt //tools:mirrorflow
+    tests/fuzz/make_seeds.py bazel-bin/tools/mirrorflow
+"""
+
+import gzip
+import io
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TENSOR = re.compile(r"(?P<kind>in|var) (?P<dtype>\w+)(?P<shape><[\d,]*>)")
+FLOATS = ("float", "double", "half", "bfloat16")
+
+
+def cases():
+    """(op, attributes, lines of operands) of every case that has them."""
+    for path in sorted((HERE.parent / "references/cases").glob("*.txt")):
+        for block in path.read_text().split("\n\n"):
+            lines = [line for line in block.splitlines() if not line.startswith("#")]
+            if lines and lines[0].startswith("case ") and "error" not in lines:
+                op, _, attrs = lines[0][len("case "):].partition(" ")
+                yield op, attrs, [line for line in lines if TENSOR.match(line)]
+
+
+def graph(op, attrs, operands):
+    """The case in the text form: fed floats, variables, and constants of all else."""
+    lines, names = [], []
+    for i, operand in enumerate(operands):
+        parts = TENSOR.match(operand).groupdict()
+        name, typed = f"x{i}", f"dtype={parts['dtype']}, shape={parts['shape']}"
+        if parts["kind"] == "var":
+            lines.append(f"{name} = VarHandleOp() {{{typed}, _initializer=\"i{i}\"}}")
+            lines.append(f"i{i} = Const() {{dtype={parts['dtype']}, value={operand[4:]}}}")
+        elif parts["dtype"] in FLOATS:
+            lines.append(f"{name} = Placeholder() {{{typed}}}")
+        else:
+            lines.append(f"{name} = Const() {{dtype={parts['dtype']}, value={operand[3:]}}}")
+        names.append(name)
+    lines.append(f"y = {op}({', '.join(names)}) {attrs}")
+    return "\n".join(lines) + "\n"
+
+
+FLOAT = "attr { key: 'T' value { type: DT_FLOAT } }"
+INT = "attr { key: 'T' value { type: DT_INT32 } }"
+X = """node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }
+  attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 3 } } } } }"""
+VERSIONS = "versions { producer: 1087 }"
+CALL = "attr { key: 'f' value { func { name: '%s' attr { key: 'A' value { %s } } } } }"
+ARGUMENT = "input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT }"
+
+# GraphDefs as text.
+GRAPH_DEFS = {
+    # Two calls deep, an attribute that only the call gives, and a node that must run in any case.
+    "calls": X + f"""
+node {{ name: 'c' op: 'PartitionedCall' input: 'x' {CALL % ("f", "type: DT_FLOAT")}
+  attr {{ key: 'Tin' value {{ list {{ type: DT_FLOAT }} }} }}
+  attr {{ key: 'Tout' value {{ list {{ type: DT_FLOAT }} }} }} }}
+node {{ name: 'y' op: 'Neg' input: 'c' {FLOAT} }}
+library {{
+  function {{ signature {{ name: 'f' {ARGUMENT} attr {{ name: 'A' type: 'type' }} }}
+    node_def {{ name: 'g' op: 'g' input: 'a' }}
+    node_def {{ name: 'n' op: 'Neg' input: 'g:r:0'
+      attr {{ key: 'T' value {{ placeholder: 'A' }} }} }}
+    ret {{ key: 'r' value: 'n:y:0' }} control_ret {{ key: 'n' value: 'n' }} }}
+  function {{ signature {{ name: 'g' {ARGUMENT} }}
+    node_def {{ name: 's' op: 'Square' input: 'a' {FLOAT} }} ret {{ key: 'r' value: 's:y:0' }} }} }}
+""",
+    # A branch, and in its other function a loop.
+    "branch": X + f"""
+node {{ name: 'p' op: 'Placeholder' attr {{ key: 'dtype' value {{ type: DT_BOOL }} }}
+  attr {{ key: 'shape' value {{ shape {{}} }} }} }}
+node {{ name: 'y' op: 'StatelessIf' input: 'p' input: 'x'
+  attr {{ key: 'Tcond' value {{ type: DT_BOOL }} }}
+  attr {{ key: 'Tin' value {{ list {{ type: DT_FLOAT }} }} }}
+  attr {{ key: 'Tout' value {{ list {{ type: DT_FLOAT }} }} }}
+  attr {{ key: 'then_branch' value {{ func {{ name: 'f' }} }} }}
+  attr {{ key: 'else_branch' value {{ func {{ name: 'g' }} }} }} }}
+library {{
+  function {{ signature {{ name: 'f' {ARGUMENT} }}
+    node_def {{ name: 's' op: 'Square' input: 'a' {FLOAT} }} ret {{ key: 'r' value: 's:y:0' }} }}
+  function {{ signature {{ name: 'g' {ARGUMENT} }}
+    node_def {{ name: 'i' op: 'Const' attr {{ key: 'dtype' value {{ type: DT_INT32 }} }}
+      attr {{ key: 'value' value {{ tensor {{ dtype: DT_INT32 int_val: 3
+        tensor_shape {{}} }} }} }} }}
+    node_def {{ name: 'w' op: 'StatelessWhile' input: 'i:output:0' input: 'a'
+      attr {{ key: 'T' value {{ list {{ type: [DT_INT32, DT_FLOAT] }} }} }}
+      attr {{ key: 'cond' value {{ func {{ name: 'c' }} }} }}
+      attr {{ key: 'body' value {{ func {{ name: 'b' }} }} }} }}
+    ret {{ key: 'r' value: 'w:output:1' }} }}
+  function {{ signature {{ name: 'c' input_arg {{ name: 'i' type: DT_INT32 }}
+      input_arg {{ name: 'a' type: DT_FLOAT }} output_arg {{ name: 'r' type: DT_BOOL }} }}
+    node_def {{ name: 'z' op: 'ZerosLike' input: 'i' {INT} }}
+    node_def {{ name: 'l' op: 'Less' input: 'z:y:0' input: 'i' {INT} }}
+    ret {{ key: 'r' value: 'l:z:0' }} }}
+  function {{ signature {{ name: 'b' input_arg {{ name: 'i' type: DT_INT32 }}
+      input_arg {{ name: 'a' type: DT_FLOAT }} output_arg {{ name: 'n' type: DT_INT32 }}
+      output_arg {{ name: 'r' type: DT_FLOAT }} }}
+    node_def {{ name: 'o' op: 'OnesLike' input: 'i' {INT} }}
+    node_def {{ name: 's' op: 'Sub' input: 'i' input: 'o:y:0' {INT} }}
+    node_def {{ name: 't' op: 'Tanh' input: 'a' {FLOAT} }}
+    ret {{ key: 'n' value: 's:z:0' }} ret {{ key: 'r' value: 't:y:0' }} }} }}
+""",
+    # 2^8 calls in four functions.
+    "multiplies": X + "node { name: 'c' op: 'f0' input: 'x' } library {" + "".join(
+        f"function {{ signature {{ name: 'f{i}' {ARGUMENT} }} " + "".join(
+            f"node_def {{ name: 'n{k}' op: 'f{i + 1}' input: 'a' }} " for k in range(4))
+        + "ret { key: 'r' value: 'n0:r:0' } }" for i in range(4))
+    + f"function {{ signature {{ name: 'f4' {ARGUMENT} }} ret {{ key: 'r' value: 'a' }} }} }}",
+    # The attribute of the innermost call is twice as large as the one around it.
+    "attribute_grows": "node { name: 'c' op: 'f0' attr { key: 'A' value { s: 'a' } } } library {" +
+    "".join(f"""function {{ signature {{ name: 'f{i}' }} node_def {{ name: 'n' op: 'f{i + 1}'
+  attr {{ key: 'A' value {{ func {{ name: 'b' attr {{ key: 'l' value {{ placeholder: 'A' }} }}
+    attr {{ key: 'r' value {{ placeholder: 'A' }} }} }} }} }} }} }}""" for i in range(5))
+    + "function { signature { name: 'f5' } } }",
+    "circle": """node { name: 'a' op: 'Neg' input: 'b' } node { name: 'b' op: 'Neg' input: 'a' }
+library { function { signature { name: 'f' } node_def { name: 'n' op: 'f' } } }""",
+    "errors": X + """node { name: 'x' op: 'NoOp' } node { name: 'a' op: 'Sqare' input: 'x' }
+node { name: 'b' op: 'Square' input: 'xx' } node { name: 'c' op: 'Square' input: '^x' input: 'x' }
+node { name: 'd' op: 'Square' input: 'x:7' } node { name: 'e' op: 'Unknown' input: 'x:0' }""",
+    "huge": X + """node { name: 'v' op: 'VarHandleOp' attr { key: 'dtype' value { type: DT_FLOAT } }
+  attr { key: 'shape' value { shape {
+    dim { size: 1099511627776 } dim { size: 1099511627776 } } } } }
+node { name: 'c' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value'
+  value { tensor { dtype: DT_FLOAT float_val: 1 tensor_shape { dim { size: 1099511627776 } } } } } }
+node { name: 'd' op: 'Const' attr { key: 'dtype' value { type: DT_INT32 } } attr { key: 'value'
+  value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 268435456 } } } }
+node { name: 'e' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value'
+  value { tensor { dtype: DT_FLOAT tensor_shape {} float_val: 2 } } } }
+node { name: 'f' op: 'Fill' input: 'd' input: 'e' attr { key: 'T' value { type: DT_FLOAT } }
+  attr { key: 'index_type' value { type: DT_INT32 } } }""",
+}
+
+TEXTS = {
+    "literals": r"""# every kind of value
+x = Placeholder() {dtype=float, shape=<?,3>}
+c = Const() {dtype=float, value=float<2,2>{1, -2.5e-3, nan(0x7fc00001), -inf}}
+h = Const() {dtype=half, value=half<2>{15360, 0}}
+b = Const() {dtype=bool, value=bool<>{true}} # a comment
+n = NoOp(^x, ^b) {_a=[1, -2], _b=[], _c="\x00\"", _d=<*>, _e=@f{a=[half, int8]}, _f=-0.0, _g=false}
+u = Nobody(x:0, u2:1, ^n) {T=[float, resource]}
+u2 = Nobody(c)
+""",
+    "functions": '@f = "\\n\\003\\n\\001f"\n@ = ""\n'
+                 'x = NoOp() {_f=@f, _g=@"odd name"{"odd attr"=1}}\n',
+    "errors": "x = NoOp(\ny = NoOp()\ny = NoOp()\nz = Neg(w) {T=float\n"
+              "a = Const() {value=float<9>{1}}\n",
+    "counted": "# mirrorflow graph, nodes: 2\nx = NoOp()\ny = NoOp(^x)\n",
+}
+
+
+def npy(descr, shape, elements, version=1, order=False):
+    header = f"{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header + elements
+
+
+def npz(method, arrays, zip64=False):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, contents in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy")  # of the first day of 1980
+            info.compress_type = method
+            with archive.open(info, "w", force_zip64=zip64) as member:
+                member.write(contents)
+    return file.getvalue()
+
+
+def safetensors(header, data):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def idx(kind, dims, data):
+    return bytes([0, 0, kind, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + data
+
+
+FILES = {
+    "npy": {
+        "float": npy("<f4", (2, 3), bytes(range(24))),
+        "column_major": npy(">i8", (2, 2), bytes(32), version=2, order=True),
+        "scalar": npy("|b1", (), b"\x01", version=3),
+        "empty": npy("<f8", (0, 5), b""),
+        "objects": npy("|O", (1,), bytes(8)),
+        "huge": npy("<f8", (1 << 40, 1 << 40), bytes(8)),
+        "long_header": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+    },
+    "npz": {
+        "stored": npz(zipfile.ZIP_STORED,
+                      {"a": npy("<f4", (2,), bytes(8)), "b": npy("|b1", (), b"\1")}),
+        "deflated": npz(zipfile.ZIP_DEFLATED, {"a": npy("<i8", (3, 2), bytes(48))}),
+        "zip64": npz(zipfile.ZIP_STORED, {"a": npy("<i2", (1,), b"ab")}, zip64=True),
+        "empty": npz(zipfile.ZIP_STORED, {}),
+        "bomb": npz(zipfile.ZIP_DEFLATED, {"a": npy("<f4", (2,), bytes(1 << 16))}),
+        "path": npz(zipfile.ZIP_STORED, {"../a": npy("|u1", (1,), b"a")}),
+    },
+    "safetensors": {
+        "two": safetensors({"__metadata__": {"a": "b"}, "x": entry("F32", [2], 0, 8),
+                            "y": entry("BOOL", [], 8, 9)}, bytes(9)),
+        "hole": safetensors({"x": entry("U8", [1], 0, 1), "y": entry("U8", [1], 2, 3)}, bytes(3)),
+        "overlap": safetensors({"x": entry("U8", [2], 0, 2), "y": entry("U8", [2], 1, 3)},
+                               bytes(3)),
+        "huge": safetensors({"x": entry("F64", [1 << 57], 0, 1 << 60)}, bytes(8)),
+        "long_header": struct.pack("<Q", 1 << 63) + b"{}",
+        "twice": safetensors(b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+                             b'"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', b"\0"),
+        "escapes": safetensors(b'{"\\u00e9\\ud83d\\ude00":{"dtype":"I64","shape":[0],'
+                               b'"data_offsets":[0,0],"more":[1e9,null,{"a":-0.5}]}}', b""),
+    },
+    "idx": {
+        "bytes": idx(8, [2, 3], bytes(range(6))),
+        "floats": idx(13, [2], bytes(8)),
+        "gzip": gzip.compress(idx(9, [3, 1], b"abc"), mtime=0),
+        "huge": idx(14, [0xFFFFFFFF] * 4, bytes(8)),
+        "bomb": gzip.compress(idx(8, [4], bytes(1 << 16)), mtime=0),
+    },
+}
+
+
+def write(corpus, name, contents):
+    path = HERE / "corpus" / corpus / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+    return path
+
+
+def main(mirrorflow):
+    smallest = {}
+    for op, attrs, operands in cases():
+        text = graph(op, attrs, operands)
+        if len(text) < len(smallest.get(op, text + "x")):
+            smallest[op] = text
+    for op, text in smallest.items():
+        output = write("graph_def", f"op_{op}", "")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            subprocess.run([mirrorflow, "inspect", file.name, f"--output={output}"], check=True)
+    protos = HERE.parents[1]
+    for name, text in GRAPH_DEFS.items():
+        encoded = subprocess.run(
+            ["protoc", f"-I{protos}", "--encode=mirrorflow.proto.GraphDef",
+             "framework/proto/graph.proto"], input=(text + VERSIONS).encode(), check=True,
+            capture_output=True)
+        write("graph_def", f"hand_{name}", encoded.stdout)
+    for op in ["Conv2D", "ConcatV2", "ResourceApplyMomentum", "Einsum", "StridedSlice", "Where"]:
+        if op in smallest:
+            write("text_form", f"op_{op}", smallest[op])
+    for name, text in TEXTS.items():
+        write("text_form", f"hand_{name}", text)
+    for corpus, files in FILES.items():
+        for name, contents in files.items():
+            write(corpus, f"hand_{name}", contents)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

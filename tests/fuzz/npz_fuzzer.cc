@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An npz file, a zip archive of arrays, is refused or read.
+#include "framework/core/status.h"
+#include "tests/fuzz/in_memory_file.h"
+#include "train/npz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  const InMemoryFile file(data, size);
+  const auto arrays = ReadNpz(file.path());
+  MF_CHECK(arrays.ok() || arrays.status().code() != absl::StatusCode::kInternal);
+  return 0;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A safetensors file is refused or read.
+#include "framework/core/status.h"
+#include "tests/fuzz/in_memory_file.h"
+#include "train/safetensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace mirrorflow;
+  const InMemoryFile file(data, size);
+  const absl::StatusOr<Safetensors> contents = ReadSafetensors(file.path());
+  MF_CHECK(contents.ok() || contents.status().code() != absl::StatusCode::kInternal);
+  return 0;
+}

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files from a stranger, as a user meets them: one line that says what is wrong and where, exit
+code 3, soon, and without the memory that the file asks for. Each table is one kind of fault; the
+readers' own tests have more of each."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import time
+import unittest
+
+from programs import BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, VERSIONS, node
+
+SECONDS = 5
+MEBIBYTES = 64  # resident; an idle program has a third of it
+
+X = """node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }
+  attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }
+"""
+
+
+def const(name, dtype, value):
+    return f"{name} = Const() {{dtype={dtype}, value={value}}}\n"
+
+
+def placeholder(name, shape, dtype="float"):
+    return f"{name} = Placeholder() {{dtype={dtype}, shape=<{shape}>}}\n"
+
+
+def safetensors(header, data=b""):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def u8(begin, end, shape=None, dtype="U8"):
+    return {"dtype": dtype, "shape": [end - begin] if shape is None else shape,
+            "data_offsets": [begin, end]}
+
+
+class HostileFilesTest(ProgramTest):
+
+    def refused(self, args, code, where, what, mebibytes=None):
+        """`args` of mirrorflow end as they must."""
+        with self.subTest(" ".join(args)):
+            with open(self.root / "stderr", "wb") as stderr:
+                start = time.monotonic()
+                process = subprocess.Popen(args, cwd=self.root, stdout=subprocess.DEVNULL,
+                                           stderr=stderr)
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            errors = (self.root / "stderr").read_text(errors="replace")
+            self.assertEqual(process.returncode, BAD_INPUT, errors)  # below 0: died by a signal
+            self.assertLess(time.monotonic() - start, SECONDS)
+            self.assertTrue(errors.startswith(f"ERROR {code} {where}: "), errors)
+            self.assertIn(what, errors)
+            if mebibytes is not None:
+                self.assertLess(usage.ru_maxrss / 1024, mebibytes)
+            return errors
+
+    def inspect_refuses(self, name, contents, what, **options):
+        self.write(name, contents)
+        return self.refused([MIRRORFLOW, "inspect", name], "INVALID_ARGUMENT", name, what,
+                            **options)
+
+    def test_a_graph_cut_at_any_byte(self):
+        self.write("whole.txt", placeholder("x", "?,2") + "y = Neg(x) {T=float}\n")
+        for form in "graph.pb", "graph.pbtxt", "graph.txt":
+            self.run_program(MIRRORFLOW, "inspect", "whole.txt", f"--output={form}",
+                             new_files=[form])
+            whole = (self.root / form).read_bytes().rstrip(b"\n")
+            # graph_file_test.cc cuts at every byte.
+            for size in sorted({0, 1, 2, *range(3, len(whole), 17), len(whole) - 1}):
+                self.inspect_refuses(f"cut_{form}", whole[:size], "")
+
+    def test_random_bytes(self):
+        for seed in range(5):
+            for form in "pb", "pbtxt", "txt":
+                self.inspect_refuses(f"noise.{form}", random.Random(seed).randbytes(1 << 16), "")
+
+    def test_deep_nesting(self):
+        bytes_ = b""
+        for i in range(1000):  # attr { key "" value { func { … } } }
+            for tag in b"\x52", b"\x12", b"\x12" if i < 999 else b"\x2a":
+                length, n = b"", len(bytes_)
+                while n > 127:
+                    length, n = length + bytes([n & 127 | 128]), n >> 7
+                bytes_ = tag + length + bytes([n]) + bytes_
+        self.inspect_refuses("deep.pb", bytes_, "")
+        self.inspect_refuses("deep.pbtxt", "node { attr { key: 'a' value { " + 200000 *
+                             "func { attr { key: 'a' value { ", "deep")
+        self.inspect_refuses("deep.txt", "x = NoOp() {_a=" + 200000 * "[", "nesting deeper than 50")
+        self.inspect_refuses("deep2.txt", "x = NoOp() {_a=" + 200000 * "@f{a=", "nesting deeper")
+
+    def test_structure(self):
+        for name, broken, what in [
+            ("duplicate", node("x", "NoOp"), "NoOp(x): a node of this name exists already"),
+            ("unknown_op", node("y", "Sqare", "x", T="DT_FLOAT"), "did you mean Square?"),
+            ("attribute", node("y", "Neg", "x", T="DT_FLOAT", U="DT_FLOAT"),
+             "Neg(y): op Neg has no attribute 'U'"),
+            ("input", node("y", "Neg", "xx", T="DT_FLOAT"),
+             "Neg(y): input 0 ('xx') names a node that does not exist; did you mean x?"),
+            ("output", node("y", "Neg", "x:7", T="DT_FLOAT"), "expected an index below 1, got 7"),
+            ("control", node("y", "Neg", "^x", "x", T="DT_FLOAT"),
+             "Neg(y): input 1 ('x') is a data input after a control input"),
+            ("dtype", node("y", "Neg", "x", T="DT_INT32"),
+             "Neg(y): input 0 (x): expected dtype int32, got float"),
+        ]:
+            self.inspect_refuses(f"{name}.pbtxt", X + broken + VERSIONS, what)
+        many = "".join(node(f"y{i}", "Neg", f"z{i}", T="DT_FLOAT") for i in range(100))
+        errors = self.inspect_refuses("many.pbtxt", X + many + VERSIONS, "Neg(y19)")
+        self.assertEqual(len(errors.splitlines()), 21)
+        self.assertTrue(errors.endswith("stopped after 20 errors\n"), errors)
+
+    def test_circles(self):
+        many = 100000
+        ring = "".join(f"n{i} = Neg(n{(i + 1) % many}) {{T=float}}\n" for i in range(many))
+        self.inspect_refuses("ring.txt", ring, "the graph has a cycle: n0 -> n99999 -> n99998 ->")
+        self.inspect_refuses("self.txt", "x = Neg(x) {T=float}\n", "the graph has a cycle: x -> x")
+        library = "".join(
+            f"function {{ signature {{ name: 'f{i}' }} "
+            f"node_def {{ name: 'n' op: 'f{(i + 1) % many}' }} }}\n" for i in range(many))
+        for name, functions in [
+            ("function", "function { signature { name: 'f' } node_def { name: 'n' op: 'f' } }"),
+            ("functions", library),
+        ]:
+            self.inspect_refuses(
+                f"{name}.pbtxt", node("a", "NoOp") + f"library {{ {functions} }} {VERSIONS}",
+                "functions of the library call each other in a circle: f")
+
+    def test_shapes(self):
+        huge = 1 << 40
+        for name, graph, what in [
+            ("negative", placeholder("x", "-3"), "expected a dimension or '?'"),
+            ("negative_reshape", placeholder("x", "4") + const("s", "int32", "int32<1>{-3}")
+             + "y = Reshape(x, s) {T=float, Tshape=int32}\n", "Reshape(y)"),
+            ("rank", placeholder("x", ",".join("1" * 300)), "at most 8, got 300"),
+            ("product", placeholder("x", f"{huge},{huge}"), f"[{huge},{huge}] overflows"),
+            # 2^62 fit, 2^64 bytes do not.
+            ("bytes", placeholder("x", f"{1 << 31},{1 << 31}"), "float[2147483648,2147483648]"),
+            ("variable", f"v = VarHandleOp() {{dtype=double, shape=<{huge},{huge}>}}\n",
+             "overflows"),
+            ("fill", const("d", "int64", f"int64<2>{{{huge}, {huge}}}")
+             + const("z", "float", "float<>{1}") + "f = Fill(d, z) {T=float, index_type=int64}\n",
+             f"[{huge},{huge}] overflows"),
+            ("tile", placeholder("x", "4,4") + const("m", "int64", f"int64<2>{{{huge}, {huge}}}")
+             + "y = Tile(x, m) {T=float, Tmultiples=int64}\n", "Tile(y)"),
+            ("pad", placeholder("x", "4") + const("p", "int64", f"int64<1,2>{{{(1 << 63) - 1}, 5}}")
+             + "y = Pad(x, p) {T=float, Tpaddings=int64}\n", "Pad(y)"),
+            ("range", const("a", "int64", "int64<>{0}") + const("c", "int64", "int64<>{1}")
+             + const("b", "int64", f"int64<>{{{1 << 62}}}") + "y = Range(a, b, c) {Tidx=int64}\n",
+             "Range(y)"),
+        ]:
+            self.inspect_refuses(f"{name}.txt", graph, what, mebibytes=MEBIBYTES)
+        self.inspect_refuses("negative.pbtxt", X.replace("-1", "-3") + VERSIONS,
+                             "Placeholder(x): attribute 'shape': dimensions must be >= 0")
+
+    def test_attributes(self):
+        image, filter_ = placeholder("x", "2,8,8,4"), placeholder("w", "3,3,4,5")
+        pool = "y = MaxPool(x) {T=float, ksize=[%s], strides=[%s], padding=\"SAME\"}\n"
+        conv = "y = Conv2D(x, w) {T=float, strides=[%s], padding=\"%s\"%s}\n"
+        matrix, ones = placeholder("x", "2,3"), "1, 1, 1, 1"
+        for name, graph, what in [
+            ("stride", image + filter_ + conv % ("1, 0, 1, 1", "SAME", ""), "stride"),
+            ("dilation", image + filter_ + conv % (ones, "SAME", ", dilations=[1, 0, 1, 1]"),
+             "dilation"),
+            ("padding", image + filter_ + conv % (ones, "EXPLICIT", ""), "explicit_paddings"),
+            ("groups", image + placeholder("w", "3,3,3,5") + conv % (ones, "SAME", ""),
+             "channels"),
+            ("ksize", image + pool % ("1, 0, 1, 1", "1, 1, 1, 1"), "ksize"),
+            ("pool_stride", image + pool % ("1, 2, 2, 1", "1, 0, 1, 1"), "stride"),
+            ("axis", matrix + const("a", "int32", "int32<>{2}")
+             + "y = Sum(x, a) {T=float, Tidx=int32}\n", "[-2, 2)"),
+            ("low_axis", matrix + const("a", "int32", "int32<>{-3}")
+             + "y = ConcatV2(x, x, a) {N=2, T=float, Tidx=int32}\n", "[-2, 2)"),
+            ("count", matrix + "y = Unpack(x) {T=float, num=1000000000, axis=0}\n", "Unpack(y)"),
+            ("split", const("a", "int32", "int32<>{1}") + matrix
+             + "y = Split(a, x) {T=float, num_split=1000000000}\n", "Split(y)"),
+            ("mirror", matrix + const("p", "int32", "int32<2,2>{0, 0, 3, 3}")
+             + "y = MirrorPad(x, p) {T=float, Tpaddings=int32, mode=\"REFLECT\"}\n",
+             "MirrorPad(y)"),
+        ]:
+            self.inspect_refuses(f"{name}.txt", graph, what, mebibytes=MEBIBYTES)
+
+    def test_constants_whose_bytes_do_not_fit(self):
+        for dims, content in (2, 4), (2, 12), (1 << 40, 8), (0, 4):
+            graph = f"""node {{ name: 'c' op: 'Const'
+  attr {{ key: 'dtype' value {{ type: DT_FLOAT }} }}
+  attr {{ key: 'value' value {{ tensor {{ dtype: DT_FLOAT
+    tensor_shape {{ dim {{ size: {dims} }} }} tensor_content: '{content * 'a'}' }} }} }} }}
+"""
+            self.inspect_refuses(
+                "const.pbtxt", graph + VERSIONS,
+                f"expected {4 * dims} bytes for float[{dims}], got {content}", mebibytes=MEBIBYTES)
+
+    def test_variables_in_safetensors(self):
+        self.write("v.txt", "v = VarHandleOp() {dtype=uint8, shape=<2>}\n"
+                            "r = ReadVariableOp(v) {dtype=uint8}\n")
+        kibibyte = bytes(1000)
+        for name, contents, what in [
+            ("header", struct.pack("<Q", 1 << 63) + b"{}", "HeaderTooLarge"),
+            ("gibibyte", safetensors({"v": u8(0, 1 << 30)}, kibibyte), "the whole data"),
+            ("exbibyte", safetensors({"v": u8(0, 1 << 60)}, kibibyte), "the whole data"),
+            ("elements", safetensors({"v": u8(0, 8, [1 << 57], "F64")}, bytes(8)),
+             "tensor \"v\""),
+            ("overlap", safetensors({"v": u8(0, 2), "w": u8(1, 3)}, bytes(3)),
+             "\"w\" overlaps \"v\""),
+            ("hole", safetensors({"v": u8(0, 1), "w": u8(2, 3)}, bytes(3)),
+             "\"w\" leaves a hole after \"v\""),
+            ("twice", safetensors(b'{"v":%s,"v":%s}' % (2 * (json.dumps(u8(0, 1)).encode(),)),
+                                  b"\0"),
+             "key \"v\" is there twice"),
+            ("size", safetensors({"v": u8(0, 2, [1])}, bytes(2)), "tensor \"v\""),
+        ]:
+            self.write(f"{name}.safetensors", contents)
+            self.refused([MIRRORFLOW, "run", "--graph=v.txt", "--fetch=r",
+                          f"--variables={name}.safetensors"], "DATA_LOSS", f"{name}.safetensors",
+                         what, mebibytes=MEBIBYTES)
+
+    def test_feeds_in_npy(self):
+        def floats(dims):
+            text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
+            return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(1000)
+
+        self.write("x.txt", placeholder("x", "?") + "y = Neg(x) {T=float}\n")
+        for name, contents, code in [
+            ("length", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{", "DATA_LOSS"),
+            ("gibibyte", floats("268435456,"), "DATA_LOSS"),
+            ("exbibyte", floats(f"{1 << 58},"), "DATA_LOSS"),
+            ("product", floats(f"{1 << 40}, {1 << 40}"), "INVALID_ARGUMENT"),
+        ]:
+            self.write(f"{name}.npy", contents)
+            self.refused([MIRRORFLOW, "run", "--graph=x.txt", "--fetch=y", f"--feed=x={name}.npy"],
+                         code, "--feed x", f"{name}.npy: ", mebibytes=MEBIBYTES)
+
+    def test_images_in_idx(self):
+        for dims in [1 << 30, 28, 28], [0xFFFFFFFF] * 3:
+            huge = bytes([0, 0, 8, 3]) + struct.pack(">3I", *dims) + bytes(1000)
+            self.write_data("huge", train_images_idx3_ubyte=huge)
+            self.refused([FASHION_MNIST, "--data_dir=huge"], "DATA_LOSS",
+                         "huge/train-images-idx3-ubyte", "", mebibytes=MEBIBYTES)
+
+
+if __name__ == "__main__":
+    unittest.main()
