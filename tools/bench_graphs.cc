@@ -17,6 +17,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
+#include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow.h"
 
