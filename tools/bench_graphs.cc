@@ -75,16 +75,13 @@ Output Equal(const Scope& root, Output x, int64_t nodes) {
 
 // y = f_0(x), where f_i(x) = f_i+1(sin(x)): as deep a nest of calls as there are functions, which
 // come to two nodes each when they are inlined.
-proto::GraphDef Functions(int64_t nodes) {
+absl::StatusOr<proto::GraphDef> Functions(int64_t nodes) {
+  Graph sample;
+  const Scope root(&sample);
+  ops::Sin(root.WithName("sin"), ops::Placeholder(root.WithName("x"), DT_FLOAT, {}));
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef sample_def, sample.ToGraphDef());
   proto::GraphDef def;
-  auto add = [](const std::string& name, const std::string& op, const std::string& input,
-                auto* nodes) {
-    proto::NodeDef& node = *nodes->Add();
-    node.set_name(name);
-    node.set_op(op);
-    if (!input.empty()) node.add_input(input);
-    (*node.mutable_attr())[op == "Placeholder" ? "dtype" : "T"].set_type(proto::DT_FLOAT);
-  };
+  *def.mutable_versions() = sample_def.versions();
   const int64_t functions = nodes / 2;
   for (int64_t i = 0; i < functions; ++i) {
     proto::FunctionDef& function = *def.mutable_library()->add_function();
@@ -95,16 +92,20 @@ proto::GraphDef Functions(int64_t nodes) {
     y.set_name("y");
     x.set_type(proto::DT_FLOAT);
     y.set_type(proto::DT_FLOAT);
-    add("sin", "Sin", "x", function.mutable_node_def());
+    *function.add_node_def() = sample_def.node(1);
     const bool last = i + 1 == functions;
-    if (!last) add("call", absl::StrCat("f", i + 1), "sin:y:0", function.mutable_node_def());
     (*function.mutable_ret())["y"] = last ? "sin:y:0" : "call:y:0";
+    if (last) break;
+    proto::NodeDef& call = *function.add_node_def();
+    call.set_name("call");
+    call.set_op(absl::StrCat("f", i + 1));
+    call.add_input("sin:y:0");
   }
-  add("x", "Placeholder", "", def.mutable_node());
-  add("y", "f0", "x", def.mutable_node());
-  def.mutable_versions()->set_producer(kGraphDefVersion);
-  (*def.mutable_node(0)->mutable_attr())["shape"].mutable_shape();
-  def.mutable_node(1)->mutable_attr()->clear();
+  *def.add_node() = sample_def.node(0);
+  proto::NodeDef& call = *def.add_node();
+  call.set_name("y");
+  call.set_op("f0");
+  call.add_input("x");
   return def;
 }
 
@@ -122,7 +123,8 @@ struct Ends {
 
 absl::StatusOr<Ends> WriteGraph(absl::string_view shape, int64_t nodes, const std::string& path) {
   if (shape == "functions") {
-    MF_RETURN_IF_ERROR(WriteFileAtomically(path, {Functions(nodes).SerializeAsString()}));
+    MF_ASSIGN_OR_RETURN(const proto::GraphDef def, Functions(nodes));
+    MF_RETURN_IF_ERROR(WriteFileAtomically(path, {def.SerializeAsString()}));
     return Ends{"x", "y"};
   }
   Graph graph;
