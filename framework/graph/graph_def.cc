@@ -194,9 +194,8 @@ absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLi
 }
 
 // Of a message that is valid as a whole and has no calls of functions.
-absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, const OpRegistry& registry,
-                              const GraphLimits& limits) {
-  MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
+absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary library,
+                              const OpRegistry& registry, const GraphLimits& limits) {
   int64_t repeated_bytes = limits.max_bytes;
   ErrorList errors;
   std::vector<NodeRecord> records;
@@ -228,9 +227,10 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
-  if (!HasFunctionCalls(def)) return GraphOf(def, registry, limits);
+  MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
+  if (!HasFunctionCalls(def)) return GraphOf(def, std::move(library), registry, limits);
   MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(def, registry, limits));
-  return GraphOf(inlined, registry, limits);
+  return GraphOf(inlined, std::move(library), registry, limits);
 }
 
 absl::StatusOr<proto::GraphDef> Graph::ToGraphDef() const {

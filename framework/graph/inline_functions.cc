@@ -108,7 +108,6 @@ class Inliner {
         MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
       }
     }
-    *result_.mutable_library() = def_.library();
     *result_.mutable_versions() = def_.versions();
     return std::move(result_);
   }
