@@ -13,6 +13,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterActivation(ops);
   RegisterAddN(ops);
   RegisterArgMax(ops);
+  RegisterAssert(ops);
   RegisterAvgPool(ops);
   RegisterBatchNorm(ops);
   RegisterBiasAdd(ops);
@@ -37,6 +38,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterL2Loss(ops);
   RegisterListDiff(ops);
   RegisterMatMul(ops);
+  RegisterMatrixDiag(ops);
   RegisterMaxPool(ops);
   RegisterMirrorPad(ops);
   RegisterOneHot(ops);
@@ -44,12 +46,14 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterReduction(ops);
   RegisterReplicaIndex(ops);
   RegisterReshape(ops);
+  RegisterResourceScatter(ops);
   RegisterReverse(ops);
   RegisterSelect(ops);
   RegisterShapeOps(ops);
   RegisterSlice(ops);
   RegisterSoftmax(ops);
   RegisterSoftmaxXent(ops);
+  RegisterSpaceToBatch(ops);
   RegisterSplit(ops);
   RegisterStridedSlice(ops);
   RegisterTile(ops);

@@ -14,7 +14,9 @@
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
+#include "ops/concat.h"
 #include "ops/constant.h"
+#include "ops/reduction.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"
 #include "ops/select.h"
@@ -34,25 +36,48 @@ namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
 
+// The first dimensions of params and indices go together: attribute batch_dims, which counts from
+// the rank of the indices if it is negative.
+absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
+  const int64_t given = node.attr<int64_t>("batch_dims");
+  const int64_t batch = given < 0 ? given + indices.rank() : given;
+  if (batch >= 0 && batch <= indices.rank()) return static_cast<int>(batch);
+  return absl::InvalidArgumentError(absl::StrCat("batch_dims must be at most the rank of indices ",
+                                                 indices.ToString(), ", got ", given));
+}
+
 absl::Status GatherShape(ShapeContext& c) {
-  if (c.attr<int64_t>("batch_dims") != 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("batch_dims must be 0, got ", c.attr<int64_t>("batch_dims")));
-  }
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> given_axis, IntegerInput(c, 2));
   MF_ASSIGN_OR_RETURN(const Shape params, c.WithRankAtLeast(0, 1));
   const Shape& indices = c.input(1);
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const int batch, BatchDims(c.node(), indices));
   if (!given_axis.has_value()) {
-    c.set_output(0, Shape::UnknownDims(params.rank() - 1 + indices.rank()));
+    c.set_output(0, Shape::UnknownDims(params.rank() - 1 + indices.rank() - batch));
     return absl::OkStatus();
   }
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*given_axis, params.rank()));
+  if (batch > axis) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_dims must be at most axis ", axis, ", got ", batch));
+  }
   Shape output;
-  for (int d = 0; d < axis; ++d) output.AddDim(params.dim(d));
-  for (int64_t d : indices.dims()) output.AddDim(d);
+  for (int d = 0; d < axis; ++d) {
+    const bool known_by_indices = d < batch && params.dim(d) == kUnknownDim;
+    output.AddDim(known_by_indices ? indices.dim(d) : params.dim(d));
+    if (d >= batch || params.dim(d) == indices.dim(d) || known_by_indices ||
+        indices.dim(d) == kUnknownDim) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("the first ", batch, " dimensions of params ",
+                                                   params.ToString(), " and indices ",
+                                                   indices.ToString(), " must be the same"));
+  }
+  for (int64_t d : indices.dims().subspan(batch)) output.AddDim(d);
   for (int d = axis + 1; d < params.rank(); ++d) output.AddDim(params.dim(d));
+  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
   c.set_output(0, output);
+  if (batch > 0) return absl::OkStatus();
 
   // A shape with its dimensions chosen or put in another order.
   const auto values = ElementsOf(c, 0), chosen = ElementsOf(c, 1);
@@ -74,15 +99,61 @@ absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params.rank()));
   std::string from = LettersFor(params);
   from[axis] = '.';
-  std::string rows;
-  for (int d = 0; d < indices.rank(); ++d) rows += static_cast<char>('a' + params.rank() + d);
-  const std::string out = from.substr(0, axis) + rows + from.substr(axis + 1);
+  MF_ASSIGN_OR_RETURN(const int batch, BatchDims(c.node(), indices));
+  std::string rows = from.substr(0, batch);
+  for (int d = batch; d < indices.rank(); ++d) rows += static_cast<char>('a' + params.rank() + d);
+  const std::string out = from.substr(0, axis) + rows.substr(batch) + from.substr(axis + 1);
   return MoveSharding(c, absl::StrCat(from, ",", rows, ",", DotsFor(c.input(2)), "->", out), {0});
 }
 
 // The numbers first, …, last - 1, last not included.
 void AppendRange(int first, int last, std::vector<int64_t>* numbers) {
   for (int i = first; i < last; ++i) numbers->push_back(i);
+}
+
+// What is added to the indices of each batch, so that they count the rows of all batches: [batch…,
+// 1…] with `ones` times a 1.
+Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output size, int batch,
+                    int ones) {
+  const DataType dtype = shape.dtype();
+  const Output numbers =
+      ops::Range(s, ops::ScalarConst(s, dtype, 0), num_batches, ops::ScalarConst(s, dtype, 1));
+  const Output dims = ops::Slice(s, shape, ops::VectorConst(s, {0}), ops::VectorConst(s, {batch}));
+  const Output behind = ops::VectorConst(s, std::vector<int64_t>(ones, 1), dtype);
+  return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, behind}, 0));
+}
+
+// With batch_dims: the rows of all batches lie behind each other, and each batch adds to its own.
+Output BatchedGatherGrad(const GradContext& c, int rank, int num_index_dims, int axis, int batch) {
+  const Scope& s = c.scope;
+  const Output params = c.op.input(0), indices = c.op.input(1);
+  const int num_new = num_index_dims - batch;  // dimensions in place of the axis
+  const Output shape = ops::Shape(s, params, {.out_type = indices.dtype()});
+  const Output size = ops::ElementOf(s, shape, axis);
+  const Output num_batches = ops::Prod(
+      s, ops::Slice(s, shape, ops::VectorConst(s, {0}), ops::VectorConst(s, {batch})), {0});
+  const Output ids =
+      ops::AddV2(s, indices, BatchOffsets(s, shape, num_batches, size, batch, num_new));
+  std::vector<int64_t> rows_first;
+  AppendRange(0, batch, &rows_first);
+  AppendRange(axis, axis + num_new, &rows_first);
+  AppendRange(batch, axis, &rows_first);
+  AppendRange(axis + num_new, rank - 1 + num_new, &rows_first);
+  const Output sum = ops::UnsortedSegmentSum(s, ops::Transpose(s, c.dy[0], rows_first), ids,
+                                             ops::Mul(s, num_batches, size));
+  // [batch…, axis, the others…], as params in another order.
+  std::vector<int64_t> axis_first, in_place;
+  AppendRange(0, batch, &axis_first);
+  axis_first.push_back(axis);
+  AppendRange(batch, axis, &axis_first);
+  AppendRange(axis + 1, rank, &axis_first);
+  for (int d = 0; d < rank; ++d) {
+    const auto at = std::find(axis_first.begin(), axis_first.end(), d);
+    in_place.push_back(at - axis_first.begin());
+  }
+  const Output dims =
+      ops::GatherV2(s, shape, ops::VectorConst(s, axis_first), ops::ScalarConst(s, DT_INT32, 0));
+  return ops::Transpose(s, ops::Reshape(s, sum, dims), in_place);
 }
 
 // Rows of dy are added up where they came from. UnsortedSegmentSum wants their dimensions first.
@@ -98,6 +169,11 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, IntegersOf(known_axis));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given_axis[0], params_shape.rank()));
   const int rank = params_shape.rank(), num_index_dims = indices_shape.rank();
+  MF_ASSIGN_OR_RETURN(const int batch, BatchDims(c.op, indices_shape));
+  if (batch > 0) {
+    return std::vector<Output>{BatchedGatherGrad(c, rank, num_index_dims, axis, batch), Output(),
+                               Output()};
+  }
   const int dy_rank = rank - 1 + num_index_dims;
   const Output num_segments =
       params_shape.dim(axis) != kUnknownDim
@@ -381,8 +457,14 @@ void RegisterGather(OpRegistry& ops) {
 
 namespace ops {
 
-Output GatherV2(const Scope& scope, Output params, Output indices, Output axis) {
-  return Build(scope, "GatherV2").Input(params).Input(indices).Input(axis).One();
+Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
+                const GatherV2Options& options) {
+  return Build(scope, "GatherV2")
+      .Input(params)
+      .Input(indices)
+      .Input(axis)
+      .Attr("batch_dims", options.batch_dims)
+      .One();
 }
 
 Output ResourceGather(const Scope& scope, Output resource, Output indices) {

@@ -5,6 +5,8 @@
 #ifndef MIRRORFLOW_OPS_GATHER_H_
 #define MIRRORFLOW_OPS_GATHER_H_
 
+#include <cstdint>
+
 #include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
@@ -14,11 +16,17 @@ void RegisterGather(OpRegistry& ops);
 
 namespace ops {
 
+struct GatherV2Options {
+  int64_t batch_dims = 0;  // negative: from the rank of the indices
+};
+
 // GatherV2: y[a…, i…, b…] = params[a…, indices[i…], b…], `axis` many dimensions before the index.
-// Shapes:   axis a scalar constant; batch_dims, TensorFlow's attribute, must be 0.
+// Shapes:   axis a scalar constant. The first batch_dims dimensions of a and i are one: each of
+//           their combinations is a gather of its own.
 // Errors:   InvalidArgument at run time for an index out of [0, params.dim(axis)).
 // Gradient: d params = UnsortedSegmentSum of dy.
-Output GatherV2(const Scope& scope, Output params, Output indices, Output axis);
+Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
+                const GatherV2Options& options = {});
 
 inline constexpr char kResourceGather[] = "ResourceGather";
 

@@ -54,6 +54,12 @@ absl::Status RankShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status VariableShapeShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  c.set_output_as_shape(0, c.handle_shape(0));
+  return absl::OkStatus();
+}
+
 // The answer is about the global value. It is constant as soon as that is known, and the node gone.
 absl::StatusOr<ShardingRule> ShapeReaderSharding(const ShardContext& c) {
   const std::vector<std::string> in(c.num_inputs(), "*");
@@ -132,6 +138,14 @@ absl::StatusOr<ShardingRule> RangeSharding(const ShardContext& c) {
   return ShardingRule{.dims = ",,->a"};
 }
 
+absl::Status LinSpaceShape(ShapeContext& c) {
+  for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> num, IntegerInput(c, 2));
+  c.set_output(0, Shape({num.value_or(kUnknownDim)}));
+  if (!num.has_value() || *num > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("num must be positive, got ", *num));
+}
+
 // --- gradients -------------------------------------------------------------------------------
 
 absl::StatusOr<std::vector<Output>> FillGrad(const GradContext& c) {
@@ -180,6 +194,14 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Shape(RankShape)
       .Sharding(ShapeReaderSharding)
       .NoGradient("it does not depend on the elements");
+  ops.Define("VariableShape")
+      .Doc("the dimensions of a variable")
+      .Input("input: resource")
+      .Output("output: out_type")
+      .Attr("out_type: {int32, int64} = int32")
+      .Shape(VariableShapeShape)
+      .Sharding(ShapeReaderSharding)
+      .NoGradient("it does not depend on the elements");
   ops.Define("Fill")
       .Doc("a scalar everywhere in a tensor of shape `dims`")
       .StaticInput("dims: index_type")
@@ -200,6 +222,17 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Shape(RangeShape)
       .Sharding(RangeSharding)
       .NoGradient("its operands are constants");
+  ops.Define("LinSpace")
+      .Doc("num numbers from start to stop, both included, at equal distances")
+      .Input("start: T")
+      .Input("stop: T")
+      .StaticInput("num: Tidx")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double}")
+      .Attr("Tidx: {int32, int64} = int32")
+      .Shape(LinSpaceShape)
+      .Sharding(RangeSharding)
+      .NoGradient("TensorFlow's has none");
 }
 
 namespace ops {
@@ -220,6 +253,10 @@ Output Size(const Scope& scope, Output input, const ShapeOptions& options) {
 
 Output Rank(const Scope& scope, Output input) { return Build(scope, "Rank").Input(input).One(); }
 
+Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options) {
+  return Build(scope, "VariableShape").Input(handle).Attr("out_type", options.out_type).One();
+}
+
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type) {
   const mirrorflow::Shape& shape = scope.shape(value);
   if (shape.IsFullyDefined()) return VectorConst(scope, shape.dims(), out_type);
@@ -232,6 +269,10 @@ Output Fill(const Scope& scope, Output dims, Output value) {
 
 Output Range(const Scope& scope, Output start, Output limit, Output delta) {
   return Build(scope, "Range").Input(start).Input(limit).Input(delta).One();
+}
+
+Output LinSpace(const Scope& scope, Output start, Output stop, Output num) {
+  return Build(scope, "LinSpace").Input(start).Input(stop).Input(num).One();
 }
 
 }  // namespace ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read shapes (Shape, ShapeN, Size, Rank) and ops that make a tensor of a given shape
-// (Fill, Range).
+// Ops that read shapes (Shape, ShapeN, Size, Rank, VariableShape) and ops that make a tensor of a
+// given shape (Fill, Range, LinSpace).
 #ifndef MIRRORFLOW_OPS_SHAPE_OPS_H_
 #define MIRRORFLOW_OPS_SHAPE_OPS_H_
 
@@ -30,6 +30,9 @@ Output Size(const Scope& scope, Output input, const ShapeOptions& options = {});
 // Rank: the number of dimensions, an int32.
 Output Rank(const Scope& scope, Output input);
 
+// VariableShape: the dimensions of the variable behind a handle.
+Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options = {});
+
 // The shape of `value` for use as an operand: a constant where it is known in full, else Shape.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
@@ -40,6 +43,9 @@ Output Fill(const Scope& scope, Output dims, Output value);
 // constants of one dtype.
 // Errors:   InvalidArgument if delta is 0 or leads away from the limit.
 Output Range(const Scope& scope, Output start, Output limit, Output delta);
+
+// LinSpace: `num` numbers from `start` to `stop`, both included; `num`, from 1 on, is a constant.
+Output LinSpace(const Scope& scope, Output start, Output stop, Output num);
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -93,6 +93,35 @@ absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(from, ",.->", to), {0});
 }
 
+// The product of dimensions [first, last); unknown if one of them is.
+int64_t ProductOf(const Shape& shape, int first, int last) {
+  int64_t product = 1;
+  for (int d = first; d < last; ++d) {
+    if (shape.dim(d) == kUnknownDim) return kUnknownDim;
+    product *= shape.dim(d);
+  }
+  return product;
+}
+
+// dy summed over the copies of one dimension after the other, each time as [before, copies, size,
+// behind]: tensors have no room for two dimensions in place of each. Invalid if too little is
+// known.
+Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const int64_t> copies) {
+  Shape left = in;  // from the back: those before still have their copies
+  for (int d = 0; d < in.rank(); ++d) {
+    if (in.dim(d) != kUnknownDim) left.set_dim(d, in.dim(d) * copies[d]);
+  }
+  for (int d = in.rank() - 1; d >= 0; --d) {
+    left.set_dim(d, in.dim(d));
+    if (copies[d] == 1) continue;
+    const Shape split(
+        {ProductOf(left, 0, d), copies[d], in.dim(d), ProductOf(left, d + 1, in.rank())});
+    if (!ops::IsReshapeTarget(split)) return Output();
+    dy = ops::Sum(s, ops::Reshape(s, dy, split), {1});
+  }
+  return dy;
+}
+
 // dy cut up as [multiple, size] for each dimension, and summed over the copies.
 absl::StatusOr<std::vector<Output>> TileGrad(const GradContext& c) {
   const Scope& s = c.scope;
@@ -110,7 +139,10 @@ absl::StatusOr<std::vector<Output>> TileGrad(const GradContext& c) {
       }
       if (copies[d] == 1 || in.dim(d) != 1) split.AddDim(in.dim(d));
     }
-    if (ops::IsReshapeTarget(split)) {
+    if (split.rank() > kMaxRank) {
+      const Output sum = SumCopies(s, c.dy[0], in, copies);
+      if (sum.valid()) return std::vector<Output>{ops::ReshapeLike(s, sum, x), Output()};
+    } else if (ops::IsReshapeTarget(split)) {
       const Output sum = ops::Sum(s, ops::Reshape(s, c.dy[0], split), axes);
       return std::vector<Output>{ops::ReshapeLike(s, sum, x), Output()};
     }

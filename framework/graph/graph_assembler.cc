@@ -164,6 +164,7 @@ class Assembler {
       if (!unknown.ok()) return Error(i, unknown.status().message());
       ops_[i] = *unknown;
     }
+    LeaveOutText(*ops_[i], &records_[i].attrs, &inputs);
     absl::StatusOr<Node*> node =
         graph_.AddNode(records_[i].name, *ops_[i], std::move(records_[i].attrs), std::move(inputs),
                        std::move(controls));
@@ -182,6 +183,31 @@ class Assembler {
     } else {
       errors_.Add(absl::StrCat(records_[i].where, status.message()));  // it names the node itself
     }
+  }
+
+  // An op that has no results and takes tensors of any types only shows them (Assert). What of them
+  // is text, or what an unknown op made, it does not get: else nothing that has text could run.
+  static void LeaveOutText(const OpDef& op, AttrMap* attrs, std::vector<Output>* inputs) {
+    if (op.inputs.empty() || !op.outputs.empty()) return;
+    const std::string& types_attr = op.inputs.back().type_list_attr;
+    const auto it = attrs->find(types_attr);
+    if (types_attr.empty() || it == attrs->end()) return;
+    const AttrList* types = it->second.get_if<AttrList>();
+    if (types == nullptr || types->size() >= inputs->size()) return;  // it has others, too
+    const size_t first = inputs->size() - types->size();
+    AttrList kept_types;
+    std::vector<Output> kept(inputs->begin(), inputs->begin() + first);
+    for (size_t k = first; k < inputs->size(); ++k) {
+      if ((*inputs)[k].node->op().role == OpRole::kUnknown) continue;
+      kept.push_back((*inputs)[k]);
+      kept_types.push_back((*types)[k - first]);
+    }
+    if (kept_types.empty() && !types->empty()) {  // TensorFlow wants one
+      kept.push_back(kept[0]);
+      kept_types.push_back(AttrValue(op.inputs[0].dtype));  // that of an unknown op has none
+    }
+    *inputs = std::move(kept);
+    it->second = AttrValue(std::move(kept_types));
   }
 
   std::vector<NodeRecord> records_;

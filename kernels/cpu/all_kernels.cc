@@ -13,6 +13,7 @@ namespace mirrorflow {
   F(Activation)           \
   F(AddN)                 \
   F(ArgMax)               \
+  F(Assert)               \
   F(AvgPool)              \
   F(BatchNorm)            \
   F(BiasAdd)              \
@@ -35,6 +36,7 @@ namespace mirrorflow {
   F(L2Loss)               \
   F(ListDiff)             \
   F(MatMul)               \
+  F(MatrixDiag)           \
   F(MaxPool)              \
   F(MirrorPad)            \
   F(OneHot)               \
@@ -42,12 +44,14 @@ namespace mirrorflow {
   F(Reduction)            \
   F(ReplicaIndex)         \
   F(Reshape)              \
+  F(ResourceScatter)      \
   F(Reverse)              \
   F(Select)               \
   F(ShapeOps)             \
   F(Slice)                \
   F(Softmax)              \
   F(SoftmaxXent)          \
+  F(SpaceToBatch)         \
   F(Split)                \
   F(StridedSlice)         \
   F(Tile)                 \

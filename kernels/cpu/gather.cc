@@ -48,9 +48,10 @@ absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index*
 
 template <typename Index>
 struct GatherKernel {
+  int64_t batch;  // gathers of their own, behind each other
   int64_t outer;  // slices of params before the axis
   int64_t limit;  // elements along the axis
-  int64_t count;  // indices
+  int64_t count;  // indices of one gather
   size_t bytes;   // of what comes with one index
   Shape indices_shape;
   FirstRow first_row;  // of the indices
@@ -58,7 +59,7 @@ struct GatherKernel {
   absl::Status operator()(const KernelArgs& args, Lane&) const {
     const Index* indices = args.input<Index>(1);
     Index low = 0, high = -1;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < batch * count; ++i) {
       low = std::min(low, indices[i]);
       high = std::max(high, indices[i]);
     }
@@ -79,8 +80,10 @@ struct GatherKernel {
   absl::Status Rows(const Index* indices, const std::byte* from, std::byte* to) const {
     const size_t n = kBytes == 0 ? bytes : kBytes;
     if (n == 0) return absl::OkStatus();
-    for (int64_t o = 0; o < outer; ++o, from += limit * n) {
-      for (int64_t i = 0; i < count; ++i, to += n) std::memcpy(to, from + indices[i] * n, n);
+    for (int64_t b = 0; b < batch; ++b, indices += count) {
+      for (int64_t o = 0; o < outer; ++o, from += limit * n) {
+        for (int64_t i = 0; i < count; ++i, to += n) std::memcpy(to, from + indices[i] * n, n);
+      }
     }
     return absl::OkStatus();
   }
@@ -88,15 +91,16 @@ struct GatherKernel {
 
 // `dtype` is that of params.
 template <typename Index>
-KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype) {
+KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims = 0) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   return {.kernel = MakeKernel(GatherKernel<Index>{
-              .outer = Product(params.dims().first(axis)),
+              .batch = Product(params.dims().first(batch_dims)),
+              .outer = Product(params.dims().subspan(batch_dims, axis - batch_dims)),
               .limit = params.dim(axis),
-              .count = indices.num_elements(),
+              .count = Product(indices.dims().subspan(batch_dims)),
               .bytes = Product(params.dims().subspan(axis + 1)) * DataTypeSize(dtype),
               .indices_shape = indices,
-              .first_row = FirstRow(c.output_sharding(0), axis)}),
+              .first_row = FirstRow(c.output_sharding(0), batch_dims > 0 ? 0 : axis)}),
           .fails_on_data = true};
 }
 
@@ -105,8 +109,11 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
   const DataType dtype = c.input_dtype(0);
-  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis, dtype)
-                                      : GatherPlan<int32_t>(c, axis, dtype);
+  const int64_t given_batch = c.attr<int64_t>("batch_dims");
+  const int batch =
+      static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch);
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, axis, dtype, batch)
+                                      : GatherPlan<int32_t>(c, axis, dtype, batch);
 }
 
 // For whoever runs nodes one by one, and knows the variable's shape by its handle: in a plan there

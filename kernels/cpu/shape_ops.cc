@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape, ShapeN, Size, Rank, Fill and Range on the CPU. Those that read shapes are for whoever
-// evaluates nodes one by one: in a plan they are constants.
+// Shape, ShapeN, Size, Rank, Fill, Range and LinSpace on the CPU. Those that read shapes are for
+// whoever evaluates nodes one by one: in a plan they are constants.
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -54,16 +54,29 @@ absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), {{1, 0, repeat}});
 }
 
+// A replica that makes a share of the rows of output 0, a vector, starts at its own.
+class FirstElement {
+ public:
+  explicit FirstElement(const KernelContext& c) {
+    const Sharded* sharded = AsSharded(c.output_sharding(0));
+    if (sharded == nullptr) return;
+    axis_ = sharded->axis;
+    factor_ = sharded->factor;
+  }
+  int64_t In(const KernelArgs& args) const { return args.params().first_row[axis_] * factor_; }
+
+ private:
+  AxisId axis_ = 0;
+  int64_t factor_ = 0;
+};
+
 template <typename T>
 KernelPlan RangeKernel(const KernelContext& c) {
   const T start = c.constant(0).scalar<T>(), delta = c.constant(2).scalar<T>();
   const int64_t n = c.output_shape(0).num_elements();
-  // A replica that makes a share of the rows starts at its own.
-  const Sharded* sharded = AsSharded(c.output_sharding(0));
-  const AxisId axis = sharded != nullptr ? sharded->axis : 0;
-  const int64_t factor = sharded != nullptr ? sharded->factor : 0;
+  const FirstElement first_element(c);
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
-            const int64_t first = args.params().first_row[axis] * factor;
+            const int64_t first = first_element.In(args);
             T* out = args.output<T>(0);
             for (int64_t i = 0; i < n; ++i) {
               const T k = static_cast<T>(first + i);
@@ -88,15 +101,39 @@ absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
   }
 }
 
+absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
+  const int64_t n = c.output_shape(0).num_elements();
+  const int64_t last = c.global_output_shape(0).num_elements() - 1;
+  const FirstElement first_element(c);
+  return ForType(FloatingTypes(), c.output_dtype(0), [=](auto tag) {
+    using T = typename decltype(tag)::type;
+    return KernelPlan{.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+                        const T start = *args.input<T>(0), stop = *args.input<T>(1);
+                        const T step = last > 0 ? (stop - start) / static_cast<T>(last) : T{0};
+                        const int64_t first = first_element.In(args);
+                        T* out = args.output<T>(0);
+                        for (int64_t i = 0; i < n; ++i) {
+                          out[i] = start + step * static_cast<T>(first + i);
+                        }
+                        // Exactly, and also where the distance is not finite.
+                        if (n > 0 && first == 0) out[0] = start;
+                        if (n > 0 && last > 0 && first + n - 1 == last) out[n - 1] = stop;
+                        return absl::OkStatus();
+                      })};
+  });
+}
+
 }  // namespace
 
 void RegisterShapeOpsCpu(KernelRegistry& kernels) {
   kernels.Register("Shape", "CPU", CreateShapeN);
   kernels.Register("ShapeN", "CPU", CreateShapeN);
+  kernels.Register("VariableShape", "CPU", CreateShapeN);
   kernels.Register("Size", "CPU", CreateSize);
   kernels.Register("Rank", "CPU", CreateRank);
   kernels.Register("Fill", "CPU", CreateFill);
   kernels.Register("Range", "CPU", CreateRange);
+  kernels.Register("LinSpace", "CPU", CreateLinSpace);
 }
 
 }  // namespace mirrorflow

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "framework/core/status.h"
-#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
 namespace {
@@ -40,7 +40,8 @@ absl::StatusOr<KernelPlan> CreateAccumulate(const KernelContext& c) {
                             T* variable = args.variable<T>(0);
                             const T* value = args.input<T>(1);
                             for (int64_t i = 0; i < n; ++i) {
-                              variable[i] = kAdd ? variable[i] + value[i] : variable[i] - value[i];
+                              const auto x = Wrapping(variable[i]), y = Wrapping(value[i]);
+                              variable[i] = static_cast<T>(kAdd ? x + y : x - y);
                             }
                             return absl::OkStatus();
                           })};

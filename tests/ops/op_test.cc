@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/all_kernels.h"
@@ -49,6 +51,55 @@ const Exemption* FindExemption(absl::string_view op, Check check) {
     if (exemption.op == op && exemption.check == check) return &exemption;
   }
   return nullptr;
+}
+
+// The attributes whose every value need not be in a case. No op: whatever op it is of.
+struct SilentAttribute {
+  const char* op;
+  const char* attr;
+  const char* because;
+};
+
+constexpr SilentAttribute kSilentAttributes[] = {
+    {"", "grad_a", "it marks products that gradients are"},
+    {"", "grad_b", "it marks products that gradients are"},
+    {"", "grad_x", "it marks products that gradients are"},
+    {"", "grad_y", "it marks products that gradients are"},
+    {"", "use_cudnn_on_gpu", "a hint for another device"},
+    {"", "use_locking", "an update is never seen half done"},
+    {"", "validate_indices", "they always are"},
+    {"AssignVariableOp", "validate_shape", "it always is"},
+    {"Bitcast", "T", "also of types that no kernel computes in"},
+    {"Bitcast", "type", "also of types that no kernel computes in"},
+    {"Cast", "Truncate", "refused where it matters"},
+    {"FusedBatchNormGradV3", "T", "double is ours, for checks"},
+    {"FusedBatchNormGradV3", "U", "double is ours, for checks"},
+    {"FusedBatchNormGradV3", "data_format", "TensorFlow has no kernel for NDHWC on a CPU"},
+    {"FusedBatchNormV3", "T", "double is ours, for checks"},
+    {"FusedBatchNormV3", "U", "double is ours, for checks"},
+    {"MaxPool", "data_format", "NCHW_VECT_C is refused"},
+    {"MaxPoolGrad", "data_format", "NCHW_VECT_C is refused"},
+};
+
+// half and bfloat16 are computed in float, with one conversion for all kernels, and a handle is no
+// value.
+bool IsComputedElsewhere(const AttrValue& value) {
+  const DataType* dtype = value.get_if<DataType>();
+  return dtype != nullptr && (*dtype == DT_HALF || *dtype == DT_BFLOAT16 || *dtype == DT_RESOURCE);
+}
+
+// The ops that work on tensors of floats and have no case of no elements.
+constexpr const char* kNeverEmpty[] = {
+    "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow leaves its result as it finds it
+    "ScatterNd",                            // TensorFlow refuses it
+};
+
+bool IsSilent(absl::string_view op, absl::string_view attr) {
+  for (const SilentAttribute& silent : kSilentAttributes) {
+    const absl::string_view of = silent.op;
+    if ((of.empty() || of == op) && silent.attr == attr) return true;
+  }
+  return false;
 }
 
 const OpRegistry& Ops() {
@@ -98,6 +149,50 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
     EXPECT_GT(report.checked, 0) << "no case checks anything";
   }
 };
+
+// The cases of the op whose results are known.
+std::vector<const OpCase*> KnownCases(const OpDef& op) {
+  std::vector<const OpCase*> known;
+  const auto cases = CasesByOp().find(op.name);
+  if (cases == CasesByOp().end()) return known;
+  for (const OpCase& op_case : cases->second) {
+    if (op_case.has_results()) known.push_back(&op_case);
+  }
+  return known;
+}
+
+TEST_P(EveryOp, HasACaseForEveryValueOfEachAttribute) {
+  if (FindExemption(op().name, Check::kValues) != nullptr) return;
+  const std::vector<const OpCase*> cases = KnownCases(op());
+  for (const AttrDef& attr : op().attrs) {
+    AttrList values = attr.allowed;
+    if (attr.type == "bool") values = {AttrValue(false), AttrValue(true)};
+    if (IsSilent(op().name, attr.name) || absl::StartsWith(attr.type, "list(")) continue;
+    for (const AttrValue& value : values) {
+      if (IsComputedElsewhere(value)) continue;
+      const bool has_case = std::any_of(cases.begin(), cases.end(), [&](const OpCase* op_case) {
+        const auto it = op_case->attrs.find(attr.name);
+        return it != op_case->attrs.end() ? it->second == value : attr.default_value == value;
+      });
+      EXPECT_TRUE(has_case) << "no case has " << attr.name << "=" << value.ToString();
+    }
+  }
+}
+
+TEST_P(EveryOp, HasCasesOfNoElementsAndOfNumbersThatAreNotFinite) {
+  if (FindExemption(op().name, Check::kValues) != nullptr) return;
+  bool tensors = false, empty = absl::c_linear_search(kNeverEmpty, op().name), not_finite = false;
+  for (const OpCase* op_case : KnownCases(op())) {
+    for (const OpCase::Operand& operand : op_case->operands) {
+      tensors = tensors || (IsFloating(operand.value.dtype()) && operand.value.shape().rank() > 0);
+      empty = empty || operand.value.num_elements() == 0;
+      not_finite = not_finite || !AllFinite(operand.value);
+    }
+  }
+  if (!tensors) return;
+  EXPECT_TRUE(empty) << "no case has an operand without elements";
+  if (op().has(kElementwise)) EXPECT_TRUE(not_finite) << "no case has NaN or an infinity";
+}
 
 TEST_P(EveryOp, IsDescribedInFull) {
   EXPECT_FALSE(op().doc.empty());

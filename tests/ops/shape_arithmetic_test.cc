@@ -318,16 +318,21 @@ const ErrorRow kErrors[] = {
        ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Ints(s, {0, 1}));
      },
      "input 2 must have one element, got shape [2]"},
-    {"GatherInBatches",
+    {"GatherInOtherBatches",
      [](const Scope& s) {
-       ops::Build(s, "GatherV2")
-           .Input(Of(s, {2, 2}))
-           .Input(Ints(s, {0}))
-           .Input(Int(s, 1))
-           .Attr("batch_dims", 1)
-           .One();
+       ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Int(s, 1), {.batch_dims = 1});
      },
-     "batch_dims must be 0, got 1"},
+     "the first 1 dimensions of params [2,2] and indices [1] must be the same"},
+    {"GatherInMoreBatchesThanIndicesHave",
+     [](const Scope& s) {
+       ops::GatherV2(s, Of(s, {1, 2, 2}), Ints(s, {0}), Int(s, 2), {.batch_dims = 2});
+     },
+     "batch_dims must be at most the rank of indices [1], got 2"},
+    {"GatherInBatchesBeyondTheAxis",
+     [](const Scope& s) {
+       ops::GatherV2(s, Of(s, {1, 2}), Ints(s, {0}), Int(s, 0), {.batch_dims = 1});
+     },
+     "batch_dims must be at most axis 0, got 1"},
     {"SegmentsOfOtherRows",
      [](const Scope& s) {
        ops::UnsortedSegmentSum(s, Of(s, {4, 2}), Of(s, {3}, DT_INT32), Int(s, 2));

@@ -111,7 +111,8 @@ class _Operands:
         ]
 
 
-def _make_node(one_case, operands):
+def make_node(one_case, operands):
+    """The node of the case, on these graph inputs."""
     raw_op = getattr(tf.raw_ops, one_case.op)
     arguments = dict(zip(inspect.signature(raw_op).parameters, operands))
     raw_op(**arguments, **one_case.attributes)
@@ -124,7 +125,7 @@ def run(one_case):
     """Runs the case; a case that fails has no outputs."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
         operands = _Operands()
-        node = _make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
+        node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
         reads = [
             tf.raw_ops.ReadVariableOp(resource=tensor, dtype=operands.handles[tensor.name].dtype)
             for tensor in node.inputs
@@ -199,7 +200,7 @@ def _gradients(one_case):
     """Random gradients of the floating results, and those of the floating operands, or None."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
         operands = _Operands()
-        node = _make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
+        node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
         results = [output for output in node.outputs if output.dtype.is_floating]
         values = session.run(results, operands.feeds)
         dy = [sample("double", value.shape, seed=7) for value in values]

@@ -194,6 +194,13 @@ _KERAS = {
     "keras_mlp_adam": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01)),
     "keras_mlp_adagrad": (_keras_mlp, [7], lambda: keras.optimizers.Adagrad(0.1)),
     "keras_mlp_rmsprop": (_keras_mlp, [7], lambda: keras.optimizers.RMSprop(0.01)),
+    "keras_mlp_nesterov": (
+        _keras_mlp, [7],
+        lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True, clipnorm=1.0)),
+    "keras_mlp_adamw": (_keras_mlp, [7], lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1)),
+    "keras_mlp_nadam": (_keras_mlp, [7], lambda: keras.optimizers.Nadam(0.01)),
+    "keras_mlp_adamax": (_keras_mlp, [7], lambda: keras.optimizers.Adamax(0.01)),
+    "keras_mlp_adadelta": (_keras_mlp, [7], lambda: keras.optimizers.Adadelta(1.0)),
     "keras_cnn_adam": (_keras_cnn, [6, 6, 2], lambda: keras.optimizers.Adam(0.01)),
     "keras_mlp_accumulating": (_keras_mlp, [7], _accumulating_sgd),
     "keras_mlp_looping": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01), 3),

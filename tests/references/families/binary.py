@@ -109,3 +109,6 @@ def cases():
                 yield case(op, *_operands(op, dtype, left, right))
             yield _all_pairs(op, dtype)
     yield from _refused()
+    for op in ("Equal", "NotEqual"):
+        operands = sample("float", [2, 3]), sample("float", [3])
+        yield case(op, *operands, incompatible_shape_error=False)

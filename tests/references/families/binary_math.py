@@ -30,6 +30,7 @@ def _polygamma(dtype):
     yield case("Polygamma", tensor(dtype, 1), sample(dtype, [2, 3], low=0.5, high=10))
     yield case("Polygamma", tensor(dtype, [1, 2, -1, 0.5]), tensor(dtype, [0, -2, 1, 2]))
     yield case("Polygamma", tensor(dtype, []), tensor(dtype, []))
+    yield case("Polygamma", tensor(dtype, [1, _NAN]), tensor(dtype, [_NAN, 1]))
 
 
 def _approximate_equal(dtype):

@@ -20,6 +20,18 @@ _GATHERS = (
     ([0, 3], [], 0),
 )
 
+# Shape of the parameters, indices, axis, batch dimensions.
+_BATCHED = (
+    ([2, 4], [[3, 0], [1, 1]], 1, 1),
+    ([2, 3, 2], [2, 0], 1, 1),
+    ([2, 3, 2], [[[0, 2]], [[1, 1]]], -2, 1),
+    ([2, 2, 3], [[1], [0]], 2, 1),
+    ([2, 2, 3, 2], [[0, 1], [2, 1]], 2, -1),
+    ([2, 2, 3], [[0, 1], [2, 1]], 2, 2),
+    ([2, 1, 2, 3], [[[1, 0]], [[0, 0]]], 3, 2),
+    ([0, 3], [], 1, 1),
+)
+
 # Shape of the data, segment ids, number of segments. Negative ids are dropped.
 _SEGMENTS = (
     ([4, 2], [1, 0, 1, 2], 3),
@@ -39,6 +51,13 @@ def _gathers(dtype, rows):
         yield case(
             "GatherV2", sample(dtype, shape), tensor(index_type, indices), tensor(axis_type, axis)
         )
+
+
+def _batched_gathers(dtype, rows):
+    for index, (shape, indices, axis, batch_dims) in enumerate(rows):
+        index_type = INDEX[index % 2]
+        yield case("GatherV2", sample(dtype, shape), tensor(index_type, indices),
+                   tensor("int32", axis), batch_dims=batch_dims)
 
 
 def _segment_sums(dtype, rows):
@@ -67,6 +86,7 @@ def cases():
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _gathers(dtype, rows)
+        yield from _batched_gathers(dtype, _BATCHED[rows])
         if dtype in NUMERIC:
             yield from _segment_sums(dtype, rows)
     for index_type in INDEX:

@@ -65,6 +65,8 @@ def cases():
     for dtype in NUMERIC:
         for shape, count in (([2, 3], 3), ([], 2), ([5], 1), ([0, 3], 2), ([2, 2], 9)):
             yield case("AddN", _pieces(dtype, [shape] * count))
+    special = [tensor("float", [float("nan"), 1, float("inf")]), tensor("float", [1, 2, -3])]
+    yield case("AddN", special)
     for shapes, axis in _CONCATS:
         yield case("ConcatOffset", tensor("int32", axis), [tensor("int32", s) for s in shapes])
     yield case("ConcatOffset", tensor("int32", 1), [tensor("int64", [2, n]) for n in (3, 1, 2)])

@@ -14,6 +14,8 @@ _TILES = (
     ([1, 2, 1], [3, 1, 2]),
     ([0, 2], [2, 2]),
     ([], []),
+    ([1, 2, 1, 2, 2, 1], [2, 2, 2, 1, 2, 3]),
+    ([2, 1, 2, 1, 1, 2, 1, 1], [2, 1, 2, 2, 1, 1, 1, 2]),
 )
 _BROADCASTS = (
     ([3], [2, 3]),
@@ -27,6 +29,17 @@ _BROADCASTS = (
 )
 _RANGES = ((0, 5, 1), (3, 18, 4), (5, 0, -2), (0, 0, 1), (-3, 3, 2), (4, 1, -1), (2, 3, 10))
 _FLOAT_RANGES = ((0, 1, 0.25), (1, -1, -0.75), (0.5, 0.5, 1), (0, 2.1, 0.5))
+
+# First number, last number, how many.
+_LINES = (
+    (0, 1, 5),
+    (1, -2, 4),
+    (-0.3, 7.7, 10),
+    (3, 9, 1),
+    (2, 2, 3),
+    (float("inf"), 1, 3),
+    (0, float("nan"), 3),
+)
 
 # Two shapes that broadcast.
 _SHAPE_PAIRS = (
@@ -77,6 +90,10 @@ def cases():
     for dtype in (*FLOATING, *SIGNED):
         for bounds in _RANGES if dtype in SIGNED else (*_RANGES, *_FLOAT_RANGES):
             yield case("Range", *(tensor(dtype, bound) for bound in bounds))
+    for dtype in FLOATING:
+        for index, (start, stop, number) in enumerate(_LINES):
+            ends = tensor(dtype, start), tensor(dtype, stop)
+            yield case("LinSpace", *ends, tensor(INDEX[index % 2], number))
     for index_type in INDEX:
         for left, right in _SHAPE_PAIRS:
             yield case(

@@ -5,7 +5,7 @@ import numpy as np
 
 from case import Variable, case
 from literals import NUMPY_TYPES
-from tensors import ALL, FLOATING, NUMERIC, sample, tensor
+from tensors import ALL, FLOATING, INDEX, NUMERIC, sample, tensor
 
 _SHAPES = ([2, 3], [17], [], [0, 3])
 
@@ -97,8 +97,16 @@ def _adam(dtype, shape):
 _UPDATES = (_gradient_descent, _momentum, _keras_momentum, _adagrad, _rms_prop, _adam)
 
 
+def _shapes():
+    for shape in (*_SHAPES, [0, 2]):
+        for out_type in INDEX:
+            yield case("VariableShape", Variable(sample("float", shape)),
+                       out_type=NUMPY_TYPES[out_type])
+
+
 def cases():
     """Every shape and type of each op."""
+    yield from _shapes()
     for dtype in ALL:
         yield from _assignments(dtype)
     for dtype in FLOATING:

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ResourceScatter… on the CPU. All indices are checked before anything is written.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/graph/variable_handle.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Rows {
+  int64_t count;  // indices
+  int64_t limit;  // rows of the variable
+  int64_t size;   // of a row
+  bool one;       // a scalar for all
+};
+
+absl::StatusOr<Rows> RowsOf(const KernelContext& c) {
+  const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
+  if (!whole.IsFullyDefined() || whole.rank() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows of a variable of shape ", whole.ToString()));
+  }
+  Rows rows = {.count = c.input_shape(1).num_elements(), .limit = whole.dim(0), .size = 1};
+  for (const int64_t d : whole.dims().subspan(1)) rows.size *= d;
+  rows.one = c.input_shape(2).rank() == 0;
+  return rows;
+}
+
+template <typename Index>
+absl::Status CheckIndices(const Rows& rows, const Index* indices) {
+  for (int64_t i = 0; i < rows.count; ++i) {
+    if (indices[i] >= 0 && indices[i] < rows.limit) continue;
+    return absl::InvalidArgumentError(absl::StrCat("indices must be in [0, ", rows.limit, "), got ",
+                                                   indices[i], " as number ", i, " of ",
+                                                   rows.count));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T, typename Index, typename Fn>
+KernelPlan Scatter(const Rows& rows, Fn fn) {
+  return {.kernel = MakeKernel([rows, fn](const KernelArgs& args, Lane&) -> absl::Status {
+            const Index* indices = args.input<Index>(1);
+            if (absl::Status status = CheckIndices(rows, indices); !status.ok()) return status;
+            const T* updates = args.input<T>(2);
+            for (int64_t i = 0; i < rows.count; ++i) {
+              T* row = args.variable<T>(0) + indices[i] * rows.size;
+              const T* from = rows.one ? updates : updates + i * rows.size;
+              for (int64_t k = 0; k < rows.size; ++k) row[k] = fn(row[k], from[rows.one ? 0 : k]);
+            }
+            return absl::OkStatus();
+          }),
+          .fails_on_data = true};
+}
+
+template <typename Types, typename Fn>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c, Types types, Fn fn) {
+  absl::StatusOr<Rows> rows = RowsOf(c);
+  if (!rows.ok()) return rows.status();
+  return ForType(types, c.input_dtype(2), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return c.input_dtype(1) == DT_INT64 ? Scatter<T, int64_t>(*rows, fn)
+                                        : Scatter<T, int32_t>(*rows, fn);
+  });
+}
+
+struct Divide {
+  template <typename T>
+  T operator()(T x, T y) const {
+    if constexpr (std::is_integral_v<T>) {
+      if (y == 0) return 0;
+      if (std::is_signed_v<T> && y == T(-1)) return static_cast<T>(-Wrapping(x));
+    }
+    return static_cast<T>(x / y);
+  }
+};
+
+}  // namespace
+
+void RegisterResourceScatterCpu(KernelRegistry& kernels) {
+  kernels.Register("ResourceScatterAdd", "CPU", [](const KernelContext& c) {
+    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
+      return static_cast<decltype(x)>(Wrapping(x) + Wrapping(y));
+    });
+  });
+  kernels.Register("ResourceScatterDiv", "CPU",
+                   [](const KernelContext& c) { return Create(c, NumericTypes(), Divide()); });
+  kernels.Register("ResourceScatterMax", "CPU", [](const KernelContext& c) {
+    return Create(c, NumericTypes(), [](auto x, auto y) { return std::max(x, y); });
+  });
+  kernels.Register("ResourceScatterMin", "CPU", [](const KernelContext& c) {
+    return Create(c, NumericTypes(), [](auto x, auto y) { return std::min(x, y); });
+  });
+  kernels.Register("ResourceScatterMul", "CPU", [](const KernelContext& c) {
+    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
+      return static_cast<decltype(x)>(Wrapping(x) * Wrapping(y));
+    });
+  });
+  kernels.Register("ResourceScatterSub", "CPU", [](const KernelContext& c) {
+    return Create(c, NumericTypes(), [](auto x, auto y) -> decltype(x) {
+      return static_cast<decltype(x)>(Wrapping(x) - Wrapping(y));
+    });
+  });
+  kernels.Register("ResourceScatterUpdate", "CPU", [](const KernelContext& c) {
+    return Create(c, AllTypes(), [](auto, auto y) { return y; });
+  });
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/resource_scatter.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status ScatterShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
+  if (variable != DT_INVALID && variable != got) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype must be the variable's; expected ",
+                                                   DataTypeName(variable), ", got ",
+                                                   DataTypeName(got)));
+  }
+  const Shape &whole = c.handle_shape(0), &indices = c.input(1), &updates = c.input(2);
+  if (whole.unknown_rank()) return absl::OkStatus();
+  if (whole.rank() == 0) {
+    return absl::InvalidArgumentError(
+        "the variable must have at least one dimension, got a scalar");
+  }
+  if (indices.unknown_rank() || updates.unknown_rank() || updates.rank() == 0) {
+    return absl::OkStatus();
+  }
+  Shape expected = indices;
+  for (const int64_t d : whole.dims().subspan(1)) expected.AddDim(d);
+  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "updates must be a scalar or a row of variable ", whole.ToString(), " for each of indices ",
+      indices.ToString(), "; expected ", expected.ToString(), ", got ", updates.ToString()));
+}
+
+absl::StatusOr<ShardingRule> ScatterSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*,*,*->"};
+}
+
+struct Row {
+  const char* name;
+  const char* doc;
+  const char* dtype;
+};
+
+constexpr char kNumbers[] = "dtype: {half, bfloat16, float, double, int32, int64, uint8}";
+
+constexpr Row kRows[] = {
+    {"ResourceScatterAdd", "variable[indices] += updates", kNumbers},
+    {"ResourceScatterDiv", "variable[indices] /= updates", kNumbers},
+    {"ResourceScatterMax", "variable[indices] = max(variable[indices], updates)", kNumbers},
+    {"ResourceScatterMin", "variable[indices] = min(variable[indices], updates)", kNumbers},
+    {"ResourceScatterMul", "variable[indices] *= updates", kNumbers},
+    {"ResourceScatterSub", "variable[indices] -= updates", kNumbers},
+    {"ResourceScatterUpdate", "variable[indices] = updates", "dtype: type"},
+};
+
+}  // namespace
+
+void RegisterResourceScatter(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    ops.Define(row.name)
+        .Doc(row.doc)
+        .Input("resource: resource")
+        .Input("indices: Tindices")
+        .Input("updates: dtype")
+        .Attr(row.dtype)
+        .Attr("Tindices: {int32, int64}")
+        .Role(OpRole::kWrite)
+        .Traits(kStateful)
+        .Shape(ScatterShape)
+        .Sharding(ScatterSharding)
+        .NoGradient("a write has no outputs");
+  }
+}
+
+namespace ops {
+namespace {
+
+Operation Scatter(const Scope& scope, absl::string_view op, Output handle, Output indices,
+                  Output updates) {
+  return Build(scope, op).Input(handle).Input(indices).Input(updates).Op();
+}
+
+}  // namespace
+
+Operation ResourceScatterAdd(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterAdd", handle, indices, updates);
+}
+Operation ResourceScatterSub(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterSub", handle, indices, updates);
+}
+Operation ResourceScatterMul(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterMul", handle, indices, updates);
+}
+Operation ResourceScatterDiv(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterDiv", handle, indices, updates);
+}
+Operation ResourceScatterMin(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterMin", handle, indices, updates);
+}
+Operation ResourceScatterMax(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterMax", handle, indices, updates);
+}
+Operation ResourceScatterUpdate(const Scope& scope, Output handle, Output indices, Output updates) {
+  return Scatter(scope, "ResourceScatterUpdate", handle, indices, updates);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
