@@ -17,11 +17,11 @@ namespace mirrorflow {
 // function of the library for its op.
 bool HasFunctionCalls(const proto::GraphDef& def);
 
-// The nodes of `def` with each call inlined, without the library. The node `call` stays, as the Identity (or IdentityN, or NoOp) of
-// what it returns, so that it can be fetched, run and waited for: it waits for what the function
-// must run in any case (control_ret). The body's nodes are called `call/…`. Resources go straight
-// from where they are made to where they are used. Functions that are arguments of other ops (If,
-// While) stay as they are.
+// The nodes of `def` with each call inlined, without the library. The node `call` stays, as the
+// Identity (or IdentityN, or NoOp) of what it returns, so that it can be fetched, run and waited
+// for: it waits for what the function must run in any case (control_ret). The body's nodes are
+// called `call/…`. Resources go straight from where they are made to where they are used. Functions
+// that are arguments of other ops (If, While) stay as they are.
 //
 // InvalidArgument, naming the call: an unknown function, a wrong number of arguments, an attribute
 // that the call does not give, an output that does not exist; ResourceExhausted where attributes
