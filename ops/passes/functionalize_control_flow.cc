@@ -108,9 +108,10 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
     if (node->op().role != OpRole::kVariable) continue;
     std::string users;
     for (const Use& use : node->uses()) absl::StrAppend(&users, " ", Where(*use.user));
-    return absl::UnimplementedError(absl::StrCat(
-        "a function of a branch or loop may only read and assign variables; variable '",
-        VariableName(*node), "' is used by", users));
+    return absl::UnimplementedError(
+        absl::StrCat("a function of a branch or loop may only read and assign variables that it is "
+                     "given; variable '",
+                     VariableName(*node), "' is used by", users));
   }
   return absl::OkStatus();
 }
@@ -141,12 +142,10 @@ class Functionalizer {
     MF_RETURN_IF_ERROR(InstantiateBodies());
     ++budget_.depth;
     MF_RETURN_IF_ERROR(FindVariables());
-    if (std::none_of(args_.begin(), args_.end(), IsHandle)) {
-      c_.bodies.emplace(node_->id(), std::move(bodies_));
-      return absl::OkStatus();
-    }
     MF_RETURN_IF_ERROR(LiftVariables());
-    return ReplaceNode();
+    if (std::any_of(args_.begin(), args_.end(), IsHandle)) return ReplaceNode();
+    c_.bodies.emplace(node_->id(), std::move(bodies_));
+    return absl::OkStatus();
   }
 
  private:
@@ -352,6 +351,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget) {
     if (!status.ok()) return Annotate(status, Where(*node));
     changed = true;
   }
+  c.graph.functions() = FunctionLibrary();  // all that is called of it has a body now
   return c.RemoveDeadNodes() || changed;
 }
 

@@ -425,6 +425,17 @@ TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
   EXPECT_THAT(error, HasSubstr("expected AssignVariableOp"));
 }
 
+TEST_F(ControlFlowTest, AVariableThatAFunctionHasOfItsOwnIsNamed) {
+  const Output y = ops::If(
+      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {},
+      [](const Scope& s, Args) {
+        const Output own = ops::VarHandleOp(s.WithName("own"), DT_DOUBLE, {});
+        return Outputs{ops::ReadVariableOp(s, own)};
+      },
+      Twenty)[0];
+  EXPECT_THAT(ErrorOf({y}), HasSubstr("may only read and assign variables that it is given"));
+}
+
 TEST_F(ControlFlowTest, ABranchThatChoosesAVariableIsNamed) {
   const Variable a = MakeVariable(root_, "a", Tensor::Scalar<double>(1));
   const Variable b = MakeVariable(root_, "b", Tensor::Scalar<double>(2));
