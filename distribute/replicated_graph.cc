@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/replicated_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distribute/collective/collective_functions.h"
+#include "distribute/collective/collective_ops.h"
+#include "distribute/pipeline.h"
+#include "framework/compiler/compile_plan.h"
+#include "framework/compiler/passes/order_variables.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_def.h"
+#include "framework/graph/shape_inference.h"
+#include "framework/graph/variable_handle.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCollectiveKernelsCpu(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+using Rows = std::vector<std::vector<int64_t>>;  // by axis, then replica
+
+absl::StatusOr<Rows> RowsOf(const Compilation& c, const ReplicatedStep& step) {
+  Rows rows;
+  for (const Axis& axis : c.axes) {
+    std::vector<int64_t>& shares = rows.emplace_back(step.replica_rows);
+    const int64_t n = step.num_replicas;
+    for (int64_t r = 0; step.replica_rows.empty() && r < n; ++r) {
+      shares.push_back(axis.size / n + (r < axis.size % n ? 1 : 0));
+    }
+    int64_t sum = 0;
+    for (const int64_t share : shares) {
+      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
+    }
+    if (sum == axis.size && static_cast<int64_t>(shares.size()) == n) continue;
+    return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", n,
+                                                   " numbers from 0 on with the sum ", axis.size,
+                                                   ", got ", absl::StrJoin(shares, ",")));
+  }
+  return rows;
+}
+
+// Whether `sizes` says `shape`, where -1 says anything.
+bool SaysShape(const Tensor& sizes, const Shape& shape) {
+  const bool is_vector = sizes.has_value() && sizes.shape().rank() == 1;
+  if (!is_vector || sizes.shape().dim(0) != shape.rank()) return false;
+  for (int d = 0; d < shape.rank(); ++d) {
+    int64_t size;
+    if (sizes.dtype() == DT_INT32) {
+      size = sizes.flat<int32_t>()[d];
+    } else if (sizes.dtype() == DT_INT64) {
+      size = sizes.flat<int64_t>()[d];
+    } else {
+      return false;
+    }
+    if (size != kUnknownDim && size != shape.dim(d)) return false;
+  }
+  return true;
+}
+
+// Makes the graph of N replicas. `original` is what the program `c` was compiled of, for `step`.
+class Replicator {
+ public:
+  Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c, Rows rows)
+      : original_(original),
+        step_(step),
+        c_(c),
+        rows_(std::move(rows)),
+        num_replicas_(step.num_replicas) {
+    for (int r = 0; r < num_replicas_; ++r) {
+      std::vector<int64_t> own;
+      for (const std::vector<int64_t>& shares : rows_) own.push_back(shares[r]);
+      local_.push_back(Localise(c, own));
+    }
+    const std::vector<Node*> nodes = original.Nodes();
+    while (std::any_of(nodes.begin(), nodes.end(),
+                       [&](const Node* node) { return absl::StartsWith(node->name(), prefix_); })) {
+      prefix_ += "_";
+    }
+  }
+
+  absl::StatusOr<Graph> Run() {
+    out_.functions() = original_.functions();
+    copies_.resize(c_.graph.id_limit());
+    KeepNamesFree();
+    MF_RETURN_IF_ERROR(AddVariables());
+    MF_RETURN_IF_ERROR(AddFeeds());
+    MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
+    for (const Node* node : order) MF_RETURN_IF_ERROR(AddNode(*node));
+    MF_RETURN_IF_ERROR(AddFetches());
+    MF_RETURN_IF_ERROR(AddTargets());
+    MF_RETURN_IF_ERROR(out_.status());
+    // Replicas that compute what one of them is enough for: what only a write needs.
+    Compilation sweep;
+    sweep.graph = std::move(out_);
+    sweep.targets = kept_;
+    sweep.RemoveDeadNodes();
+    return std::move(sweep.graph);
+  }
+
+ private:
+  using Copies = std::vector<Node*>;   // one a replica, or one for all
+  using Values = std::vector<Output>;  // one a replica
+
+  std::string OfReplica(int r, absl::string_view name) const {
+    return absl::StrCat(prefix_, r, "/", name);
+  }
+  // Where what the passes have no name for is made.
+  Scope Made(absl::string_view name) {
+    return Scope(&out_).WithName(out_.UniqueName(absl::StrCat(prefix_, "all/", name)));
+  }
+
+  // Names that fetches and targets must have, though the program has another value there.
+  void KeepNamesFree() {
+    for (size_t i = 0; i < step_.fetches.size(); ++i) {
+      const std::string& name = step_.fetches[i].node->name();
+      if (c_.fetches[i].node->name() != name) kept_free_.insert(name);
+    }
+    for (size_t i = 0; i < step_.targets.size(); ++i) {
+      const std::string& name = step_.targets[i].node->name();
+      if (c_.targets[i]->name() != name) kept_free_.insert(name);
+    }
+  }
+
+  // The name of what is one for all replicas.
+  absl::StatusOr<std::string> OwnName(const Node& node) {
+    const std::string& name = node.name();
+    if (out_.FindNode(name) == nullptr && !kept_free_.contains(name)) return name;
+    if (!node.op().has(kRandom)) return out_.UniqueName(absl::StrCat(prefix_, "all/", name));
+    // The name is the seed.
+    return Unimplemented(node, "random numbers that are an initial value or replace another value");
+  }
+
+  static absl::Status Unimplemented(const Node& node, absl::string_view what) {
+    return absl::UnimplementedError(absl::StrCat(node.op().name, "(", node.name(), "): ", what,
+                                                 " cannot be written out as explicit replicas"));
+  }
+
+  absl::StatusOr<Node*> Add(absl::string_view name, const Node& like, Values inputs,
+                            std::vector<Node*> controls) {
+    AttrMap attrs = like.attrs();
+    attrs.erase(kCopyAttr);
+    MF_ASSIGN_OR_RETURN(Node * node, out_.AddNode(name, like.op(), std::move(attrs),
+                                                  std::move(inputs), std::move(controls)));
+    return node;
+  }
+
+  // Adds `name` of the original graph as it is, with all that it needs.
+  absl::Status AddOriginal(const Node& last) {
+    std::vector<const Node*> pending = {&last};
+    while (!pending.empty()) {
+      const Node& node = *pending.back();
+      std::vector<Node*> controls;
+      Values inputs;
+      const size_t before = pending.size();
+      const auto in_result = [&](const Node* in) {
+        Node* found = out_.FindNode(in->name());
+        if (found == nullptr) pending.push_back(in);
+        return found;
+      };
+      for (const Output& in : node.inputs()) inputs.push_back({in_result(in.node), in.index});
+      for (const Node* control : node.control_inputs()) controls.push_back(in_result(control));
+      if (pending.size() > before) continue;
+      pending.pop_back();
+      if (out_.FindNode(node.name()) != nullptr) continue;
+      MF_ASSIGN_OR_RETURN(Node * added,
+                          Add(node.name(), node, std::move(inputs), std::move(controls)));
+      MF_RETURN_IF_ERROR(out_.values().Infer(*added));
+    }
+    kept_.push_back(out_.FindNode(last.name()));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddVariables() {
+    for (const VariableInfo& variable : c_.layout->variables()) {
+      MF_RETURN_IF_ERROR(AddOriginal(*original_.node(variable.handle)));
+      if (variable.initializer.empty()) continue;
+      MF_RETURN_IF_ERROR(AddOriginal(*original_.FindNode(variable.initializer)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFeeds() {
+    for (size_t i = 0; i < step_.feeds.size(); ++i) {
+      const Output& original = step_.feeds[i];
+      const Output& feed = c_.feeds[i];
+      const std::string& name = original.node->name();
+      if (original.index != 0 || out_.FindNode(name) != nullptr) {
+        return Unimplemented(*original.node, absl::StrCat("the feed ", original.ToString()));
+      }
+      const Output whole =
+          ops::Placeholder(Scope(&out_).WithName(name), feed.dtype(), c_.values().shape(feed));
+      MF_RETURN_IF_ERROR(out_.status());
+      kept_.push_back(whole.node);
+      copies_[feed.node->id()] = {whole.node};
+      Distribute(feed, whole);
+    }
+    return absl::OkStatus();
+  }
+
+  // Makes `whole` what `value` is, cut for the replicas if it is sharded.
+  void Distribute(const Output& value, const Output& whole) {
+    whole_.emplace(value, whole);
+    const Sharded* s = AsSharded(c_.shardings.at(value));
+    if (s == nullptr || num_replicas_ == 1) {
+      values_[value] = Values(num_replicas_, whole);
+      return;
+    }
+    const std::string name = absl::StrCat(value.node->name(), "/shares");
+    values_[value] = ops::SplitV(Made(name), whole, Shares(*s), s->dim);
+  }
+
+  std::vector<int64_t> Shares(const Sharded& s) const {
+    std::vector<int64_t> sizes;
+    for (const int64_t rows : rows_[s.axis]) sizes.push_back(rows * s.factor);
+    return sizes;
+  }
+
+  // What is done once, for all replicas.
+  bool IsMadeOnce(const Node& node) const {
+    const OpDef& op = node.op();
+    if (op.role == OpRole::kWrite || op.role == OpRole::kNoOp || op.role == OpRole::kConstant ||
+        op.role == OpRole::kVariable) {
+      return true;
+    }
+    bool makes_rows = false;
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (node.output_dtype(i) == DT_RESOURCE) return true;
+      makes_rows |= AsSharded(c_.shardings.at(node.output(i))) != nullptr;
+    }
+    if (!Computes(op) || !(makes_rows || op.has(kRandom))) return false;
+    return std::all_of(node.inputs().begin(), node.inputs().end(),
+                       [&](const Output& in) { return IsReplicated(c_.shardings.at(in)); });
+  }
+
+  absl::Status AddNode(const Node& node) {
+    if (!copies_[node.id()].empty()) return absl::OkStatus();  // a feed
+    const std::string& op = node.op().name;
+    if (IsControlFlow(node.op())) return Unimplemented(node, "a branch or loop");
+    if (node.op().role == OpRole::kCollective) return AddCollective(node);
+    if (IsMadeOnce(node)) return AddOnce(node);
+    if (node.op().has(kRandom)) return Unimplemented(node, "a random op with sharded inputs");
+    if (op == kShardSlice) return AddShares(node);
+    if (op == kFirstReplicaOnly) return AddParts(node);
+    if (node.op().has(kPerReplica)) return AddIndex(node);
+    for (int r = 0; r < num_replicas_; ++r) {
+      MF_ASSIGN_OR_RETURN(Node * copy, AddCopy(node, r));
+      copies_[node.id()].push_back(copy);
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      for (const Node* copy : copies_[node.id()]) {
+        values_[node.output(i)].push_back(copy->output(i));
+      }
+    }
+    // Each replica keeps a part of such a variable; here there is one, which replica 0 has.
+    if (node.op().role == OpRole::kRead && IsOnRead(node)) KeepOnFirst(node.output(0));
+    return absl::OkStatus();
+  }
+
+  // The control inputs of one replica's copy, or of what is one for all (r < 0).
+  std::vector<Node*> Controls(const Node& node, int r) const {
+    std::vector<Node*> controls;
+    for (const Node* in : node.control_inputs()) {
+      const Copies& copies = copies_[in->id()];
+      if (r >= 0) {
+        controls.push_back(copies.size() == 1 ? copies[0] : copies[r]);
+      } else {
+        controls.insert(controls.end(), copies.begin(), copies.end());
+      }
+    }
+    return controls;
+  }
+
+  bool IsOnRead(const Node& node) const {
+    const int v = c_.layout->FindHandle(node.input(0));
+    return v >= 0 && c_.layout->variables()[v].on_read;
+  }
+
+  absl::Status AddOnce(const Node& node) {
+    Values inputs;
+    for (const Output& in : node.inputs()) {
+      // What goes into a variable that is synchronised on read are the replicas' parts of a sum.
+      const bool is_sum = AsPartial(c_.shardings.at(in)) != nullptr;
+      inputs.push_back(is_sum ? ops::AddN(Made(absl::StrCat(node.name(), "/sum")), values_.at(in))
+                              : values_.at(in)[0]);
+    }
+    MF_RETURN_IF_ERROR(out_.status());
+    Node* made = nullptr;
+    if (node.op().role == OpRole::kVariable) made = out_.FindNode(node.name());
+    if (made == nullptr) {
+      MF_ASSIGN_OR_RETURN(const std::string name, OwnName(node));
+      MF_ASSIGN_OR_RETURN(made, Add(name, node, std::move(inputs), Controls(node, -1)));
+      MF_RETURN_IF_ERROR(out_.values().Infer(*made));
+    }
+    copies_[node.id()] = {made};
+    for (int i = 0; i < node.num_outputs(); ++i) Distribute(node.output(i), made->output(i));
+    return absl::OkStatus();
+  }
+
+  // The node as replica `r` runs it. Operands that say the shape of its output say the replica's.
+  absl::StatusOr<Node*> AddCopy(const Node& node, int r) {
+    Values inputs;
+    for (const Output& in : node.inputs()) inputs.push_back(values_.at(in)[r]);
+    MF_ASSIGN_OR_RETURN(Node * copy,
+                        Add(OfReplica(r, node.name()), node, std::move(inputs), Controls(node, r)));
+    const std::vector<Shape>& local = local_[r][node.id()];
+    const auto fits = [&] {
+      if (!out_.values().Infer(*copy).ok()) return false;
+      for (int i = 0; i < node.num_outputs(); ++i) {
+        if (out_.values().shape(copy->output(i)) != local[i]) return false;
+      }
+      return true;
+    };
+    if (fits()) return copy;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const Tensor& sizes = c_.values().at(node.input(i)).constant;
+      if (!node.is_static_input(i) || !SaysShape(sizes, c_.values().shape(node.output(0))))
+        continue;
+      const Output own =
+          ops::VectorConst(Scope(&out_).WithName(absl::StrCat(copy->name(), "/shape")),
+                           local[0].dims(), sizes.dtype());
+      MF_RETURN_IF_ERROR(out_.status());
+      out_.SetInput(copy, i, own);
+    }
+    if (fits()) return copy;
+    return Unimplemented(node, "an op whose share of rows its operands do not say");
+  }
+
+  // A call of a function of all replicas' values, and an Identity for each result.
+  absl::Status AddCollective(const Node& node) {
+    Values inputs;
+    for (int r = 0; r < num_replicas_; ++r) {
+      for (const Output& in : node.inputs()) inputs.push_back(values_.at(in)[r]);
+    }
+    std::vector<int64_t> rows;
+    if (node.has_attr("axis")) rows = rows_[node.attr<int64_t>("axis")];
+    MF_ASSIGN_OR_RETURN(const FunctionRef function,
+                        DefineCollective(node, inputs, rows, num_replicas_, out_));
+    const int num_values = node.num_outputs();
+    MF_ASSIGN_OR_RETURN(const std::string name, OwnName(node));
+    MF_ASSIGN_OR_RETURN(
+        Node * call, out_.AddNode(name, out_.UnknownOp(function.name, num_replicas_ * num_values),
+                                  {}, std::move(inputs), Controls(node, -1)));
+    copies_[node.id()] = {call};
+    for (int r = 0; r < num_replicas_; ++r) {
+      for (int i = 0; i < num_values; ++i) {
+        const Output result = call->output(r * num_values + i);
+        ValueInfo info;
+        info.shape = local_[r][node.id()][i];
+        out_.values().Set(result, std::move(info));
+        // It says the dtype, which the call does not.
+        const std::string result_name = OfReplica(r, absl::StrCat(node.name(), "/", i));
+        values_[node.output(i)].push_back(ops::Build(Scope(&out_).WithName(result_name), "Identity")
+                                              .Attr("T", node.output_dtype(i))
+                                              .Input(result)
+                                              .One());
+      }
+    }
+    return out_.status();
+  }
+
+  absl::Status AddShares(const Node& node) {
+    const Sharded& s = *AsSharded(c_.shardings.at(node.output(0)));
+    int64_t first = 0;
+    for (int r = 0; r < num_replicas_; ++r) {
+      const Shape& local = local_[r][node.id()][0];
+      std::vector<int64_t> begin(local.rank(), 0);
+      begin[s.dim] = first;
+      first += local.dim(s.dim);
+      const Scope scope = CopyScope(node, r);
+      const Output share =
+          ops::Slice(scope, values_.at(node.input(0))[r], ops::VectorConst(Made("begin"), begin),
+                     ops::VectorConst(Made("size"), local.dims()));
+      Take(node, share);
+    }
+    return out_.status();
+  }
+
+  absl::Status AddParts(const Node& node) {
+    for (int r = 0; r < num_replicas_; ++r) {
+      const Scope scope = CopyScope(node, r);
+      const Output& whole = values_.at(node.input(0))[r];
+      Take(node, r == 0 ? ops::Identity(scope, whole) : ops::ZerosLike(scope, whole));
+    }
+    return out_.status();
+  }
+
+  absl::Status AddIndex(const Node& node) {
+    if (node.num_inputs() != 0 || node.num_outputs() != 1 || node.output_dtype(0) != DT_INT32) {
+      return Unimplemented(node, "an op that is another one on each replica");
+    }
+    for (int r = 0; r < num_replicas_; ++r) {
+      Take(node, ops::Const(CopyScope(node, r), Tensor::Scalar<int32_t>(r)));
+    }
+    return out_.status();
+  }
+
+  Scope CopyScope(const Node& node, int r) {
+    std::vector<Operation> controls;
+    for (Node* control : Controls(node, r)) controls.push_back({control});
+    return Scope(&out_).WithControlDependencies(controls).WithName(OfReplica(r, node.name()));
+  }
+
+  // `value` is the next replica's output 0 of `node`.
+  void Take(const Node& node, const Output& value) {
+    copies_[node.id()].push_back(value.node);
+    values_[node.output(0)].push_back(value);
+  }
+
+  void KeepOnFirst(const Output& value) {
+    Values& values = values_.at(value);
+    for (int r = 1; r < num_replicas_; ++r) {
+      const std::string name = OfReplica(r, absl::StrCat(value.node->name(), "/part"));
+      values[r] = ops::ZerosLike(Scope(&out_).WithName(name), values[r]);
+    }
+  }
+
+  // The one value of all replicas.
+  absl::StatusOr<Output> Global(const Output& value) {
+    const auto known = whole_.find(value);
+    if (known != whole_.end()) return known->second;
+    const Sharding& sharding = c_.shardings.at(value);
+    if (const Sharded* s = AsSharded(sharding)) {
+      const std::string name = absl::StrCat(value.node->name(), "/rows");
+      const Output whole = ops::ConcatV2(Made(name), values_.at(value), s->dim);
+      MF_RETURN_IF_ERROR(out_.status());
+      return whole_[value] = whole;
+    }
+    if (IsReplicated(sharding)) return values_.at(value)[0];
+    return Unimplemented(*value.node, "a fetch that differs between replicas");
+  }
+
+  absl::Status AddFetches() {
+    std::map<std::string, std::vector<Output>> fetched;  // by node, then output
+    for (size_t i = 0; i < step_.fetches.size(); ++i) {
+      std::vector<Output>& outputs = fetched[step_.fetches[i].node->name()];
+      const size_t index = step_.fetches[i].index;
+      if (outputs.size() <= index) outputs.resize(index + 1);
+      MF_ASSIGN_OR_RETURN(outputs[index], Global(c_.fetches[i]));
+    }
+    for (auto& [name, outputs] : fetched) {
+      if (Node* node = out_.FindNode(name)) {
+        for (size_t i = 0; i < outputs.size(); ++i) {
+          if (!outputs[i].valid() || outputs[i] == node->output(static_cast<int>(i))) continue;
+          return Unimplemented(*node, "a fetch whose name another value has");
+        }
+        kept_.push_back(node);
+        continue;
+      }
+      const Scope scope = Scope(&out_).WithName(name);
+      if (outputs.size() == 1) {
+        kept_.push_back(ops::Identity(scope, outputs[0]).node);
+      } else {
+        for (Output& output : outputs) {  // nobody has asked for it
+          if (!output.valid()) output = ops::Const(Made("none"), Tensor::Vector<float>({}));
+        }
+        kept_.push_back(ops::IdentityN(scope, outputs)[0].node);
+      }
+      MF_RETURN_IF_ERROR(out_.status());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTargets() {
+    for (size_t i = 0; i < step_.targets.size(); ++i) {
+      const std::string& name = step_.targets[i].node->name();
+      Node* target = out_.FindNode(name);
+      if (target == nullptr) target = ops::NoOp(Scope(&out_).WithName(name)).node;
+      MF_RETURN_IF_ERROR(out_.status());
+      // One of them, or what stands for it: a fetch, which nobody waits for.
+      for (Node* copy : copies_[c_.targets[i]->id()]) out_.AddControlEdge(copy, target);
+      kept_.push_back(target);
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph& original_;
+  const ReplicatedStep& step_;
+  const Compilation& c_;
+  const Rows rows_;
+  const int num_replicas_;
+  std::vector<LocalShapes> local_;   // by replica
+  std::string prefix_ = "replica_";  // no name of the original begins with it
+  absl::flat_hash_set<std::string> kept_free_;
+
+  Graph out_;
+  std::vector<Copies> copies_;  // by node id of the program
+  absl::flat_hash_map<Output, Values> values_;
+  absl::flat_hash_map<Output, Output> whole_;  // of those that exist whole
+  std::vector<Node*> kept_;                    // whatever needs them
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step) {
+  MF_RETURN_IF_ERROR(graph.status());
+  if (step.num_replicas < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_replicas: expected 1 or more, got ", step.num_replicas));
+  }
+  MF_ASSIGN_OR_RETURN(
+      const VariableLayout layout,
+      VariableLayout::Create(graph, SessionOptions().bucket_bytes, step.num_replicas));
+  SessionBackend backend;
+  backend.ops = &AllOps();
+  backend.kernels = &Kernels();
+  backend.world_size = step.num_replicas;
+  CompileOptions options;
+  options.shard = step.num_replicas > 1;
+  GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
+  for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
+  MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
+                      CompileProgram(graph, signature, layout, backend, options));
+  MF_ASSIGN_OR_RETURN(Rows rows, RowsOf(program->state, step));
+  return Replicator(graph, step, program->state, std::move(rows)).Run();
+}
+
+absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step) {
+  MF_ASSIGN_OR_RETURN(const Graph replicated, ReplicatedGraph(graph, step));
+  return ToGraphDef(replicated);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A graph with its replicas written out, saved and loaded, gives on one device, and in the
+// reference interpreter, what the strategy gives.
+#include "distribute/replicated_graph.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "examples/models.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_def.h"
+#include "framework/reference/interpreter.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/optimizer.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kSteps = 2;
+constexpr Tolerance kDouble{.relative = 1e-8, .absolute = 1e-9};
+constexpr Tolerance kFloat{.relative = 1e-4, .absolute = 1e-5};
+
+struct Setting {
+  std::vector<Tensor> values;  // of the feeds
+  Tolerance tolerance;
+  bool interpret = true;
+};
+
+absl::StatusOr<std::string> CompareVariables(const Session& want, const Session& got,
+                                             Interpreter* interpreter, const Tolerance& tolerance) {
+  for (const VariableInfo& variable : want.layout().variables()) {
+    MF_ASSIGN_OR_RETURN(const Tensor value, want.ReadVariable(variable.name));
+    MF_ASSIGN_OR_RETURN(const Tensor other, got.ReadVariable(variable.name));
+    std::string difference = Difference(value, other, tolerance);
+    if (difference.empty() && interpreter != nullptr) {
+      difference = Difference(value, interpreter->variables()[variable.name], tolerance);
+    }
+    if (!difference.empty()) return absl::StrCat("variable ", variable.name, ": ", difference);
+  }
+  return std::string();
+}
+
+// What differs first, or nothing.
+absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
+                                    const Setting& setting) {
+  for (const Tensor& value : setting.values) step.feed_shapes.push_back(value.shape());
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ReplicatedGraphDef(graph, step));
+  MF_ASSIGN_OR_RETURN(const Graph written_out, FromGraphDef(def, AllOps()));
+
+  MF_ASSIGN_OR_RETURN(const auto session,
+                      CreateTestSession(graph, {.replicas = step.num_replicas}));
+  MF_ASSIGN_OR_RETURN(const auto one, CreateTestSession(written_out, {}));
+  MF_ASSIGN_OR_RETURN(Interpreter interpreter,
+                      Interpreter::Create(written_out, TestKernels(), {.ops = &AllOps()}));
+  MF_RETURN_IF_ERROR(interpreter.InitializeVariables());
+  Interpreter* const reference = setting.interpret ? &interpreter : nullptr;
+  MF_ASSIGN_OR_RETURN(std::string difference,
+                      CompareVariables(*session, *one, reference, setting.tolerance));
+  if (!difference.empty()) return absl::StrCat("before the first step, ", difference);
+
+  const auto same = [&](const Output& output) {
+    return written_out.FindNode(output.node->name())->output(output.index);
+  };
+  std::vector<Output> feeds, fetches;
+  std::vector<Operation> targets;
+  std::vector<std::pair<Output, Tensor>> fed;
+  for (const Output& feed : step.feeds) feeds.push_back(same(feed));
+  for (const Output& fetch : step.fetches) fetches.push_back(same(fetch));
+  for (const Operation& target : step.targets) {
+    targets.push_back({written_out.FindNode(target.node->name())});
+  }
+  for (size_t i = 0; i < feeds.size(); ++i) fed.emplace_back(feeds[i], setting.values[i]);
+  MF_ASSIGN_OR_RETURN(Step replicated, session->Prepare(step.feeds, step.fetches, step.targets));
+  MF_ASSIGN_OR_RETURN(Step single, one->Prepare(feeds, fetches, targets));
+  for (int s = 0; s < kSteps; ++s) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs want,
+                        replicated.Run(setting.values, {.replica_rows = step.replica_rows}));
+    MF_ASSIGN_OR_RETURN(const StepOutputs got, single.Run(setting.values));
+    std::vector<Tensor> interpreted;
+    if (reference != nullptr) {
+      StepParams params;
+      params.step = static_cast<uint64_t>(s);
+      MF_ASSIGN_OR_RETURN(interpreted, reference->Run(fed, fetches, targets, params));
+    }
+    for (size_t i = 0; i < want.size(); ++i) {
+      difference = Difference(want[i], got[i], setting.tolerance);
+      if (difference.empty() && reference != nullptr) {
+        difference = Difference(want[i], interpreted[i], setting.tolerance);
+      }
+      if (!difference.empty()) {
+        return absl::StrCat("step ", s, ", ", fetches[i].ToString(), ": ", difference);
+      }
+    }
+    MF_ASSIGN_OR_RETURN(difference, CompareVariables(*session, *one, reference, setting.tolerance));
+    if (!difference.empty()) return absl::StrCat("step ", s, ", ", difference);
+  }
+  return std::string();
+}
+
+// As many rows for each replica as chance has it.
+std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
+  std::vector<int64_t> rows;
+  for (int r = 0; r + 1 < replicas; ++r) {
+    rows.push_back(random.Below(batch + 1));
+    batch -= rows.back();
+  }
+  rows.push_back(batch);
+  return rows;
+}
+
+TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
+  constexpr uint64_t kPrograms = 300;
+  int compared = 0;
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+    const int num_ops = 4 + static_cast<int>(seed % 12);
+    const auto program = MakeRandomProgram(seed, {.num_ops = num_ops});
+    ASSERT_TRUE(program.ok()) << program.status();
+    Random random(seed);
+    const int replicas = static_cast<int>(1 + seed % 3);
+    const std::vector<int64_t> rows = RandomRows(program->batch, replicas, random);
+    const auto difference = Compare(
+        program->graph, {program->feeds, {}, program->fetches, program->targets, replicas, rows},
+        {program->values, kDouble});
+    if (absl::IsUnimplemented(difference.status())) {
+      // Nothing else is left out.
+      ASSERT_NE(difference.status().message().find("a branch or loop"), absl::string_view::npos)
+          << "seed " << seed << ": " << difference.status();
+      continue;
+    }
+    ++compared;
+    ASSERT_TRUE(difference.ok()) << "seed " << seed << ": " << difference.status();
+    ASSERT_EQ(*difference, "") << "seed " << seed << ", rows " << absl::StrJoin(rows, ",");
+  }
+  EXPECT_GT(compared, static_cast<int>(kPrograms / 2));
+}
+
+class ReplicatedModel
+    : public testing::TestWithParam<std::pair<const char*, std::vector<int64_t>>> {};
+
+TEST_P(ReplicatedModel, TrainsAsUnderTheStrategy) {
+  const auto& [name, rows] = GetParam();
+  int64_t batch = 0;
+  for (const int64_t share : rows) batch += share;
+  Graph graph;
+  const Scope root(&graph);
+  const auto model = BuildClassifier(root, name);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, model->loss);
+  Random random(7);
+  Shape shape = model->images.node->attr<Shape>("shape");
+  shape.set_dim(0, batch);
+  const auto difference = Compare(graph,
+                                  {{model->images, model->labels},
+                                   {},
+                                   {model->loss},
+                                   {train},
+                                   static_cast<int>(rows.size()),
+                                   rows},
+                                  {{RandomTensor(DT_FLOAT, shape, &random),
+                                    RandomTensor(DT_INT32, Shape({batch}), &random, /*limit=*/10)},
+                                   kFloat,
+                                   /*interpret=*/absl::string_view(name) == "mlp"});
+  ASSERT_TRUE(difference.ok()) << difference.status();
+  EXPECT_EQ(*difference, "");
+}
+
+using Rows = std::vector<int64_t>;
+INSTANTIATE_TEST_SUITE_P(
+    All, ReplicatedModel,
+    testing::Values(std::pair{"mlp", Rows{8}}, std::pair{"mlp", Rows{5, 3}},
+                    std::pair{"mlp", Rows{2, 0, 5}}, std::pair{"cnn", Rows{3, 2}},
+                    std::pair{"cnn", Rows{1, 3, 2}}, std::pair{"resnet", Rows{4, 2}},
+                    std::pair{"resnet", Rows{1, 2, 2}}),
+    [](const auto& info) {
+      return absl::StrCat(info.param.first, "_", absl::StrJoin(info.param.second, "_"));
+    });
+
+absl::StatusOr<Graph> WrittenOut(const Graph& graph, const std::string& fetch, int replicas,
+                                 std::vector<int64_t> rows = {}) {
+  const Output feed = graph.FindNode("x")->output(0);
+  return ReplicatedGraph(
+      graph,
+      {{feed}, {Shape({4, 2})}, {graph.FindNode(fetch)->output(0)}, {}, replicas, std::move(rows)});
+}
+
+absl::StatusOr<Graph> MeanOfRows() {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {kUnknownDim, 2});
+  ops::Sum(root.WithName("y"), ops::Square(root.WithName("square"), x), {0});
+  MF_RETURN_IF_ERROR(graph.status());
+  return graph;
+}
+
+TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
+  const auto graph = MeanOfRows();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto result = WrittenOut(*graph, "y", 3);
+  ASSERT_TRUE(result.ok()) << result.status();
+  int calls = 0;
+  for (const Node* node : result->Nodes()) calls += node->op().role == OpRole::kUnknown;
+  EXPECT_EQ(calls, 1);
+  for (const char* name : {"x", "y", "replica_0/square", "replica_1/square", "replica_2/square"}) {
+    EXPECT_NE(result->FindNode(name), nullptr) << name;
+  }
+  EXPECT_EQ(result->FindNode("replica_3/square"), nullptr);
+  EXPECT_EQ(result->FindNode("square"), nullptr);
+  EXPECT_EQ(result->values().shape(result->FindNode("replica_0/square")->output(0)), Shape({2, 2}));
+  EXPECT_EQ(result->values().shape(result->FindNode("replica_2/square")->output(0)), Shape({1, 2}));
+  ASSERT_EQ(result->functions().functions().size(), 1u);
+  EXPECT_EQ(result->functions().functions().begin()->first.rfind("AllReduce_sum_3_", 0), 0u);
+}
+
+TEST(ReplicatedGraph, RowsThatDoNotAddUpAreAnError) {
+  const auto graph = MeanOfRows();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(WrittenOut(*graph, "y", 2, {1, 2}).status().message(),
+            "replica_rows: expected 2 numbers from 0 on with the sum 4, got 1,2");
+  EXPECT_EQ(WrittenOut(*graph, "y", 2, {4}).status().message(),
+            "replica_rows: expected 2 numbers from 0 on with the sum 4, got 4");
+  EXPECT_EQ(WrittenOut(*graph, "y", 0).status().message(),
+            "num_replicas: expected 1 or more, got 0");
+}
+
+}  // namespace
+}  // namespace mirrorflow
