@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 
+#include "distribute/replicated_graph.h"   // a step with its replicas written out
 #include "distribute/strategy/strategy.h"  // strategies, sessions, steps
 #include "framework/core/tensor.h"         // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"    // graphs from and to files

@@ -257,11 +257,11 @@ class Replicator {
     const std::string& op = node.op().name;
     if (IsControlFlow(node.op())) return Unimplemented(node, "a branch or loop");
     if (node.op().role == OpRole::kCollective) return AddCollective(node);
-    if (IsMadeOnce(node)) return AddOnce(node);
-    if (node.op().has(kRandom)) return Unimplemented(node, "a random op with sharded inputs");
     if (op == kShardSlice) return AddShares(node);
     if (op == kFirstReplicaOnly) return AddParts(node);
     if (node.op().has(kPerReplica)) return AddIndex(node);
+    if (IsMadeOnce(node)) return AddOnce(node);
+    if (node.op().has(kRandom)) return Unimplemented(node, "a random op with sharded inputs");
     for (int r = 0; r < num_replicas_; ++r) {
       MF_ASSIGN_OR_RETURN(Node * copy, AddCopy(node, r));
       copies_[node.id()].push_back(copy);

@@ -12,9 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/graph/graph.h"
-#include "framework/proto/graph.pb.h"
 
 namespace mirrorflow {
+
+namespace proto {
+class GraphDef;
+}  // namespace proto
 
 // A step of a graph, for feeds of certain shapes.
 struct ReplicatedStep {
@@ -36,7 +39,7 @@ struct ReplicatedStep {
 // The nodes that call collectives are of no op of the registry: such a graph is for files.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
 
-// The same in TensorFlow's format.
+// The same in TensorFlow's format; the caller includes framework/graph/graph_def.h.
 absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step);
 
 }  // namespace mirrorflow

@@ -2,6 +2,7 @@
 #include "ops/replica_index.h"
 
 #include "framework/graph/shape_inference.h"
+#include "ops/constant.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
@@ -12,6 +13,11 @@ absl::Status ReplicaIndexShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+// On one replica.
+absl::StatusOr<std::vector<Output>> ReplicaIndexExpand(const Scope& scope, const Node&) {
+  return std::vector<Output>{ops::Const(scope, Tensor::Scalar<int32_t>(0))};
+}
+
 }  // namespace
 
 void RegisterReplicaIndex(OpRegistry& ops) {
@@ -20,6 +26,7 @@ void RegisterReplicaIndex(OpRegistry& ops) {
       .Output("index: int32")
       .Traits(kStateful | kPerReplica)
       .Shape(ReplicaIndexShape)
+      .Expand(ReplicaIndexExpand)
       .Gathers("every replica has its own")
       .NoGradient("an integer");
 }

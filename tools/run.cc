@@ -9,7 +9,6 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
@@ -17,15 +16,19 @@
 #include "mirrorflow.h"
 #include "ops/registry.h"
 #include "tools/graph_flags.h"
+#include "tools/graph_names.h"
 #include "train/checkpoint.h"
 #include "train/npy.h"
 
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
 ABSL_FLAG(std::vector<std::string>, feed, {},
           "run: NAME=FILE.npy, a tensor and its (global) value; more with commas or a flag each");
-ABSL_FLAG(std::vector<std::string>, fetch, {},
-          "run: NAME or NAME=FILE.npy, a tensor that is printed or written");
-ABSL_FLAG(std::vector<std::string>, target, {}, "run: a node that is run for what it does");
+ABSL_FLAG(
+    std::vector<std::string>, fetch, {},
+    "run: NAME or NAME=FILE.npy, a tensor that is printed or written; inspect: NAME, a tensor "
+    "that the step gives");
+ABSL_FLAG(std::vector<std::string>, target, {},
+          "run, inspect: a node that is run for what it does");
 ABSL_FLAG(int64_t, steps, 1, "run: how often; what the last one fetches is printed or written");
 ABSL_FLAG(std::string, variables, "",
           "run: initial values of variables, a .safetensors file; the others' are the graph's");
@@ -78,33 +81,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   return *std::move(mirrored);
 }
 
-absl::StatusOr<Node*> FindNode(const Graph& graph, absl::string_view name) {
-  if (Node* node = graph.FindNode(name)) return node;
-  std::vector<std::string> names;
-  for (const Node* node : graph.Nodes()) names.push_back(node->name());
-  const std::string nearest = NearestName(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("the graph has no node '", name, "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
-}
-
-// `node` or `node:1`.
-absl::StatusOr<Output> FindOutput(const Graph& graph, absl::string_view name) {
-  const size_t colon = name.find(':');
-  int index = 0;
-  if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
-    return absl::InvalidArgumentError("no tensor's name; expected NODE or NODE:OUTPUT");
-  }
-  MF_ASSIGN_OR_RETURN(Node * node, FindNode(graph, name.substr(0, colon)));
-  if (index >= 0 && index < node->num_outputs()) return node->output(index);
-  return absl::InvalidArgumentError(absl::StrCat(node->op().name, "(", node->name(), ") has ",
-                                                 node->num_outputs(), " outputs, got output ",
-                                                 index));
-}
-
 absl::Status FindOutputs(const Graph& graph, std::vector<NamedFile>& files) {
   for (NamedFile& file : files) {
-    absl::StatusOr<Output> output = FindOutput(graph, file.name);
+    absl::StatusOr<Output> output = OutputByName(graph, file.name);
     if (!output.ok()) return Annotate(output.status(), file.flag);
     file.output = *output;
   }
@@ -218,7 +197,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
   std::vector<Operation> operations;
   for (const std::string& name : targets) {
-    absl::StatusOr<Node*> node = FindNode(graph, name);
+    absl::StatusOr<Node*> node = NodeByName(graph, name);
     if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
     operations.push_back({*node});
   }

@@ -58,7 +58,10 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
   MF_ASSIGN_OR_RETURN(const auto one, CreateTestSession(written_out, {}));
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
                       Interpreter::Create(written_out, TestKernels(), {.ops = &AllOps()}));
-  MF_RETURN_IF_ERROR(interpreter.InitializeVariables());
+  // Which numbers random initial values draw is the session's business.
+  for (const VariableInfo& variable : one->layout().variables()) {
+    MF_ASSIGN_OR_RETURN(interpreter.variables()[variable.name], one->ReadVariable(variable.name));
+  }
   Interpreter* const reference = setting.interpret ? &interpreter : nullptr;
   MF_ASSIGN_OR_RETURN(std::string difference,
                       CompareVariables(*session, *one, reference, setting.tolerance));
@@ -115,7 +118,7 @@ std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
 }
 
 TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
-  constexpr uint64_t kPrograms = 300;
+  constexpr uint64_t kPrograms = 1000;
   int compared = 0;
   for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
     const int num_ops = 4 + static_cast<int>(seed % 12);
@@ -165,7 +168,7 @@ TEST_P(ReplicatedModel, TrainsAsUnderTheStrategy) {
                                   {{RandomTensor(DT_FLOAT, shape, &random),
                                     RandomTensor(DT_INT32, Shape({batch}), &random, /*limit=*/10)},
                                    kFloat,
-                                   /*interpret=*/absl::string_view(name) == "mlp"});
+                                   /*interpret=*/absl::string_view(name) != "resnet"});
   ASSERT_TRUE(difference.ok()) << difference.status();
   EXPECT_EQ(*difference, "");
 }
@@ -189,17 +192,18 @@ absl::StatusOr<Graph> WrittenOut(const Graph& graph, const std::string& fetch, i
       {{feed}, {Shape({4, 2})}, {graph.FindNode(fetch)->output(0)}, {}, replicas, std::move(rows)});
 }
 
-absl::StatusOr<Graph> MeanOfRows() {
+absl::StatusOr<Graph> SumOfSquares() {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {kUnknownDim, 2});
-  ops::Sum(root.WithName("y"), ops::Square(root.WithName("square"), x), {0});
+  const Output squares = ops::Square(root.WithName("square"), x);
+  ops::Identity(root.WithName("y"), ops::Sum(root, squares, {0}));
   MF_RETURN_IF_ERROR(graph.status());
   return graph;
 }
 
 TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
-  const auto graph = MeanOfRows();
+  const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto result = WrittenOut(*graph, "y", 3);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -218,7 +222,7 @@ TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
 }
 
 TEST(ReplicatedGraph, RowsThatDoNotAddUpAreAnError) {
-  const auto graph = MeanOfRows();
+  const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(WrittenOut(*graph, "y", 2, {1, 2}).status().message(),
             "replica_rows: expected 2 numbers from 0 on with the sum 4, got 1,2");

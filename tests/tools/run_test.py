@@ -144,6 +144,41 @@ class RunTest(ProgramTest):
         self.check_fails(MIRRORFLOW, ["inspect", "graph.pb", "--output=no/where.pb"], USAGE,
                          "NOT_FOUND", "--output=no/where.pb")
 
+    def test_inspect_writes_out_the_replicas_and_run_runs_them(self):
+        want = self.run_graph("--graph=doubled.pbtxt", "--feed=x=x.npy", "--fetch=square")
+        for form in "three.pbtxt", "three.txt", "three.pb":
+            result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", f"--output={form}",
+                                      "--replicas=2", "--global_batch_size=3", new_files=[form])
+            self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+            self.assertEqual(want, self.run_graph("--graph", form, "--feed=x=x.npy",
+                                                  "--fetch=square"))
+        text = (self.root / "three.pbtxt").read_text()
+        for name, count in ("replica_0/twice", 1), ("replica_1/twice", 1), ("square", 1), ("twice", 0):
+            self.assertEqual(text.count(f'  name: "{name}"\n'), count, name)
+        self.check_fails(MIRRORFLOW, ["inspect", "doubled.pbtxt", "--output=x.pb", "--replicas=2",
+                                      "--fetch=twise"], USAGE, "INVALID_ARGUMENT",
+                         "--fetch twise", "did you mean 'twice'?")
+
+    def test_a_training_step_with_its_replicas_written_out_trains_alike(self):
+        files = ["mlp3.pb", "start3.safetensors"]
+        self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
+                         "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
+                         f"--save_variables={files[1]}", new_files=files)
+        images = (self.root / "good/train-images-idx3-ubyte").read_bytes()[16:16 + 5 * 784]
+        labels = (self.root / "good/train-labels-idx1-ubyte").read_bytes()[8:13]
+        self.write("batch3.npy", floats([5, 784], *(i / 255 for i in images)))
+        self.write("classes3.npy", npy("<i4", [5], struct.pack("<5i", *labels)))
+        step = ["--target=train/NoOp", "--fetch=loss/Mean"]
+        result = self.run_program(MIRRORFLOW, "inspect", "mlp3.pb", *step, "--replicas=2",
+                                  "--global_batch_size=5", "--output=two.pb", new_files=["two.pb"])
+        self.assertEqual((result.returncode, result.stdout), (0, ""), result.stderr)
+        losses = []
+        for graph in ["mlp3.pb", "--replicas=2"], ["two.pb"]:
+            out = self.run_graph("--graph", *graph, "--variables=start3.safetensors", *step,
+                                 "--feed=images=batch3.npy,labels=classes3.npy", "--steps=20")
+            losses.append(float(out.split("{")[1].split("}")[0]))
+        self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
+
     def test_inspect_prints_a_graph_before_and_after_a_pass(self):
         result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=cse")
         self.assertEqual(result.returncode, 0, result.stderr)
