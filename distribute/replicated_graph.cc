@@ -157,11 +157,11 @@ class Replicator {
 
   absl::StatusOr<Node*> Add(absl::string_view name, const Node& like, Values inputs,
                             std::vector<Node*> controls) {
+    const bool unknown = like.op().role == OpRole::kUnknown;  // the graph's own
+    const OpDef& op = unknown ? out_.UnknownOp(like.op().name, like.num_outputs()) : like.op();
     AttrMap attrs = like.attrs();
     attrs.erase(kCopyAttr);
-    MF_ASSIGN_OR_RETURN(Node * node, out_.AddNode(name, like.op(), std::move(attrs),
-                                                  std::move(inputs), std::move(controls)));
-    return node;
+    return out_.AddNode(name, op, std::move(attrs), std::move(inputs), std::move(controls));
   }
 
   // Adds `name` of the original graph as it is, with all that it needs.
@@ -184,7 +184,7 @@ class Replicator {
       if (out_.FindNode(node.name()) != nullptr) continue;
       MF_ASSIGN_OR_RETURN(Node * added,
                           Add(node.name(), node, std::move(inputs), std::move(controls)));
-      MF_RETURN_IF_ERROR(out_.values().Infer(*added));
+      if (node.op().role != OpRole::kUnknown) MF_RETURN_IF_ERROR(out_.values().Infer(*added));
     }
     kept_.push_back(out_.FindNode(last.name()));
     return absl::OkStatus();
@@ -194,7 +194,14 @@ class Replicator {
     for (const VariableInfo& variable : c_.layout->variables()) {
       MF_RETURN_IF_ERROR(AddOriginal(*original_.node(variable.handle)));
       if (variable.initializer.empty()) continue;
-      MF_RETURN_IF_ERROR(AddOriginal(*original_.FindNode(variable.initializer)));
+      const absl::string_view name = variable.initializer;
+      const Node* initial = original_.FindNode(name.substr(0, name.find(':')));
+      if (initial == nullptr) {
+        return absl::NotFoundError(absl::StrCat("variable ", variable.name,
+                                                ": the graph has no node '", name,
+                                                "', which is to give its initial value"));
+      }
+      MF_RETURN_IF_ERROR(AddOriginal(*initial));
     }
     return absl::OkStatus();
   }
@@ -367,12 +374,14 @@ class Replicator {
         ValueInfo info;
         info.shape = local_[r][node.id()][i];
         out_.values().Set(result, std::move(info));
-        // It says the dtype, which the call does not.
+        // It has the dtype of what goes in, which the call does not say.
         const std::string result_name = OfReplica(r, absl::StrCat(node.name(), "/", i));
-        values_[node.output(i)].push_back(ops::Build(Scope(&out_).WithName(result_name), "Identity")
-                                              .Attr("T", node.output_dtype(i))
-                                              .Input(result)
-                                              .One());
+        const Output value =
+            ops::Identity(Scope(&out_).WithName(result_name), values_.at(node.input(i))[r]);
+        MF_RETURN_IF_ERROR(out_.status());
+        out_.SetInput(value.node, 0, result);
+        MF_RETURN_IF_ERROR(out_.values().Infer(*value.node));
+        values_[node.output(i)].push_back(value);
       }
     }
     return out_.status();

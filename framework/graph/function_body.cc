@@ -166,8 +166,9 @@ absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::strin
     function.mutable_signature()->add_control_output(target->name());
     (*function.mutable_control_ret())[target->name()] = target->name();
   }
-  for (const auto& [inner, bytes] : body.graph.functions().functions()) {
-    MF_RETURN_IF_ERROR(caller.functions().Add(inner, bytes));
+  for (const proto::FunctionDef& inner : def.library().function()) {
+    MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(inner));
+    MF_RETURN_IF_ERROR(caller.functions().Add(inner.signature().name(), std::move(bytes)));
   }
   MF_ASSIGN_OR_RETURN(const std::string nameless, SerializeDeterministically(function));
   FunctionRef ref{absl::StrCat(name, "_", absl::Hex(HashOf(nameless), absl::kZeroPad16)), {}};

@@ -64,6 +64,15 @@ absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def)
   return names;
 }
 
+// Those that a node can call by having their name for its op: what the registry knows is that op,
+// though the library may have a function that says it to readers who do not know it.
+absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef& def,
+                                                           const OpRegistry& registry) {
+  absl::flat_hash_set<absl::string_view> names = FunctionNames(def);
+  absl::erase_if(names, [&](absl::string_view name) { return registry.Find(name) != nullptr; });
+  return names;
+}
+
 // The value of an attribute, or null.
 using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
 
@@ -81,7 +90,10 @@ int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_a
 class Inliner {
  public:
   Inliner(const proto::GraphDef& def, const OpRegistry& registry, const GraphLimits& limits)
-      : def_(def), registry_(registry), limits_(limits), function_names_(FunctionNames(def)) {
+      : def_(def),
+        registry_(registry),
+        limits_(limits),
+        function_names_(FunctionsThatAreOps(def, registry)) {
     for (const proto::FunctionDef& f : def.library().function()) {
       functions_.emplace(f.signature().name(), &f);
     }
@@ -306,8 +318,8 @@ class Inliner {
       const int64_t count = TensorsOf(number_attr, type_list_attr, attr_of);
       first = std::min(first + std::clamp<int64_t>(count, 0, kMaxIndex), kMaxIndex);
     };
-    if (const auto function = functions_.find(node.op()); function != functions_.end()) {
-      for (const auto& output : function->second->signature().output_arg()) {
+    if (function_names_.contains(node.op())) {
+      for (const auto& output : functions_.at(node.op())->signature().output_arg()) {
         if (output.name() == name) return first;
         skip(output.number_attr(), output.type_list_attr());
       }

@@ -221,6 +221,15 @@ TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
   EXPECT_EQ(result->functions().functions().begin()->first.rfind("AllReduce_sum_3_", 0), 0u);
 }
 
+TEST(ReplicatedGraph, AnInitialValueThatDoesNotExistIsAnError) {
+  auto graph = SumOfSquares();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const Output handle = ops::VarHandleOp(Scope(&*graph).WithName("w"), DT_FLOAT, {2});
+  graph->SetAttr(handle.node, "_initializer", std::string("nothing:0"));
+  EXPECT_EQ(WrittenOut(*graph, "y", 2).status().message(),
+            "variable w: the graph has no node 'nothing:0', which is to give its initial value");
+}
+
 TEST(ReplicatedGraph, RowsThatDoNotAddUpAreAnError) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();

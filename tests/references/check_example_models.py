@@ -6,7 +6,8 @@ Usage: check_example_models.py FASHION_MNIST MIRRORFLOW [IMAGES]
 
 Trains each model for some steps on one replica, runs the saved graph and variables on the first
 IMAGES test images with `mirrorflow run` (on 1, 2 and 4 replicas) and with TensorFlow, and compares:
-one replica twice bit for bit, all others to 1e-4. By hand: it needs TensorFlow 2.21 and safetensors
+one replica twice bit for bit, all others to 1e-4. The same with 2 replicas written out
+(`mirrorflow inspect --replicas=2 --output`). By hand: it needs TensorFlow 2.21 and safetensors
 from PyPI, and Fashion-MNIST where Debian puts it.
 """
 import gzip
@@ -53,17 +54,22 @@ def main(fashion_mnist, mirrorflow, count=1000):
                             "--save_variables=v.safetensors"], check=True)
             fed = images.reshape(len(images), -1) if model == "mlp" else images
             np.save("images.npy", fed)
+            subprocess.run([mirrorflow, "inspect", "g.pb", "--fetch=logits", "--replicas=2",
+                            f"--global_batch_size={len(images)}", "--output=two.pb"], check=True)
             logits = []
-            for replicas in 1, 1, 2, 4:
-                subprocess.run([mirrorflow, "run", "--graph=g.pb", "--variables=v.safetensors",
-                                "--feed=images=images.npy", "--fetch=logits=logits.npy",
-                                f"--replicas={replicas}"], check=True)
+            for graph, *flags in (["g.pb", "--replicas=1"], ["g.pb", "--replicas=1"],
+                                  ["g.pb", "--replicas=2"], ["g.pb", "--replicas=4"], ["two.pb"]):
+                subprocess.run([mirrorflow, "run", f"--graph={graph}", "--variables=v.safetensors",
+                                "--feed=images=images.npy", "--fetch=logits=logits.npy", *flags],
+                               check=True)
                 logits.append(np.load("logits.npy"))
             assert logits[0].tobytes() == logits[1].tobytes(), "two runs differ"
-            logits.append(by_tensorflow("g.pb", "v.safetensors", fed))
+            for graph in "g.pb", "two.pb":
+                logits.append(by_tensorflow(graph, "v.safetensors", fed))
             apart = [float(abs(other - logits[0]).max()) for other in logits[2:]]
             print(f"{model}: logits to {abs(logits[0]).max():.2f}; two replicas {apart[0]:.1e}, "
-                  f"four {apart[1]:.1e}, TensorFlow {apart[2]:.1e} apart")
+                  f"four {apart[1]:.1e}, two written out {apart[2]:.1e}, TensorFlow {apart[3]:.1e}, "
+                  f"on those written out {apart[4]:.1e} apart")
             assert max(apart) <= TOLERANCE
 
 
