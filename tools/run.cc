@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/graph_ends.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow.h"
@@ -95,29 +96,20 @@ void PrintLine(absl::string_view kind, const std::string& name, absl::string_vie
               std::string(what).c_str());
 }
 
-// What can be fed, what nobody else uses (and so might be fetched or be a target), and what is
-// kept.
 void PrintOffer(const Graph& graph) {
   auto type_of = [&](const Output& output) {
     return absl::StrCat(DataTypeName(output.dtype()), graph.values().shape(output).ToString());
   };
-  absl::flat_hash_set<std::string> initial;
-  for (const Node* node : graph.Nodes()) {
-    if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
+  const GraphEnds ends = FindGraphEnds(graph);
+  for (const Output& feed : ends.feeds) PrintLine("feed", feed.node->name(), type_of(feed));
+  for (const Node* node : ends.variables) {
+    PrintLine("variable", VariableName(*node),
+              absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
+                           node->attr<Shape>("shape").ToString()));
   }
-  for (const Node* node : graph.Nodes()) {
-    if (node->op().role == OpRole::kPlaceholder) {
-      PrintLine("feed", node->name(), type_of(node->output(0)));
-    } else if (node->op().role == OpRole::kVariable) {
-      PrintLine("variable", VariableName(*node),
-                absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
-                             node->attr<Shape>("shape").ToString()));
-    } else if (node->uses().empty() && !initial.contains(node->name())) {
-      for (int i = 0; i < node->num_outputs(); ++i) {
-        PrintLine("fetch", node->output(i).ToString(), type_of(node->output(i)));
-      }
-      if (node->num_outputs() == 0) PrintLine("target", node->name(), node->op().name);
-    }
+  for (const Output& fetch : ends.fetches) PrintLine("fetch", fetch.ToString(), type_of(fetch));
+  for (const Operation& target : ends.targets) {
+    PrintLine("target", target.node->name(), target.node->op().name);
   }
 }
 

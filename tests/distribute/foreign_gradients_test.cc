@@ -96,7 +96,9 @@ TEST_P(ForeignGradientsTest, RunToTensorFlowsNumbers) {
     const std::string prefix = absl::StrCat("c", i, "/");
     const auto got = RunCase(graphs->at(prefix), prefix, (*cases)[i], GetParam().replicas);
     EXPECT_TRUE(got.ok()) << (*cases)[i].ToString() << ": " << got.status();
-    if (got.ok()) EXPECT_EQ(Compare((*cases)[i], *got), "") << (*cases)[i].ToString();
+    if (got.ok()) {
+      EXPECT_EQ(Compare((*cases)[i], *got), "") << (*cases)[i].ToString();
+    }
   }
 }
 
