@@ -43,10 +43,10 @@ struct FusedBatchNormV3Outputs {
 // Dtypes:   x and y half, bfloat16, float, double; the others float, or double with x. Sums are
 //           double.
 // Sharding: the statistics are those of the global batch: in training the op becomes sums over the
-//           replicas and itself out of training. If per_replica (what TensorFlow's MirroredStrategy does)
-//           each replica normalises its rows by their own statistics; outputs 1 and 2 are the means
-//           over the replicas, weighted by rows, and the reserved ones a state of each replica that
-//           only the gradient accepts.
+//           replicas and itself out of training. If per_replica (what TensorFlow's MirroredStrategy
+//           does) each replica normalises its rows by their own statistics; outputs 1 and 2 are the
+//           means over the replicas, weighted by rows, and the reserved ones a state of each
+//           replica that only the gradient accepts.
 // Gradient: FusedBatchNormGradV3, of y alone; none of mean and variance, as in TensorFlow.
 FusedBatchNormV3Outputs FusedBatchNormV3(const Scope& scope, Output x, Output scale, Output offset,
                                          Output mean, Output variance,

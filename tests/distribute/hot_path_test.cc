@@ -64,7 +64,8 @@ TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HotPath,
-                         testing::Combine(testing::Values("mlp", "cnn", "resnet"), testing::Values(1, 2, 3)));
+                         testing::Combine(testing::Values("mlp", "cnn", "resnet"),
+                                          testing::Values(1, 2, 3)));
 
 TEST(HotPathCounter, CountsAllocationsLocksAndPages) {
   constexpr int64_t kBytes = 1 << 22;
