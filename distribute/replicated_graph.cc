@@ -10,54 +10,22 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "distribute/all_kernels.h"
 #include "distribute/collective/collective_functions.h"
 #include "distribute/collective/collective_ops.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/compile_plan.h"
 #include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
-#include "kernels/cpu/all_kernels.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
 namespace {
-
-const KernelRegistry& Kernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCollectiveKernelsCpu(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
-
-using Rows = std::vector<std::vector<int64_t>>;  // by axis, then replica
-
-absl::StatusOr<Rows> RowsOf(const Compilation& c, const ReplicatedStep& step) {
-  Rows rows;
-  for (const Axis& axis : c.axes) {
-    std::vector<int64_t>& shares = rows.emplace_back(step.replica_rows);
-    const int64_t n = step.num_replicas;
-    for (int64_t r = 0; step.replica_rows.empty() && r < n; ++r) {
-      shares.push_back(axis.size / n + (r < axis.size % n ? 1 : 0));
-    }
-    int64_t sum = 0;
-    for (const int64_t share : shares) {
-      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
-    }
-    if (sum == axis.size && static_cast<int64_t>(shares.size()) == n) continue;
-    return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", n,
-                                                   " numbers from 0 on with the sum ", axis.size,
-                                                   ", got ", absl::StrJoin(shares, ",")));
-  }
-  return rows;
-}
 
 // Whether `sizes` says `shape`, where -1 says anything.
 bool SaysShape(const Tensor& sizes, const Shape& shape) {
@@ -80,7 +48,8 @@ bool SaysShape(const Tensor& sizes, const Shape& shape) {
 // Makes the graph of N replicas. `original` is what the program `c` was compiled of, for `step`.
 class Replicator {
  public:
-  Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c, Rows rows)
+  Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c,
+             RowShares rows)
       : original_(original),
         step_(step),
         c_(c),
@@ -505,7 +474,7 @@ class Replicator {
   const Graph& original_;
   const ReplicatedStep& step_;
   const Compilation& c_;
-  const Rows rows_;
+  const RowShares rows_;
   const int num_replicas_;
   std::vector<LocalShapes> local_;   // by replica
   std::string prefix_ = "replica_";  // no name of the original begins with it
@@ -531,7 +500,7 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
       VariableLayout::Create(graph, SessionOptions().bucket_bytes, step.num_replicas));
   SessionBackend backend;
   backend.ops = &AllOps();
-  backend.kernels = &Kernels();
+  backend.kernels = &AllKernels();
   backend.world_size = step.num_replicas;
   CompileOptions options;
   options.shard = step.num_replicas > 1;
@@ -539,7 +508,8 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
                       CompileProgram(graph, signature, layout, backend, options));
-  MF_ASSIGN_OR_RETURN(Rows rows, RowsOf(program->state, step));
+  MF_ASSIGN_OR_RETURN(RowShares rows,
+                      ShareRows(program->state.axes, step.replica_rows, step.num_replicas));
   return Replicator(graph, step, program->state, std::move(rows)).Run();
 }
 

@@ -7,11 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/collective_ops.h"
+#include "distribute/all_kernels.h"
 #include "distribute/collective/in_process.h"
 #include "distribute/pipeline.h"
 #include "framework/core/status.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
 
@@ -21,16 +20,6 @@ namespace {
 constexpr int kMaxDefaultCpuReplicas = 8;
 // More threads than this on one host is a mistake, not a wish.
 constexpr int kMaxReplicas = 1024;
-
-const KernelRegistry& AllCpuKernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCollectiveKernelsCpu(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
 
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name) {
   int index;
@@ -48,7 +37,7 @@ absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh) {
     backend.devices.push_back(std::move(device));
   }
   backend.ops = &AllOps();
-  backend.kernels = &AllCpuKernels();
+  backend.kernels = &AllKernels();
   backend.compile = CompileProgram;
   backend.world_size = mesh.world_size;
   backend.first_rank = mesh.first_rank;

@@ -6,21 +6,14 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/compiler/compile_plan.h"
+#include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/runtime/session_memory.h"
 #include "framework/runtime/session_variant.h"
 
 namespace mirrorflow {
 namespace {
-
-// The shares of one axis: as even as possible, the first ranks get one row more.
-std::vector<int64_t> EvenRows(int64_t rows, int world_size) {
-  std::vector<int64_t> shares(world_size, rows / world_size);
-  for (int64_t r = 0; r < rows % world_size; ++r) ++shares[r];
-  return shares;
-}
 
 // Variables that the step reads before it writes them, and those that it writes; sorted.
 absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
@@ -65,27 +58,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
                                                            layout_, backend_, options_.compile));
   }
   const Compilation& c = variant->program->state;
-  if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != backend_.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("replica_rows: expected a number for each of the ", backend_.world_size,
-                     " replicas, got ", replica_rows.size()));
-  }
-  for (const Axis& axis : c.axes) {
-    if (replica_rows.empty()) {
-      variant->rows.push_back(EvenRows(axis.size, backend_.world_size));
-      continue;
-    }
-    int64_t sum = 0;
-    for (int64_t share : replica_rows) {
-      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
-    }
-    if (sum != axis.size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("replica_rows: expected numbers from 0 on with the sum ", axis.size,
-                       ", got ", absl::StrJoin(replica_rows, ",")));
-    }
-    variant->rows.push_back(replica_rows);
-  }
+  MF_ASSIGN_OR_RETURN(variant->rows, ShareRows(c.axes, replica_rows, backend_.world_size));
   std::vector<std::shared_ptr<const Plan>> of_replica;
   std::vector<int64_t> own;  // rows of each axis
   for (const auto& replica : replicas_) {

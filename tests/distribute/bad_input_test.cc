@@ -143,7 +143,7 @@ TEST_P(BadInputTest, RowsOfReplicasThatDoNotAddUpAreRefused) {
   const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   const size_t replicas = session_->world_size();
   ExpectError(Fails(GoodBatch(), std::vector<int64_t>(replicas + 1, 1)), code,
-              absl::StrCat("for each of the ", replicas, " replicas, got ", replicas + 1));
+              absl::StrCat("expected ", replicas, " numbers, one for each replica, got 1,1"));
   if (replicas == 1) return;  // nothing is split
   std::vector<int64_t> negative(replicas, 0);
   negative[0] = -1;

@@ -236,7 +236,7 @@ TEST(ReplicatedGraph, RowsThatDoNotAddUpAreAnError) {
   EXPECT_EQ(WrittenOut(*graph, "y", 2, {1, 2}).status().message(),
             "replica_rows: expected 2 numbers from 0 on with the sum 4, got 1,2");
   EXPECT_EQ(WrittenOut(*graph, "y", 2, {4}).status().message(),
-            "replica_rows: expected 2 numbers from 0 on with the sum 4, got 4");
+            "replica_rows: expected 2 numbers, one for each replica, got 4");
   EXPECT_EQ(WrittenOut(*graph, "y", 0).status().message(),
             "num_replicas: expected 1 or more, got 0");
 }

@@ -191,7 +191,9 @@ TEST_P(EveryOp, HasCasesOfNoElementsAndOfNumbersThatAreNotFinite) {
   }
   if (!tensors) return;
   EXPECT_TRUE(empty) << "no case has an operand without elements";
-  if (op().has(kElementwise)) EXPECT_TRUE(not_finite) << "no case has NaN or an infinity";
+  if (op().has(kElementwise)) {
+    EXPECT_TRUE(not_finite) << "no case has NaN or an infinity";
+  }
 }
 
 TEST_P(EveryOp, IsDescribedInFull) {

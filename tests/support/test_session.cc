@@ -4,25 +4,16 @@
 #include <utility>
 #include <vector>
 
-#include "distribute/collective/collective_ops.h"
+#include "distribute/all_kernels.h"
 #include "distribute/collective/in_process.h"
 #include "distribute/pipeline.h"
 #include "framework/core/status.h"
-#include "kernels/cpu/all_kernels.h"
 #include "kernels/cpu/cpu_device.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
 
-const KernelRegistry& TestKernels() {
-  static const KernelRegistry* const registry = [] {
-    auto* kernels = new KernelRegistry();
-    RegisterCpuKernels(*kernels);
-    RegisterCollectiveKernelsCpu(*kernels);
-    return kernels;
-  }();
-  return *registry;
-}
+const KernelRegistry& TestKernels() { return AllKernels(); }
 
 absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
                                                            const TestSessionOptions& options) {

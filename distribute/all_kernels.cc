@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/all_kernels.h"
+
+#include "distribute/collective/collective_ops.h"
+#include "kernels/cpu/all_kernels.h"
+
+namespace mirrorflow {
+
+const KernelRegistry& AllKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCollectiveKernelsCpu(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/row_shares.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
+                                    absl::Span<const int64_t> replica_rows, int world_size) {
+  if (!replica_rows.empty() && static_cast<int>(replica_rows.size()) != world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
+                                                   " numbers, one for each replica, got ",
+                                                   absl::StrJoin(replica_rows, ",")));
+  }
+  RowShares rows;
+  for (const Axis& axis : axes) {
+    std::vector<int64_t>& shares = rows.emplace_back(replica_rows.begin(), replica_rows.end());
+    if (shares.empty()) {
+      shares.assign(world_size, axis.size / world_size);
+      for (int64_t r = 0; r < axis.size % world_size; ++r) ++shares[r];
+      continue;
+    }
+    int64_t sum = 0;
+    for (int64_t share : shares) {
+      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
+    }
+    if (sum == axis.size) continue;
+    return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
+                                                   " numbers from 0 on with the sum ", axis.size,
+                                                   ", got ", absl::StrJoin(shares, ",")));
+  }
+  return rows;
+}
+
+}  // namespace mirrorflow
