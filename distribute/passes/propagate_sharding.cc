@@ -233,7 +233,7 @@ class Propagation {
     std::vector<bool> is_zero;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Output& in = node->input(i);
-      if (std::holds_alternative<PerReplica>(c_.shardings.at(in))) {
+      if (IsPerReplica(c_.shardings.at(in))) {
         return absl::UnimplementedError(
             absl::StrCat(node->op().name, "(", node->name(), "): input ", i, " (", in.ToString(),
                          ") differs between the replicas; expected one value of all of them"));
