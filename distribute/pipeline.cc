@@ -77,6 +77,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
     c.targets.push_back(c.graph.node(target->id()));
   }
   c.feed_shapes = signature.feed_shapes;
+  c.initialized = signature.initialized;
   MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));

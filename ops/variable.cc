@@ -34,6 +34,12 @@ absl::StatusOr<ShardingRule> ReadSharding(const ShardContext&) {
   return ShardingRule{.dims = "*->*"};
 }
 
+absl::Status HasValueShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
+  c.set_output(0, Shape());
+  return absl::OkStatus();
+}
+
 absl::Status AssignShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckHandle(c));
   if (c.handle_shape(0).IsCompatibleWith(c.input(1))) return absl::OkStatus();
@@ -93,6 +99,15 @@ void RegisterVariable(OpRegistry& ops) {
       .Shape(ReadShape)
       .Sharding(ReadSharding)
       .NoGradient(kGradientAtRead);
+  ops.Define("VarIsInitializedOp")
+      .Doc("is_initialized = whether the variable has a value")
+      .Input("resource: resource")
+      .Output("is_initialized: bool")
+      .Role(OpRole::kHasValue)
+      .Traits(kStateful)
+      .Shape(HasValueShape)
+      .Gathers("none of it is left when shardings are found")
+      .NoGradient("its output is no number");
   DefineAssign(ops, ops::kAssignVariable, "variable = value")
       .Traits(kOverwrites)
       .Attr("validate_shape: bool = false");
@@ -125,6 +140,10 @@ Output ReadVariableOp(const Scope& scope, Output handle) {
   const DataType dtype =
       handle.valid() ? scope.graph().values().at(handle).handle_dtype : DT_INVALID;
   return Build(scope, "ReadVariableOp").Input(handle).Attr("dtype", dtype).One();
+}
+
+Output VarIsInitializedOp(const Scope& scope, Output handle) {
+  return Build(scope, "VarIsInitializedOp").Input(handle).One();
 }
 
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value) {

@@ -35,6 +35,12 @@ Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 // ReadVariableOp: the value of the variable. Its dtype is the handle's.
 Output ReadVariableOp(const Scope& scope, Output handle);
 
+// VarIsInitializedOp: whether the variable has a value: from before the step, or by a write that
+// the question is ordered after. It is answered when the step is compiled, anew if the answer
+// changes, so a branch (If) of the other answer may read what has no value. Returns:  bool, shape
+// []. Sharding: replicated.
+Output VarIsInitializedOp(const Scope& scope, Output handle);
+
 // AssignVariableOp: variable = value.
 // Errors:   InvalidArgument if dtype or shape of the value is not the variable's.
 // Sharding: what is written is replicated (so for the other two).

@@ -32,10 +32,12 @@ struct StepSignature {
   std::vector<Node*> targets;
 };
 
-// The signature and the global shape of each feed: what a Program is compiled for.
+// What a Program is compiled for.
 struct GlobalSignature {
   StepSignature step;
-  std::vector<Shape> feed_shapes;
+  std::vector<Shape> feed_shapes;  // global, by feed
+  // By variable of the layout: whether it is initialised before the step. Empty: nobody knows.
+  std::vector<char> initialized = {};
 };
 
 struct CompileOptions {
@@ -98,6 +100,8 @@ struct Compilation {
   std::vector<Output> fetches;
   std::vector<Node*> targets;
   std::vector<Shape> feed_shapes;
+  std::vector<char> initialized;   // as in GlobalSignature
+  std::vector<int> states_needed;  // the variables whose entry there the result depends on
 
   std::vector<Axis> axes;
   ShardingTable shardings;

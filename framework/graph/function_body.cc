@@ -130,6 +130,35 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   return body;
 }
 
+absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
+                        absl::Span<Node* const> before, Graph& graph) {
+  std::vector<Output> value(body.graph.id_limit());  // output 0 of the copy, by id of the node
+  for (size_t i = 0; i < args.size(); ++i) value[body.args[i].node->id()] = args[i];
+  auto copied = [&](const Output& output) {
+    const Output& first = value[output.node->id()];
+    return Output{first.node, first.index + output.index};
+  };
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body.graph));
+  for (const Node* node : order) {
+    if (value[node->id()].valid()) continue;  // an argument
+    std::vector<Output> inputs;
+    for (const Output& in : node->inputs()) inputs.push_back(copied(in));
+    std::vector<Node*> controls;
+    for (const Node* in : node->control_inputs()) controls.push_back(value[in->id()].node);
+    MF_ASSIGN_OR_RETURN(Node * copy,
+                        graph.AddNode(graph.UniqueName(node->name()), node->op(), node->attrs(),
+                                      std::move(inputs), std::move(controls)));
+    if (node->op().has(kStateful)) {
+      for (Node* earlier : before) graph.AddControlEdge(earlier, copy);
+    }
+    MF_RETURN_IF_ERROR(graph.values().Infer(*copy));
+    value[node->id()] = Output{copy, 0};
+  }
+  for (Output& result : body.results) result = copied(result);
+  for (Node*& target : body.targets) target = value[target->id()].node;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller) {
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(body.graph));

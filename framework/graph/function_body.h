@@ -34,6 +34,12 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
                                                  absl::Span<const Output> args,
                                                  const OpRegistry& ops);
 
+// Copies the nodes of `body` into `graph`, which has the functions that they mention; `args` are
+// the values of its arguments, and what has effects comes after `before`. Its results and targets
+// there are left in `body`, whose own graph is not needed any more.
+absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
+                        absl::Span<Node* const> before, Graph& graph);
+
 // Puts `body` into the library of `caller`, with the functions that it mentions; returns what to
 // call it by: `name_` and a hash of what it does, so that libraries can be put together.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,

@@ -54,6 +54,7 @@ enum class OpRole {
   kVariable,     // makes the handle of a variable
   kRead,         // input 0 is a handle, output 0 its value
   kWrite,        // input 0 is a handle, and what it names is written (other handles likewise)
+  kHasValue,     // input 0 is a handle, output 0 says whether its variable is initialised
   kCollective,   // all ranks take part
   kAddAll,       // the sum of its list of tensors
   kOnesLike,     // ones in the shape of its input

@@ -126,6 +126,13 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
   if (node.op().role == OpRole::kBranch || node.op().role == OpRole::kLoop) {
     return ExecuteControl(node, std::move(seen));
   }
+  if (node.op().role == OpRole::kHasValue) {
+    MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node.input(0)));
+    const bool written = seen.count(name) > 0 && seen[name] > 0;
+    values_[node.output(0)] = Tensor::Scalar(written || interpreter_.variables_.count(name) > 0);
+    if (!seen.empty()) seen_.emplace(&node, std::move(seen));
+    return absl::OkStatus();
+  }
   // A handle is looked at where it is used.
   const bool runs = node.op().role != OpRole::kNoOp &&
                     (node.num_outputs() == 0 || node.output_dtype(0) != DT_RESOURCE);

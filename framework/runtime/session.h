@@ -147,6 +147,8 @@ class Session {
                                         absl::Span<const Operation> targets) const;
   absl::Status CheckDeterminate(int variable) const;
   absl::StatusOr<Output> FindOutput(absl::string_view name) const;
+  // Whether the variables are in the states that it was compiled for.
+  bool HasStates(const Variant& variant) const;
   absl::StatusOr<Variant*> FindVariant(Step::State& step, absl::Span<const Shape> shapes,
                                        absl::Span<const int64_t> rows);
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(Step::State& step,

@@ -47,17 +47,22 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
   // No split is in a program, and no rank in a plan.
   for (const auto& other : step.variants) {
-    if (other->shapes != shapes) continue;
+    if (other->shapes != shapes || !HasStates(*other)) continue;
     variant->program = other->program;
     for (size_t r = 0; r < replicas_.size(); ++r) {
       plans.emplace_back(replicas_[r]->device().traits().type, other->bound[r]->shared_plan());
     }
   }
   if (variant->program == nullptr) {
-    MF_ASSIGN_OR_RETURN(variant->program, backend_.compile(graph_, {step.signature, shapes},
-                                                           layout_, backend_, options_.compile));
+    GlobalSignature signature = {step.signature, shapes};
+    for (VariableState state : variable_states_) {
+      signature.initialized.push_back(state != VariableState::kUnset);
+    }
+    MF_ASSIGN_OR_RETURN(variant->program,
+                        backend_.compile(graph_, signature, layout_, backend_, options_.compile));
   }
   const Compilation& c = variant->program->state;
+  for (const int v : c.states_needed) variant->states.emplace_back(v, c.initialized[v]);
   MF_ASSIGN_OR_RETURN(variant->rows, ShareRows(c.axes, replica_rows, backend_.world_size));
   std::vector<std::shared_ptr<const Plan>> of_replica;
   std::vector<int64_t> own;  // rows of each axis
@@ -114,11 +119,18 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   return variant;
 }
 
+bool Session::HasStates(const Variant& variant) const {
+  return std::all_of(variant.states.begin(), variant.states.end(), [&](const auto& needed) {
+    return (variable_states_[needed.first] != VariableState::kUnset) == needed.second;
+  });
+}
+
 absl::StatusOr<Session::Variant*> Session::FindVariant(Step::State& step,
                                                        absl::Span<const Shape> shapes,
                                                        absl::Span<const int64_t> rows) {
   auto matches = [&](const Variant& v) {
-    return std::equal(v.shapes.begin(), v.shapes.end(), shapes.begin(), shapes.end()) &&
+    return HasStates(v) &&
+           std::equal(v.shapes.begin(), v.shapes.end(), shapes.begin(), shapes.end()) &&
            std::equal(v.replica_rows.begin(), v.replica_rows.end(), rows.begin(), rows.end());
   };
   for (const auto& variant : step.variants) {

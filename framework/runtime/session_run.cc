@@ -153,9 +153,9 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
   }
   // The common case, without an allocation: the shapes of the last run.
   Session::Variant* variant = state_->last;
-  bool same =
-      variant != nullptr && std::equal(variant->replica_rows.begin(), variant->replica_rows.end(),
-                                       options.replica_rows.begin(), options.replica_rows.end());
+  bool same = variant != nullptr && session.HasStates(*variant) &&
+              std::equal(variant->replica_rows.begin(), variant->replica_rows.end(),
+                         options.replica_rows.begin(), options.replica_rows.end());
   for (size_t i = 0; i < feeds.size(); ++i) {
     const Output& feed = state_->signature.feeds[i];
     if (feeds[i].dtype() != feed.dtype()) {

@@ -6,6 +6,7 @@
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "framework/runtime/session.h"
@@ -15,6 +16,8 @@ namespace mirrorflow {
 // A step as compiled for one set of feed shapes and shares.
 struct Session::Variant {
   std::vector<Shape> shapes;
+  // The states of variables that it depends on (VarIsInitializedOp): (variable, is initialised).
+  std::vector<std::pair<int, bool>> states;
   std::vector<int64_t> replica_rows;       // as asked for; empty: even
   std::vector<std::vector<int64_t>> rows;  // by axis and rank
   std::shared_ptr<const Program> program;

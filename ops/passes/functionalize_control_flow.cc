@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/prune.h"
 #include "framework/core/status.h"
 #include "framework/graph/function_body.h"
+#include "framework/graph/graph_limits.h"
 #include "framework/graph/variable_handle.h"
 #include "ops/binary.h"
 #include "ops/control.h"
+#include "ops/passes/known_branches.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {
@@ -118,29 +121,66 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
 
 // Functions that run functions can multiply without end, and the passes go into them by recursion.
 struct Budget {
-  int bodies = 1 << 14;  // that there may still be
-  int depth = 64;        // to which bodies may still nest
+  int bodies = 1 << 14;                     // that there may still be
+  int depth = 64;                           // to which bodies may still nest
+  int64_t nodes = GraphLimits().max_nodes;  // that bodies may still have in all
+
+  absl::Status TakeBody(const Graph& body) {
+    nodes -= body.num_nodes();
+    if (bodies-- > 0 && nodes >= 0) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "branches and loops run too many functions, those in functions counted; expected ",
+        Budget().bodies, " with ", Budget().nodes, " nodes at most"));
+  }
 };
 
-absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget);
+struct Context {
+  Enclosing around;
+  Budget budget = {};
+};
+
+absl::StatusOr<bool> Functionalize(Compilation& c, Context& context);
+
+// The function that `attr` of a branch or loop names, for the node's arguments.
+absl::StatusOr<FunctionBody> BodyOf(const Compilation& c, const Node& node, const std::string& attr,
+                                    Budget& budget) {
+  MF_ASSIGN_OR_RETURN(FunctionBody body,
+                      InstantiateFunction(c.graph, node.attr<FunctionRef>(attr),
+                                          absl::StrCat(node.name(), "/", attr),
+                                          node.inputs().subspan(FirstArgument(node.op())), *c.ops));
+  MF_RETURN_IF_ERROR(budget.TakeBody(body.graph));
+  return body;
+}
+
+absl::Status CheckResults(const Node& node, absl::string_view function, bool is_condition,
+                          absl::Span<const Output> results) {
+  const int expected = is_condition ? 1 : node.num_outputs();
+  if (static_cast<int>(results.size()) != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(function, " must return ", expected, " values, got ", results.size()));
+  }
+  for (int i = 0; i < expected && !is_condition; ++i) {
+    if (results[i].dtype() == node.output_dtype(i)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("result ", i, " of ", function, " must be ",
+                                                   DataTypeName(node.output_dtype(i)), ", got ",
+                                                   DataTypeName(results[i].dtype())));
+  }
+  return absl::OkStatus();
+}
 
 class Functionalizer {
  public:
-  Functionalizer(Compilation& c, Node* node, Budget& budget)
+  Functionalizer(Compilation& c, Node* node, Context& context)
       : c_(c),
         node_(node),
-        budget_(budget),
+        context_(context),
         loops_(node->op().role == OpRole::kLoop),
         args_(node->inputs().subspan(FirstArgument(node->op()))) {}
 
   absl::Status Run() {
-    if (budget_.depth == 0) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "branches and loops nest too deep; expected ", Budget().depth, " levels at most"));
-    }
-    --budget_.depth;
+    context_.around.nodes.push_back(node_);
     MF_RETURN_IF_ERROR(InstantiateBodies());
-    ++budget_.depth;
+    context_.around.nodes.pop_back();
     MF_RETURN_IF_ERROR(FindVariables());
     MF_RETURN_IF_ERROR(LiftVariables());
     if (std::any_of(args_.begin(), args_.end(), IsHandle)) return ReplaceNode();
@@ -153,16 +193,7 @@ class Functionalizer {
 
   absl::Status InstantiateBodies() {
     for (const std::string& attr : FunctionAttrs(node_->op())) {
-      if (budget_.bodies-- == 0) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("branches and loops run too many functions, those in functions counted; "
-                         "expected ",
-                         Budget().bodies, " at most"));
-      }
-      const std::string name = absl::StrCat(node_->name(), "/", attr);
-      MF_ASSIGN_OR_RETURN(
-          FunctionBody function,
-          InstantiateFunction(c_.graph, node_->attr<FunctionRef>(attr), name, args_, *c_.ops));
+      MF_ASSIGN_OR_RETURN(FunctionBody function, BodyOf(c_, *node_, attr, context_.budget));
       auto body = std::make_unique<Compilation>();
       body->graph = std::move(function.graph);
       body->ops = c_.ops;
@@ -175,26 +206,10 @@ class Functionalizer {
         if (!IsHandle(arg)) body->feeds.push_back(arg);
       }
       bodies_.push_back(std::move(body));
-      MF_RETURN_IF_ERROR(CheckResults(attr));
+      const bool is_condition = loops_ && bodies_.size() == 1;
+      MF_RETURN_IF_ERROR(CheckResults(*node_, attr, is_condition, bodies_.back()->fetches));
       MF_RETURN_IF_ERROR(Prune().Run(*bodies_.back()).status());
-      MF_RETURN_IF_ERROR(Functionalize(*bodies_.back(), budget_).status());
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckResults(absl::string_view function) const {
-    const std::vector<Output>& results = bodies_.back()->fetches;
-    const bool is_condition = loops_ && bodies_.size() == 1;
-    const int expected = is_condition ? 1 : node_->num_outputs();
-    if (static_cast<int>(results.size()) != expected) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(function, " must return ", expected, " values, got ", results.size()));
-    }
-    for (int i = 0; i < expected && !is_condition; ++i) {
-      if (results[i].dtype() == node_->output_dtype(i)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("result ", i, " of ", function, " must be ",
-                                                     DataTypeName(node_->output_dtype(i)), ", got ",
-                                                     DataTypeName(results[i].dtype())));
+      MF_RETURN_IF_ERROR(Functionalize(*bodies_.back(), context_).status());
     }
     return absl::OkStatus();
   }
@@ -336,21 +351,60 @@ class Functionalizer {
 
   Compilation& c_;
   Node* const node_;
-  Budget& budget_;
+  Context& context_;
   const bool loops_;
   const absl::Span<const Output> args_;
   Compilation::Bodies bodies_;
   std::vector<Lifted> variables_;
 };
 
-absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget) {
+// Whether the branch is known that an If takes; then it has taken it.
+absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
+  const Tensor predicate = KnownValue(c, node->input(0));
+  if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;
+  const char* attr = *predicate.flat<bool>().data() ? "then_branch" : "else_branch";
+  MF_ASSIGN_OR_RETURN(FunctionBody body, BodyOf(c, *node, attr, context.budget));
+  MF_RETURN_IF_ERROR(CheckResults(*node, attr, /*is_condition=*/false, body.results));
+  MF_RETURN_IF_ERROR(TakeBranch(c, node, std::move(body)));
+  return true;
+}
+
+// A branch or loop, at a place where this many levels are left.
+absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
+  if (context.budget.depth == 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("branches and loops nest too deep; expected ",
+                                                     Budget().depth, " levels at most"));
+  }
+  --context.budget.depth;
+  if (node->op().role == OpRole::kBranch) {
+    MF_ASSIGN_OR_RETURN(const bool taken, TakeKnownBranch(c, node, context));
+    if (taken) return absl::OkStatus();
+  }
+  return Functionalizer(c, node, context).Run();
+}
+
+absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
   bool changed = false;
-  for (Node* node : c.graph.Nodes()) {
-    if (!IsControlFlow(node->op())) continue;
-    const absl::Status status = Functionalizer(c, node, budget).Run();
+  const int depth = context.budget.depth;
+  // A branch that is taken adds nodes, a level deeper, which may be branches.
+  std::vector<int> level(c.graph.id_limit(), 0);  // by node id
+  for (NodeId id = 0; id < c.graph.id_limit(); ++id) {
+    Node* node = c.graph.node(id);
+    if (node == nullptr) continue;
+    absl::Status status;
+    if (node->op().role == OpRole::kHasValue) {
+      status = AnswerHasValue(c, node, context.around);
+    } else if (IsControlFlow(node->op()) && c.bodies.count(id) == 0) {
+      context.budget.depth = depth - level[id];
+      status = FunctionalizeNode(c, node, context);
+    } else {
+      continue;
+    }
     if (!status.ok()) return Annotate(status, Where(*node));
+    level.resize(c.graph.id_limit(), level[id] + 1);
     changed = true;
   }
+  context.budget.depth = depth;
   c.graph.functions() = FunctionLibrary();  // all that is called of it has a body now
   return c.RemoveDeadNodes() || changed;
 }
@@ -358,8 +412,8 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Budget& budget) {
 }  // namespace
 
 absl::StatusOr<bool> FunctionalizeControlFlow::Run(Compilation& c) {
-  Budget budget;
-  return Functionalize(c, budget);
+  Context context{{c}};
+  return Functionalize(c, context);
 }
 
 }  // namespace mirrorflow

@@ -403,7 +403,7 @@ TEST_F(ControlFlowTest, ShapesThatDependOnTheRunAreNamed) {
   })[0];
   EXPECT_THAT(ErrorOf({grows}), HasSubstr("depends on how often the loop runs"));
   const Output either = ops::If(
-      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {Number(root_, 1)},
+      root_, Feed({}, Tensor::Scalar<bool>(true)), {Number(root_, 1)},
       [](const Scope&, Args in) { return Outputs{in[0]}; },
       [](const Scope& s, Args in) {
         return Outputs{ops::Pack(s, {in[0], in[0]})};
@@ -414,7 +414,7 @@ TEST_F(ControlFlowTest, ShapesThatDependOnTheRunAreNamed) {
 TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
   const Variable w = MakeVariable(root_, "w", Tensor::Scalar<double>(1));
   const Output y = ops::If(
-      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {w.handle},
+      root_, Feed({}, Tensor::Scalar<bool>(true)), {w.handle},
       [](const Scope& s, Args in) {
         ops::ResourceApplyGradientDescent(s, in[0], Number(s, 1), Number(s, 1));
         return Outputs{Number(s, 0)};
@@ -427,7 +427,7 @@ TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
 
 TEST_F(ControlFlowTest, AVariableThatAFunctionHasOfItsOwnIsNamed) {
   const Output y = ops::If(
-      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {},
+      root_, Feed({}, Tensor::Scalar<bool>(true)), {},
       [](const Scope& s, Args) {
         const Output own = ops::VarHandleOp(s.WithName("own"), DT_DOUBLE, {});
         return Outputs{ops::ReadVariableOp(s, own)};
@@ -440,7 +440,7 @@ TEST_F(ControlFlowTest, ABranchThatChoosesAVariableIsNamed) {
   const Variable a = MakeVariable(root_, "a", Tensor::Scalar<double>(1));
   const Variable b = MakeVariable(root_, "b", Tensor::Scalar<double>(2));
   const Output chosen = ops::If(
-      root_, ops::Const(root_, Tensor::Scalar<bool>(true)), {a.handle, b.handle},
+      root_, Feed({}, Tensor::Scalar<bool>(true)), {a.handle, b.handle},
       [](const Scope&, Args in) { return Outputs{in[0]}; },
       [](const Scope&, Args in) { return Outputs{in[1]}; })[0];
   const Output read =
@@ -457,12 +457,13 @@ TEST_F(ControlFlowTest, AValueThatDiffersBetweenReplicasCannotGoIn) {
 
 // f_i runs f_i+1 in both branches: 2^levels of them in a small file.
 TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
+  const Output x = Feed({}, Tensor::Scalar(1.0));
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
     const auto inner = [&](const Scope& t, Args in) {
       return Outputs{self(self, t, in[0], depth - 1)};
     };
-    const Output yes = ops::Const(s, Tensor::Scalar<bool>(true));
+    const Output yes = ops::Greater(s, x, Number(s, 0));
     const Output y =
         ops::If(s, yes, {x}, inner, [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
     // Both branches call what one of them was built with.
@@ -471,23 +472,58 @@ TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
     }
     return y;
   };
-  const Output many = level(level, root_, Number(root_, 1), 16);
+  const Output many = level(level, root_, x, 16);
   EXPECT_THAT(ErrorOf({many}), HasSubstr("too many functions"));
-  const Output endless = level(level, root_, Number(root_, 1), 60);
+  const Output endless = level(level, root_, x, 60);
   EXPECT_THAT(ErrorOf({endless}), HasSubstr("the graph is too large"));
 }
 
-TEST_F(ControlFlowTest, BranchesThatNestTooDeepAreRefused) {
+// A branch that is known is the nodes of its function; they count likewise.
+TEST_F(ControlFlowTest, KnownBranchesThatMultiplyWithoutEndAreRefused) {
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
+    const auto inner = [&](const Scope& t, Args in) {
+      return Outputs{self(self, t, in[0], depth - 1)};
+    };
+    const auto same = [](const Scope&, Args in) { return Outputs{in[0]}; };
     const Output yes = ops::Const(s, Tensor::Scalar<bool>(true));
+    const Output y = ops::If(s, yes, {x}, inner, same)[0];
+    const Output again = ops::If(s, yes, {y}, same, same)[0];
+    if (again.valid()) {
+      s.graph().SetAttr(again.node, "then_branch", y.node->attr<FunctionRef>("then_branch"));
+    }
+    return again;
+  };
+  const Output x = Feed({}, Tensor::Scalar(1.0));
+  EXPECT_EQ(ErrorOf({level(level, root_, x, 4)}), "");
+  EXPECT_THAT(ErrorOf({level(level, root_, x, 16)}), HasSubstr("too many functions"));
+}
+
+TEST_F(ControlFlowTest, BranchesThatNestTooDeepAreRefused) {
+  const Output x = Feed({}, Tensor::Scalar(1.0));
+  auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
+    if (depth == 0) return ops::Neg(s, x);
+    const Output yes = ops::Greater(s, x, Number(s, 0));
     return ops::If(
         s, yes, {x},
         [&](const Scope& t, Args in) { return Outputs{self(self, t, in[0], depth - 1)}; },
         [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
   };
-  EXPECT_THAT(ErrorOf({level(level, root_, Number(root_, 1), 65)}), HasSubstr("nest too deep"));
-  EXPECT_EQ(ErrorOf({level(level, root_, Number(root_, 1), 64)}), "");
+  EXPECT_THAT(ErrorOf({level(level, root_, x, 65)}), HasSubstr("nest too deep"));
+  EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), "");
+}
+
+TEST_F(ControlFlowTest, KnownBranchesThatNestTooDeepAreRefused) {
+  auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
+    if (depth == 0) return ops::Neg(s, x);
+    return ops::If(
+        s, ops::Const(s, Tensor::Scalar<bool>(true)), {x},
+        [&](const Scope& t, Args in) { return Outputs{self(self, t, in[0], depth - 1)}; },
+        [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
+  };
+  const Output x = Feed({}, Tensor::Scalar(1.0));
+  EXPECT_THAT(ErrorOf({level(level, root_, x, 65)}), HasSubstr("nest too deep"));
+  EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), "");
 }
 
 TEST_F(ControlFlowTest, BuildersSayWhatAFunctionReturnsWrongly) {

@@ -43,6 +43,8 @@ constexpr Exemption kExemptions[] = {
     {"StopGradient", Check::kGradient, "to differ from the differences is what it is for"},
     {"TruncatedNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
+    {"VarIsInitializedOp", Check::kValues,
+     "it asks a session: tests/distribute/variable_state_test.cc"},
     {"While", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
 };
 
@@ -207,9 +209,10 @@ TEST_P(EveryOp, IsDescribedInFull) {
 
 TEST_P(EveryOp, HasACpuKernelUnlessNothingRuns) {
   const OpRole role = op().role;
-  const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
-                            role == OpRole::kNoOp || role == OpRole::kBranch ||
-                            role == OpRole::kLoop;  // the runtime runs these
+  const bool nothing_runs =
+      role == OpRole::kVariable || role == OpRole::kPlaceholder || role == OpRole::kNoOp ||
+      role == OpRole::kHasValue || role == OpRole::kBranch ||
+      role == OpRole::kLoop;  // the runtime runs these, and the compiler answers
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 

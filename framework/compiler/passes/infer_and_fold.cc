@@ -13,6 +13,9 @@ namespace {
 // A larger constant costs more to keep than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
 
+// Of what KnownValue looks at, a node counted each time.
+constexpr int kMaxKnownNodes = 256;
+
 std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
 
 bool IsConstant(const Compilation& c, const Output& output) {
@@ -53,6 +56,20 @@ void TryEvaluate(Compilation& c, const Node& node) {
     info.constant = (*outputs)[i];
     c.values().Set(node.output(i), std::move(info));
   }
+}
+
+// Whether constants alone make the node's outputs. Rows of earlier times are not asked: what made
+// them may be fed now.
+bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
+  const bool is_constant = node.op().role == OpRole::kConstant;
+  if (--budget < 0) return false;
+  if (!is_constant && (!Computes(node.op()) || node.op().has(kStateful))) return false;
+  for (const Output& in : node.inputs()) {
+    if (!FollowsFromConstants(c, *in.node, budget)) return false;
+  }
+  if (!c.values().Infer(node).ok()) return false;
+  TryEvaluate(c, node);
+  return true;
 }
 
 // Puts constants in the place of outputs whose value is known.
@@ -129,6 +146,12 @@ bool IsInvariant(const Compilation& body, size_t i) {
 }
 
 }  // namespace
+
+Tensor KnownValue(Compilation& c, const Output& value) {
+  int budget = kMaxKnownNodes;
+  if (!FollowsFromConstants(c, *value.node, budget)) return Tensor();
+  return c.values().at(value).constant;
+}
 
 // Infers what the functions of a branch or loop make of the node's inputs, which are known, and
 // gives the node's outputs their shapes.

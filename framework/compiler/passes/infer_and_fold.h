@@ -11,6 +11,10 @@
 
 namespace mirrorflow {
 
+// What the value is whatever is fed and whatever variables hold: what constants alone make of it,
+// by a few nodes. Nothing if that is not so.
+Tensor KnownValue(Compilation& c, const Output& value);
+
 class InferAndFold final : public Pass {
  public:
   absl::string_view name() const override { return "infer"; }
