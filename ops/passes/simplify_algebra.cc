@@ -11,6 +11,7 @@
 #include "ops/binary.h"
 #include "ops/cast.h"
 #include "ops/constant.h"
+#include "ops/control.h"
 #include "ops/gather.h"
 #include "ops/reduction.h"
 #include "ops/reshape.h"
@@ -171,6 +172,23 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   return true;
 }
 
+// Values that are passed on together are what they were; who waited for the node waits for all.
+absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
+  if (!Is(*node, "IdentityN") || !IsFree(*node)) return false;
+  std::vector<Operation> all;
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    c.ReplaceValue(node->output(i), node->input(i));
+    all.push_back({node->input(i).node});
+  }
+  const auto target = std::find(c.targets.begin(), c.targets.end(), node);
+  if (node->uses().empty() && target == c.targets.end()) return true;
+  Node* done = ops::Group(c.scope().WithName(node->name()), all).node;
+  MF_RETURN_IF_ERROR(c.graph.status());
+  c.graph.ReplaceControlUses(node, done);
+  if (target != c.targets.end()) *target = done;
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> SimplifyAlgebra::Run(Compilation& c) {
@@ -178,7 +196,8 @@ absl::StatusOr<bool> SimplifyAlgebra::Run(Compilation& c) {
   bool changed = false;
   for (Node* node : order) {
     MF_ASSIGN_OR_RETURN(const bool gathered, ReadAndGather(c, node));
-    changed |= gathered;
+    MF_ASSIGN_OR_RETURN(const bool passed_on, PassOn(c, node));
+    changed |= gathered || passed_on;
     if (!Computes(node->op()) || node->num_outputs() != 1 || !IsFree(*node)) continue;
     const Output value = Simplified(c, *node);
     MF_RETURN_IF_ERROR(c.graph.status());

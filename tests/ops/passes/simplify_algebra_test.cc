@@ -44,6 +44,23 @@ y = Relu(d) {T=float}
             "-> y x");
 }
 
+TEST(SimplifyAlgebraTest, TakesWhatIsPassedOnTogether) {
+  EXPECT_EQ(Simplified(R"(
+x = Placeholder() {dtype=float, shape=<2,3>}
+a = Tanh(x) {T=float}
+both = IdentityN(x, a) {T=[float, float]}
+y = Relu(both:1) {T=float}
+z = Neg(x, ^both) {T=float}
+)",
+                       {.feeds = {{"x", {2, 3}}}, .fetches = {"both", "y", "z"}}),
+            "x = Placeholder()\n"
+            "a = Tanh(x)\n"
+            "y = Relu(a)\n"
+            "both_1 = NoOp(^x, ^a)\n"
+            "z = Neg(x, ^both_1)\n"
+            "-> x y z");
+}
+
 TEST(SimplifyAlgebraTest, TakesTheHandleAndTheVariableBehindIdentities) {
   EXPECT_EQ(Simplified(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
