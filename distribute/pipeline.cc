@@ -11,6 +11,7 @@
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
 #include "framework/core/status.h"
+#include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
 #include "ops/passes/simplify_algebra.h"
 
@@ -32,6 +33,7 @@ Pipeline ProgramPipeline() {
   p.Add<FunctionalizeControlFlow>();
   p.Add<InferAndFold>();
   p.Phase("simplify");
+  p.Add<ExpandEinsum>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Phase("shard");
   p.Add<PropagateSharding>();

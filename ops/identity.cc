@@ -140,7 +140,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Shape(EnsureShapeShape)
       .Sharding(JointlyLinearSharding)
       .Gradient(EnsureShapeGrad);
-  ops.Define("IdentityN")
+  ops.Define(ops::kIdentityN)
       .Doc("output[i] = input[i]")
       .Input("input: T")
       .Output("output: T")
@@ -173,7 +173,7 @@ Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& sh
 }
 
 std::vector<Output> IdentityN(const Scope& scope, absl::Span<const Output> inputs) {
-  return OutputsOf(Build(scope, "IdentityN").InputList(inputs).Finish(), inputs.size());
+  return OutputsOf(Build(scope, kIdentityN).InputList(inputs).Finish(), inputs.size());
 }
 
 }  // namespace ops

@@ -13,6 +13,8 @@ void RegisterIdentity(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr absl::string_view kIdentityN = "IdentityN";
+
 // Identity: its operand, under another name. A view: in a plan it costs nothing.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);

@@ -13,6 +13,7 @@
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/gather.h"
+#include "ops/identity.h"
 #include "ops/reduction.h"
 #include "ops/reshape.h"
 #include "ops/transpose.h"
@@ -174,7 +175,7 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
 
 // Values that are passed on together are what they were; who waited for the node waits for all.
 absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
-  if (!Is(*node, "IdentityN") || !IsFree(*node)) return false;
+  if (!Is(*node, ops::kIdentityN) || !IsFree(*node)) return false;
   std::vector<Operation> all;
   for (int i = 0; i < node->num_inputs(); ++i) {
     c.ReplaceValue(node->output(i), node->input(i));

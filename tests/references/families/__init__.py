@@ -19,6 +19,7 @@ _NAMES = (
     "conv2d",
     "cumulative",
     "depthwise_conv2d",
+    "einsum",
     "gradients",
     "indexing",
     "joining",

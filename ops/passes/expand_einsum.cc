@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/expand_einsum.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "ops/constant.h"
+#include "ops/einsum.h"
+#include "ops/matmul.h"
+#include "ops/reduction.h"
+#include "ops/reshape.h"
+#include "ops/transpose.h"
+
+namespace mirrorflow {
+namespace {
+
+bool Has(const std::string& labels, char label) { return absl::StrContains(labels, label); }
+
+bool IsDiagonal(std::string term) {
+  std::sort(term.begin(), term.end());
+  return std::adjacent_find(term.begin(), term.end()) != term.end();
+}
+
+class Expansion {
+ public:
+  Expansion(Compilation& c, const Node& node)
+      : c_(c), node_(node), scope_(c.scope().SubScope(node.name())) {}
+
+  // The value in other words; invalid if the node is no product of matrices.
+  absl::StatusOr<Output> Run() {
+    if (node_.num_inputs() != 2) return Output();
+    std::vector<int> ranks;
+    for (const Output& in : node_.inputs()) ranks.push_back(ShapeOf(in).rank());
+    MF_ASSIGN_OR_RETURN(terms_, EinsumTermsOf(node_.attr<std::string>("equation"), ranks));
+    if (!FindSizes()) return Output();
+    const std::string &a = terms_.inputs[0], &b = terms_.inputs[1], &out = terms_.output;
+    std::string batch, summed, rows, columns;
+    for (const char label : a) {
+      if (Has(b, label)) (Has(out, label) ? batch : summed) += label;
+      if (!Has(b, label) && Has(out, label)) rows += label;
+    }
+    for (const char label : b) {
+      if (!Has(a, label) && Has(out, label)) columns += label;
+    }
+    // Without any of these it is a product element by element, or one of a matrix and a vector.
+    if (summed.empty() || (rows.empty() && columns.empty())) return Output();
+    const Matrices x = AsMatrices(0, batch, rows, summed),
+                   y = AsMatrices(1, batch, summed, columns);
+    const Output product = ops::BatchMatMulV2(scope_, x.value, y.value,
+                                              {.adj_x = x.transposed, .adj_y = y.transposed});
+    return Transposed(Reshaped(product, batch + rows + columns), batch + rows + columns, out);
+  }
+
+ private:
+  struct Matrices {
+    Output value;
+    bool transposed;
+  };
+
+  const Shape& ShapeOf(const Output& value) const { return c_.values().shape(value); }
+
+  // False for diagonals and for sizes that differ (broadcasting).
+  bool FindSizes() {
+    bool plain = !IsDiagonal(terms_.output);
+    for (int i = 0; i < 2; ++i) {
+      const std::string& term = terms_.inputs[i];
+      plain = plain && !IsDiagonal(term);
+      for (size_t d = 0; d < term.size(); ++d) {
+        const int64_t size = ShapeOf(node_.input(i)).dim(static_cast<int>(d));
+        plain = plain && sizes_.emplace(term[d], size).first->second == size;
+      }
+    }
+    return plain;
+  }
+
+  int64_t SizeOf(const std::string& labels) const {
+    int64_t size = 1;
+    for (const char label : labels) size *= sizes_.at(label);
+    return size;
+  }
+
+  // Operand `i` as [batch…, first, second], or transposed where that is how it lies.
+  Matrices AsMatrices(int i, const std::string& batch, const std::string& first,
+                      const std::string& second) {
+    Output value = node_.input(i);
+    std::string term = terms_.inputs[i];
+    std::vector<int64_t> alone;  // labels that nothing else has
+    for (size_t d = 0; d < term.size(); ++d) {
+      const bool has_user = Has(batch, term[d]) || Has(first, term[d]) || Has(second, term[d]);
+      if (!has_user) alone.push_back(static_cast<int64_t>(d));
+    }
+    if (!alone.empty()) {
+      value = ops::Sum(scope_, value, alone);
+      for (auto it = alone.rbegin(); it != alone.rend(); ++it) term.erase(*it, 1);
+    }
+    const bool transposed = term == batch + second + first && term != batch + first + second;
+    const std::string &outer = transposed ? second : first, &inner = transposed ? first : second;
+    value = Transposed(value, term, batch + outer + inner);
+    std::vector<int64_t> dims;
+    for (const char label : batch) dims.push_back(sizes_.at(label));
+    dims.push_back(SizeOf(outer));
+    dims.push_back(SizeOf(inner));
+    return {ReshapedTo(value, dims), transposed};
+  }
+
+  Output Transposed(const Output& value, const std::string& from, const std::string& to) {
+    if (from == to) return value;
+    std::vector<int64_t> perm;
+    for (const char label : to) perm.push_back(static_cast<int64_t>(from.find(label)));
+    return ops::Transpose(scope_, value, perm);
+  }
+
+  Output Reshaped(const Output& value, const std::string& labels) {
+    std::vector<int64_t> dims;
+    for (const char label : labels) dims.push_back(sizes_.at(label));
+    return ReshapedTo(value, dims);
+  }
+
+  Output ReshapedTo(const Output& value, const std::vector<int64_t>& dims) {
+    if (!value.valid() || ShapeOf(value) == Shape(dims)) return value;
+    return ops::Reshape(scope_, value, ops::VectorConst(scope_, dims, DT_INT64));
+  }
+
+  Compilation& c_;
+  const Node& node_;
+  const Scope scope_;
+  EinsumTerms terms_;
+  std::map<char, int64_t> sizes_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> ExpandEinsum::Run(Compilation& c) {
+  bool changed = false;
+  for (Node* node : c.graph.Nodes()) {
+    if (node->op().name != ops::kEinsum) continue;
+    MF_ASSIGN_OR_RETURN(const Output value, Expansion(c, *node).Run());
+    MF_RETURN_IF_ERROR(c.graph.status());
+    if (!value.valid()) continue;
+    // What had to happen before the node still has to happen before its users.
+    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, value.node);
+    c.ReplaceValue(node->output(0), value);
+    c.graph.ReplaceControlUses(node, value.node);
+    std::replace(c.targets.begin(), c.targets.end(), node, value.node);
+    changed = true;
+  }
+  return c.RemoveDeadNodes() || changed;
+}
+
+}  // namespace mirrorflow
