@@ -124,9 +124,10 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
 }
 
 // With batch_dims: the rows of all batches lie behind each other, and each batch adds to its own.
-Output BatchedGatherGrad(const GradContext& c, int rank, int num_index_dims, int axis, int batch) {
+Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batch) {
   const Scope& s = c.scope;
-  const Output params = c.op.input(0), indices = c.op.input(1);
+  const Output indices = c.op.input(1);
+  const int rank = s.shape(params).rank(), num_index_dims = s.shape(indices).rank();
   const int num_new = num_index_dims - batch;  // dimensions in place of the axis
   const Output shape = ops::Shape(s, params, {.out_type = indices.dtype()});
   const Output size = ops::ElementOf(s, shape, axis);
@@ -171,8 +172,7 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const int rank = params_shape.rank(), num_index_dims = indices_shape.rank();
   MF_ASSIGN_OR_RETURN(const int batch, BatchDims(c.op, indices_shape));
   if (batch > 0) {
-    return std::vector<Output>{BatchedGatherGrad(c, rank, num_index_dims, axis, batch), Output(),
-                               Output()};
+    return std::vector<Output>{BatchedGatherGrad(c, params, axis, batch), Output(), Output()};
   }
   const int dy_rank = rank - 1 + num_index_dims;
   const Output num_segments =
@@ -201,9 +201,9 @@ absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
 // --- ResourceGather ---------------------------------------------------------------------------
 
 absl::Status ResourceGatherShape(ShapeContext& c) {
-  if (c.attr<int64_t>("batch_dims") != 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("batch_dims must be 0, got ", c.attr<int64_t>("batch_dims")));
+  const int64_t batch = c.attr<int64_t>("batch_dims");
+  if (batch < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("batch_dims must be >= 0, got ", batch));
   }
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType variable = c.handle_dtype(0), got = c.attr<DataType>("dtype");
@@ -214,19 +214,29 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   }
   const Shape &params = c.handle_shape(0), &indices = c.input(1);
   if (params.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
-  if (params.rank() == 0) {
+  if (params.rank() <= batch || indices.rank() < batch) {
     return absl::InvalidArgumentError(
-        "the variable must have at least one dimension, got a scalar");
+        absl::StrCat("batch_dims must be at most the rank of indices ", indices.ToString(),
+                     " and below that of the variable ", params.ToString(), ", got ", batch));
   }
-  Shape output = indices;
-  for (int64_t d : params.dims().subspan(1)) output.AddDim(d);
-  MF_RETURN_IF_ERROR(output.Validate(c.node().output_dtype(0)));
-  c.set_output(0, output);
+  const Shape of_variable(params.dims().first(batch)), of_indices(indices.dims().first(batch));
+  absl::StatusOr<Shape> output = of_variable.MergeWith(of_indices);
+  if (!output.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the first ", batch, " dimensions of the variable ", params.ToString(),
+                     " and indices ", indices.ToString(), " must be the same"));
+  }
+  for (int64_t d : indices.dims().subspan(batch)) output->AddDim(d);
+  for (int64_t d : params.dims().subspan(batch + 1)) output->AddDim(d);
+  MF_RETURN_IF_ERROR(output->Validate(c.node().output_dtype(0)));
+  c.set_output(0, *output);
   return absl::OkStatus();
 }
 
+// The variable is whole, and so is what goes along with its first dimensions.
 absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
-  const std::string rows = LettersFor(c.input(1));
+  const int batch = static_cast<int>(c.node().attr<int64_t>("batch_dims"));
+  const std::string rows = std::string(batch, '.') + LettersFor(c.input(1)).substr(batch);
   const std::string rest(c.output(0).rank() - c.input(1).rank(), '.');
   return ShardingRule{.dims = absl::StrCat("*,", rows, "->", rows, rest)};
 }
@@ -235,6 +245,15 @@ absl::StatusOr<std::vector<Output>> ResourceGatherGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output handle = c.op.input(0);
   const Shape& params = s.graph().values().at(handle).handle_shape;
+  const int batch = static_cast<int>(c.op.attr<int64_t>("batch_dims"));
+  if (batch > 0 && (params.unknown_rank() || s.shape(c.op.input(1)).unknown_rank())) {
+    return absl::InvalidArgumentError(
+        "the gradient needs to know the ranks of the variable and indices");
+  }
+  if (batch > 0) {
+    const Output variable = ops::ReadVariableOp(s, handle);
+    return std::vector<Output>{BatchedGatherGrad(c, variable, batch, batch), Output()};
+  }
   const bool known = !params.unknown_rank() && params.dim(0) != kUnknownDim;
   const Output num_segments =
       known ? ops::Const(s, Tensor::Scalar<int64_t>(params.dim(0)))
@@ -467,11 +486,17 @@ Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
       .One();
 }
 
-Output ResourceGather(const Scope& scope, Output resource, Output indices) {
+Output ResourceGather(const Scope& scope, Output resource, Output indices,
+                      const ResourceGatherOptions& options) {
   // An invalid handle has no table row; Finish() reports what made it invalid.
   const DataType dtype =
       resource.valid() ? scope.graph().values().at(resource).handle_dtype : DT_INVALID;
-  return Build(scope, kResourceGather).Input(resource).Input(indices).Attr("dtype", dtype).One();
+  return Build(scope, kResourceGather)
+      .Input(resource)
+      .Input(indices)
+      .Attr("dtype", dtype)
+      .Attr("batch_dims", options.batch_dims)
+      .One();
 }
 
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids,

@@ -30,10 +30,15 @@ Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
 
 inline constexpr char kResourceGather[] = "ResourceGather";
 
-// ResourceGather: the same of the variable behind a handle, along its first dimension. In a plan it
-// is a read and a GatherV2.
+struct ResourceGatherOptions {
+  int64_t batch_dims = 0;  // not negative
+};
+
+// ResourceGather: the same of the variable behind a handle, along its first dimension that is not
+// of the batch. In a plan it is a read and a GatherV2.
 // Gradient: of the variable UnsortedSegmentSum of dy, dense.
-Output ResourceGather(const Scope& scope, Output resource, Output indices);
+Output ResourceGather(const Scope& scope, Output resource, Output indices,
+                      const ResourceGatherOptions& options = {});
 
 // UnsortedSegmentSum: y[s, b…] = the sum of data[i…, b…] over all i with segment_ids[i…] == s.
 // Shapes:   segment_ids is as long as the leading dimensions of data; num_segments a scalar

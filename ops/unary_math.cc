@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unary_math.h"
 
+#include "framework/core/reduced_float.h"
 #include "ops/binary.h"
 #include "ops/binary_math.h"
+#include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/registry.h"
 #include "ops/unary.h"
@@ -75,7 +77,11 @@ constexpr UnaryRow kRows[] = {
      .doc = "y = the derivative of log gamma(x)",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
-       return ops::Mul(s, dy, ops::Polygamma(s, ops::ScalarConst(s, x.dtype(), 1), x));
+       // Of float and double alone.
+       const DataType dtype = IsReducedFloat(x.dtype()) ? DT_FLOAT : x.dtype();
+       const Output wide = dtype == x.dtype() ? x : ops::Cast(s, x, dtype);
+       const Output slope = ops::Polygamma(s, ops::ScalarConst(s, dtype, 1), wide);
+       return ops::Mul(s, dy, dtype == x.dtype() ? slope : ops::Cast(s, slope, x.dtype()));
      })},
     {.name = "Erf",
      .doc = "y = the error function of x",

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -46,6 +49,27 @@ void ReduceInto(Reduction reduction, const T* from, int64_t n, T* to) {
   }
 }
 
+// half and bfloat16 are reduced in float and rounded once.
+absl::StatusOr<Tensor> ReduceInFloat(Reduction reduction, absl::Span<const Tensor> per_replica) {
+  const DataType dtype = per_replica[0].dtype();
+  std::vector<Tensor> wide;
+  for (const Tensor& value : per_replica) {
+    MF_ASSIGN_OR_RETURN(Tensor in_float, Tensor::Allocate(DT_FLOAT, value.shape()));
+    const auto* bits = reinterpret_cast<const uint16_t*>(value.raw());
+    for (int64_t i = 0; i < value.num_elements(); ++i) {
+      in_float.data<float>()[i] = ReducedToFloat(dtype, bits[i]);
+    }
+    wide.push_back(std::move(in_float));
+  }
+  MF_ASSIGN_OR_RETURN(const Tensor reduced, Strategy::Reduce(reduction, wide));
+  MF_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, reduced.shape()));
+  auto* bits = reinterpret_cast<uint16_t*>(result.raw());
+  for (int64_t i = 0; i < result.num_elements(); ++i) {
+    bits[i] = ReducedFrom(dtype, reduced.data<float>()[i]);
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Tensor> per_replica) {
@@ -53,14 +77,14 @@ absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Te
   const bool supported = reduction == Reduction::kSum || reduction == Reduction::kMean ||
                          reduction == Reduction::kMax || reduction == Reduction::kMin;
   const DataType dtype = per_replica[0].dtype();
-  const bool is_number =
-      dtype == DT_FLOAT || dtype == DT_DOUBLE || dtype == DT_INT32 || dtype == DT_INT64;
+  const bool is_number = IsFloating(dtype) || dtype == DT_INT32 || dtype == DT_INT64;
   if (!supported || !is_number) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the replicas' values: expected float, double, int32 or int64 and sum, mean, "
+        absl::StrCat("the replicas' values: expected floating, int32 or int64 and sum, mean, "
                      "max or min, got ",
                      DataTypeName(dtype), " and ", ReductionName(reduction)));
   }
+  if (IsReducedFloat(dtype)) return ReduceInFloat(reduction, per_replica);
   MF_ASSIGN_OR_RETURN(Tensor result, per_replica[0].Clone());
   DispatchDataType(
       result.dtype(),

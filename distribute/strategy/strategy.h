@@ -55,7 +55,7 @@ class Strategy {
   }
 
   // One value out of the replicas' values: their sum, mean, maximum or minimum, in rank order. All
-  // must have one dtype (float, double, int32 or int64) and shape.
+  // must have one dtype (a floating one, int32 or int64) and shape.
   static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
   // The replicas' values, one after the other along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);

@@ -91,7 +91,7 @@ struct GatherKernel {
 
 // `dtype` is that of params.
 template <typename Index>
-KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims = 0) {
+KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
   return {.kernel = MakeKernel(GatherKernel<Index>{
               .batch = Product(params.dims().first(batch_dims)),
@@ -123,8 +123,9 @@ absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   if (c.input_shape(0).rank() == 0) {
     return absl::UnimplementedError("a gather from a variable whose shape is not known here");
   }
-  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, 0, dtype)
-                                      : GatherPlan<int32_t>(c, 0, dtype);
+  const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
+  return c.input_dtype(1) == DT_INT64 ? GatherPlan<int64_t>(c, batch, dtype, batch)
+                                      : GatherPlan<int32_t>(c, batch, dtype, batch);
 }
 
 // --- UnsortedSegmentSum ----------------------------------------------------------------------

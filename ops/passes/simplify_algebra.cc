@@ -166,8 +166,10 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   for (Node* control : node->control_inputs()) before.push_back({control});
   const Scope scope = c.scope().SubScope(node->name()).WithControlDependencies(before);
   const Output read = ops::ReadVariableOp(scope, node->input(0));
-  const Output axis = ops::ScalarConst(c.scope(), DT_INT32, 0);
-  const Output rows = ops::GatherV2(c.scope().WithName(node->name()), read, node->input(1), axis);
+  const int64_t batch_dims = node->attr<int64_t>("batch_dims");
+  const Output axis = ops::ScalarConst(c.scope(), DT_INT32, batch_dims);
+  const Output rows = ops::GatherV2(c.scope().WithName(node->name()), read, node->input(1), axis,
+                                    {.batch_dims = batch_dims});
   MF_RETURN_IF_ERROR(c.graph.status());
   Replace(c, node, node->output(0), rows);
   return true;

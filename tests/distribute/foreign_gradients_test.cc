@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "ops/registry.h"
 #include "tests/support/op_cases.h"
+#include "tests/support/op_checks.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 
@@ -69,8 +70,7 @@ std::string Compare(const OpCase& op_case, absl::Span<const Tensor> got) {
   size_t i = 0;
   for (const Tensor& want : op_case.gradients) {
     if (!want.has_value()) continue;
-    const Tolerance tolerance{.relative = 1e-10, .absolute = 1e-10 * LargestFinite(want)};
-    const std::string difference = Difference(want, got[i++], tolerance);
+    const std::string difference = Difference(want, got[i++], ToleranceOfKnownGradient(want));
     if (!difference.empty()) return difference;
   }
   return "";
@@ -104,7 +104,9 @@ TEST_P(ForeignGradientsTest, RunToTensorFlowsNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(Graphs, ForeignGradientsTest,
                          testing::Values(Param{"gradients", 1}, Param{"gradients", 3},
-                                         Param{"array_gradients", 1}, Param{"array_gradients", 3}),
+                                         Param{"array_gradients", 1}, Param{"array_gradients", 3},
+                                         Param{"batch_norm_gradients", 1},
+                                         Param{"batch_norm_gradients", 3}),
                          [](const auto& info) {
                            return absl::StrCat(info.param.family, "_on_", info.param.replicas);
                          });

@@ -115,6 +115,26 @@ TEST_P(SessionTest, AGatherFromAVariableSeesTheWritesThatItIsOrderedAfter) {
               "indices[0]");
 }
 
+// Row i of the indices chooses from row i of the variable, wherever the rows are cut.
+TEST_P(SessionTest, AGatherInBatchesGoesAlongTheRowsOfTheVariable) {
+  const Variable v = NewVariable("v", initializers::Constant(1), {3, 2});
+  const Output columns = ops::Placeholder(root_.WithName("columns"), DT_INT32, {-1, 1});
+  const Output got = ops::ResourceGather(root_, v.handle, columns, {.batch_dims = 1});
+  const auto gradients = Gradients(root_, {ops::Sum(root_, got, {0, 1})}, {v.handle});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const Operation write = ops::AssignAddVariableOp(root_, v.handle, (*gradients)[0]);
+  auto session = NewSession();
+  const auto run = [&](std::vector<int32_t> chosen) {
+    const Tensor fed = Tensor::Of<int32_t>({3, 1}, chosen);
+    const auto fetched = session->Run({{columns, fed}}, {got}, {write});
+    EXPECT_TRUE(fetched.ok()) << fetched.status();
+    return fetched.ok() ? ValuesOf((*fetched)[0]) : std::vector<float>();
+  };
+  EXPECT_THAT(run({0, 1, 1}), ElementsAre(1, 1, 1));
+  EXPECT_THAT(run({0, 0, 1}), ElementsAre(2, 1, 2));
+  EXPECT_THAT(run({1, 1, 0}), ElementsAre(1, 2, 1));
+}
+
 // Computed in half on every replica, summed over them in float: the same numbers for any split.
 TEST_P(SessionTest, AVariableInHalfTrains) {
   const Variable v = CreateVariable(root_, "v", {2}, initializers::Constant(1), DT_HALF);

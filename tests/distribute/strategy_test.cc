@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "examples/models.h"
 #include "framework/core/status.h"
+#include "framework/reference/in_double.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
@@ -293,6 +294,26 @@ TEST(MirroredStrategyTest, APerReplicaValueInAMirroredVariableIsAnErrorThatNames
             absl::string_view::npos)
       << ran.status();
   EXPECT_EQ(session->ReadVariable("v")->scalar<int32_t>(), 0);
+}
+
+TEST(StrategyTest, ReduceRoundsHalfAndBfloat16Once) {
+  for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
+    // 1 and twice half of what is next to 1: both are lost one by one, and not together.
+    const float ulp = dtype == DT_HALF ? 0x1p-10f : 0x1p-7f;
+    std::vector<Tensor> values;
+    for (const float value : {1.0f, ulp / 2, ulp / 2, -2.0f}) {
+      values.push_back(*ConvertFloating(Tensor::Of<float>({2}, {value, -value}), dtype));
+    }
+    const auto reduced = [&](Reduction reduction) {
+      return *ConvertFloating(*Strategy::Reduce(reduction, values), DT_FLOAT);
+    };
+    const auto want = [](float x, float y) { return Tensor::Of<float>({2}, {x, y}); };
+    EXPECT_EQ(Difference(want(ulp - 1, 1 - ulp), reduced(Reduction::kSum), {}), "");
+    EXPECT_EQ(Difference(want((ulp - 1) / 4, (1 - ulp) / 4), reduced(Reduction::kMean), {}), "");
+    EXPECT_EQ(Difference(want(1, 2), reduced(Reduction::kMax), {}), "");
+    EXPECT_EQ(Difference(want(-2, -1), reduced(Reduction::kMin), {}), "");
+    EXPECT_EQ(Strategy::Reduce(Reduction::kSum, values)->dtype(), dtype);
+  }
 }
 
 TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {

@@ -83,11 +83,26 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is refused"},
 };
 
-// half and bfloat16 are computed in float, with one conversion for all kernels, and a handle is no
-// value.
-bool IsComputedElsewhere(const AttrValue& value) {
-  const DataType* dtype = value.get_if<DataType>();
-  return dtype != nullptr && (*dtype == DT_HALF || *dtype == DT_BFLOAT16 || *dtype == DT_RESOURCE);
+// A handle is no value.
+bool IsHandle(const AttrValue& value) { return value == AttrValue(DT_RESOURCE); }
+
+// Types that the schema has and TensorFlow no kernel for on a CPU.
+struct WithoutNumbers {
+  const char* op;
+  DataType dtype;
+};
+
+constexpr WithoutNumbers kWithoutNumbers[] = {
+    {"Digamma", DT_BFLOAT16}, {"Lgamma", DT_BFLOAT16}, {"LinSpace", DT_BFLOAT16},
+    {"LinSpace", DT_HALF},    {"Mod", DT_BFLOAT16},    {"Mod", DT_HALF},
+    {"Rint", DT_BFLOAT16},    {"Rint", DT_HALF},       {"TruncateMod", DT_BFLOAT16},
+    {"TruncateMod", DT_HALF},
+};
+
+bool IsWithoutNumbers(absl::string_view op, const AttrValue& value) {
+  return absl::c_any_of(kWithoutNumbers, [&](const WithoutNumbers& without) {
+    return without.op == op && value == AttrValue(without.dtype);
+  });
 }
 
 // The ops that work on tensors of floats and have no case of no elements.
@@ -95,6 +110,24 @@ constexpr const char* kNeverEmpty[] = {
     "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow leaves its result as it finds it
     "ScatterNd",                            // TensorFlow refuses it
 };
+
+// Arguments that no case has of size 1 in each of their dimensions.
+struct NeverOne {
+  const char* op;
+  const char* arg;  // empty: whichever
+  const char* because;
+};
+
+constexpr NeverOne kNeverOne[] = {
+    {"NoOp", "", "it has no operands"},
+};
+
+bool MayBeNeverOne(absl::string_view op, absl::string_view arg) {
+  return absl::c_any_of(kNeverOne, [&](const NeverOne& never) {
+    const absl::string_view of = never.arg;
+    return never.op == op && (of.empty() || of == arg);
+  });
+}
 
 bool IsSilent(absl::string_view op, absl::string_view attr) {
   for (const SilentAttribute& silent : kSilentAttributes) {
@@ -171,7 +204,7 @@ TEST_P(EveryOp, HasACaseForEveryValueOfEachAttribute) {
     if (attr.type == "bool") values = {AttrValue(false), AttrValue(true)};
     if (IsSilent(op().name, attr.name) || absl::StartsWith(attr.type, "list(")) continue;
     for (const AttrValue& value : values) {
-      if (IsComputedElsewhere(value)) continue;
+      if (IsHandle(value) || IsWithoutNumbers(op().name, value)) continue;
       const bool has_case = std::any_of(cases.begin(), cases.end(), [&](const OpCase* op_case) {
         const auto it = op_case->attrs.find(attr.name);
         return it != op_case->attrs.end() ? it->second == value : attr.default_value == value;
@@ -195,6 +228,80 @@ TEST_P(EveryOp, HasCasesOfNoElementsAndOfNumbersThatAreNotFinite) {
   EXPECT_TRUE(empty) << "no case has an operand without elements";
   if (op().has(kElementwise)) {
     EXPECT_TRUE(not_finite) << "no case has NaN or an infinity";
+  }
+}
+
+// The shapes that an argument has in the cases that run, of all tensors where it is a list.
+std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
+  std::vector<Shape> shapes;
+  for (const OpCase* op_case : KnownCases(op)) {
+    AttrMap attrs = op_case->attrs;
+    if (op_case->fails || !CompleteAttrs(op, &attrs).ok()) continue;
+    const absl::StatusOr<ArgRange> range = FindArg(op.inputs, attrs, arg.name);
+    EXPECT_TRUE(range.ok()) << range.status();
+    if (!range.ok()) continue;
+    for (int i = range->first; i < range->last; ++i) {
+      shapes.push_back(op_case->operands[i].value.shape());
+    }
+  }
+  return shapes;
+}
+
+// Of an argument of one rank (images, a matrix) each dimension must be 1 in some case; of one of
+// any rank the first of a vector or more, and the last of a matrix or more.
+TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
+  for (const ArgDef& arg : op().inputs) {
+    if (arg.is_static || MayBeNeverOne(op().name, arg.name)) continue;
+    const std::vector<Shape> shapes = ShapesOf(op(), arg);
+    int least = kMaxRank, most = 0;
+    for (const Shape& shape : shapes) {
+      least = std::min(least, shape.rank());
+      most = std::max(most, shape.rank());
+    }
+    const auto has_one = [&](auto dim_of) {
+      return absl::c_any_of(shapes, [&](const Shape& shape) { return dim_of(shape) == 1; });
+    };
+    for (int d = 0; least == most && d < most; ++d) {
+      EXPECT_TRUE(has_one([d](const Shape& shape) { return shape.dim(d); }))
+          << "no case has a 1 in dimension " << d << " of " << arg.name;
+    }
+    if (least == most || most == 0) continue;
+    EXPECT_TRUE(has_one([](const Shape& shape) { return shape.rank() > 0 ? shape.dim(0) : 0; }))
+        << "no case has a 1 in the first dimension of " << arg.name;
+    EXPECT_TRUE(most == 1 || has_one([](const Shape& shape) {
+                  return shape.rank() > 1 ? shape.dim(shape.rank() - 1) : 0;
+                }))
+        << "no case has a 1 in the last dimension of " << arg.name;
+  }
+}
+
+// True if `a` has a 1, and not only for being of lower rank, where `b` has more.
+bool IsStretched(const Shape& a, const Shape& b) {
+  const int common = std::min(a.rank(), b.rank());
+  for (int k = 1; k <= common; ++k) {
+    if (a.dim(a.rank() - k) == 1 && b.dim(b.rank() - k) > 1) return true;
+  }
+  return false;
+}
+
+TEST_P(EveryOp, HasCasesInWhichEachOperandIsStretchedIfOneIs) {
+  if (!op().has(kElementwise)) return;
+  std::map<int, bool> is_stretched;
+  bool differ = false;
+  for (const OpCase* op_case : KnownCases(op())) {
+    if (op_case->fails) continue;
+    const int n = static_cast<int>(op_case->operands.size());
+    for (int i = 0; i < n; ++i) {
+      for (int k = 0; k < n; ++k) {
+        const Shape &a = op_case->operands[i].value.shape(),
+                    &b = op_case->operands[k].value.shape();
+        is_stretched[i] |= IsStretched(a, b);
+        differ = differ || (a.rank() > 0 && b.rank() > 0 && !(a == b));
+      }
+    }
+  }
+  for (const auto& [i, stretched] : is_stretched) {
+    EXPECT_TRUE(!differ || stretched) << "no case broadcasts a 1 of operand " << i;
   }
 }
 

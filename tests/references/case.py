@@ -195,15 +195,24 @@ def _attributes(op_def, node_def):
 # Nothing flows from the second result of this one to its labels, so it gets a gradient of zero.
 _LOSS_ALONE = "SoftmaxCrossEntropyWithLogits"
 
+# Of this one only the first result has a gradient.
+_FIRST_ALONE = "FusedBatchNormV3"
+
+
+def results_with_gradients(node):
+    """The results whose gradients are given."""
+    floating = [output for output in node.outputs if output.dtype.is_floating]
+    return floating[:1] if node.type == _FIRST_ALONE else floating
+
 
 def _gradients(one_case):
     """Random gradients of the floating results, and those of the floating operands, or None."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
         operands = _Operands()
         node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
-        results = [output for output in node.outputs if output.dtype.is_floating]
+        results = results_with_gradients(node)
         values = session.run(results, operands.feeds)
-        dy = [sample("double", value.shape, seed=7) for value in values]
+        dy = [sample("double", value.shape, seed=7).astype(value.dtype) for value in values]
         if one_case.op == _LOSS_ALONE:
             dy[1] = np.zeros_like(dy[1])
         grad_ys = [tf.constant(value) for value in dy]

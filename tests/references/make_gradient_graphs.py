@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the graphs that tf.gradients makes for the cases of gradients.txt and array_gradients.txt.
+"""Writes the graphs that tf.gradients makes for the cases of the families of gradients.
 
 One GraphDef a file, gradients/<family>.pb. Case i of the file, from 0 on, has its own nodes in it,
 which start with `c<i>/`: placeholders `in<k>` for the floating operands (the others are constants)
@@ -15,11 +15,11 @@ import pathlib
 
 import tensorflow as tf
 
-from case import make_node
+from case import make_node, results_with_gradients
 from families import FAMILIES
 
 _FOLDER = pathlib.Path(__file__).resolve().parent / "gradients"
-_FAMILIES = ("gradients", "array_gradients")
+_FAMILIES = ("gradients", "array_gradients", "batch_norm_gradients")
 tf1 = tf.compat.v1
 
 
@@ -43,7 +43,7 @@ class _Operands:
             return [self.bind(item) for item in operand]
         name = f"in{self._count}"
         self._count += 1
-        if operand.dtype == "float64":
+        if operand.dtype in ("float32", "float64"):
             return self.like(operand, name)
         return tf.constant(operand, name=name)
 
@@ -58,7 +58,7 @@ def _graph(one_case, known):
     with tf.Graph().as_default() as graph:
         operands = _Operands(known)
         node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
-        results = [output for output in node.outputs if output.dtype.is_floating]
+        results = results_with_gradients(node)
         dy = [operands.like(result, f"dy{k}") for k, result in enumerate(results)]
         xs = [tensor for tensor in node.inputs if tensor.dtype.is_floating]
         names = []
@@ -103,7 +103,7 @@ def _graph_of(one_case, index):
 
 
 def main():
-    """Writes both files."""
+    """Writes a file for each."""
     _FOLDER.mkdir(exist_ok=True)
     for name in _FAMILIES:
         module = FAMILIES[name]

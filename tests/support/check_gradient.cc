@@ -17,7 +17,6 @@ namespace {
 constexpr double kStep = 1e-5;
 constexpr double kKink = 1e-3;
 constexpr double kAgreement = 1e-6;
-constexpr double kKnownAgreement = 1e-10;
 constexpr int64_t kElementsTried = 24;
 constexpr int64_t kMostElements = 1000;
 
@@ -68,6 +67,7 @@ absl::Status GradientCheck::AddGradients(const OpRegistry& ops) {
   for (int i = 0; i < node->num_outputs(); ++i) {
     const Output result = node->output(i);
     if (!IsFloating(result.dtype())) continue;
+    if (!op_case_.dy.empty() && dy_.size() == op_case_.dy.size()) break;
     results_.push_back(result);
     const Shape& shape = made_.graph.values().shape(result);
     options.grad_ys.push_back(scope.WithName("dy")
@@ -77,8 +77,10 @@ absl::Status GradientCheck::AddGradients(const OpRegistry& ops) {
                                   .One());
     MF_RETURN_IF_ERROR(scope.status());
     const size_t k = dy_.size();
-    dy_.push_back(k < op_case_.dy.size() ? op_case_.dy[k]
-                                         : RandomTensor(DT_DOUBLE, shape, &random_));
+    dy_.push_back(RandomTensor(DT_DOUBLE, shape, &random_));
+    if (k < op_case_.dy.size()) {
+      MF_ASSIGN_OR_RETURN(dy_[k], ConvertFloating(op_case_.dy[k], DT_DOUBLE));
+    }
   }
   MF_ASSIGN_OR_RETURN(gradients_, Gradients(ops, scope, results_, xs, options));
   for (size_t i = 0; i < results_.size(); ++i) feeds_.emplace_back(options.grad_ys[i], dy_[i]);
@@ -151,6 +153,8 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
                                               symbolic.shape().ToString()));
     }
   }
+  const DataType dtype = made_.inputs[input].dtype();
+  const double agreement = IsReducedFloat(dtype) ? RoundingUnit(dtype) : kAgreement;
   const int64_t size = made_.inputs[input].num_elements();
   for (int64_t n = 0; n < std::min(size, kElementsTried); ++n) {
     const int64_t i = size <= kElementsTried ? n : random_.Below(size);
@@ -165,7 +169,7 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
     if (!want.has_value()) continue;
     ++report->checked;
     const double got = symbolic.has_value() ? symbolic.flat<double>()[i] : 0;
-    if (std::abs(got - *want) <= kAgreement * std::max(1.0, std::abs(*want))) continue;
+    if (std::abs(got - *want) <= agreement * std::max(1.0, std::abs(*want))) continue;
     report->Fail(op_case_, absl::StrCat("gradient of operand ", input, ", element ", i, " (", at,
                                         "): differences say ", *want, ", the graph says ",
                                         symbolic.has_value() ? absl::StrCat(got) : "none"));
@@ -183,15 +187,17 @@ absl::Status GradientCheck::CompareKnown(CheckReport* report) {
     MF_ASSIGN_OR_RETURN(const Tensor zeros,
                         Tensor::Allocate(DT_DOUBLE, made_.inputs[operands_[i]].shape()));
     const Tensor& known = op_case_.gradients[i];
-    const Tensor& want = known.has_value() ? known : zeros;
+    Tensor want = zeros;
+    if (known.has_value()) {
+      MF_ASSIGN_OR_RETURN(want, ConvertFloating(known, DT_DOUBLE));
+    }
     std::vector<Tensor> got = {zeros};
     if (gradients_[i].valid()) {
       MF_ASSIGN_OR_RETURN(got, interpreter_->Run(feeds_, {gradients_[i]}));
     }
     ++report->checked;
-    const Tolerance tolerance{.relative = kKnownAgreement,
-                              .absolute = kKnownAgreement * LargestFinite(want)};
-    const std::string difference = Difference(want, got[0], tolerance);
+    const std::string difference =
+        Difference(want, got[0], ToleranceOfKnownGradient(known.has_value() ? known : zeros));
     if (difference.empty()) continue;
     report->Fail(op_case_, absl::StrCat("gradient of operand ", operands_[i], ": ", difference));
   }
@@ -214,6 +220,11 @@ void Check(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& k
 }
 
 }  // namespace
+
+Tolerance ToleranceOfKnownGradient(const Tensor& gradient) {
+  const double agreement = gradient.dtype() == DT_DOUBLE ? 1e-10 : 1e-5;
+  return {.relative = agreement, .absolute = agreement * LargestFinite(gradient)};
+}
 
 CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
                                 const KernelRegistry& kernels) {

@@ -11,7 +11,6 @@
 #include "tests/support/op_checks.h"
 
 namespace mirrorflow {
-namespace {
 
 double RoundingUnit(DataType dtype) {
   switch (dtype) {
@@ -25,6 +24,8 @@ double RoundingUnit(DataType dtype) {
       return std::numeric_limits<double>::epsilon();
   }
 }
+
+namespace {
 
 // `got` against `want`, where `what` is "output" or "variable".
 void Compare(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,

@@ -31,7 +31,7 @@ struct OpCase {
   std::vector<Tensor> outputs;
   std::vector<Tensor> after;  // what each variable holds in the end
   bool fails = false;         // preparing or running must
-  // Where gradients are known: of the floating results, and what they make of the floating operands
+  // Where gradients are known: of the (first) floating results, and what they make of the operands
   // (no value: there is none).
   std::vector<Tensor> dy, gradients;
 

@@ -24,6 +24,9 @@ struct CheckReport {
   std::string ToString() const;  // the first failures, a line each
 };
 
+// What numbers of a floating dtype differ by at 1.
+double RoundingUnit(DataType dtype);
+
 // What results of `node` may differ by from the same results computed in another order. With eps
 // the rounding unit of the dtype: an element-wise op, 16 eps of the value. Any other adds terms
 // that may cancel: 64 eps of the largest number among operands and results on top, or of 1.
@@ -41,12 +44,16 @@ CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
 // The symbolic gradient for a random dy, in double, against central differences, at up to 24
 // elements of each floating operand. An element is skipped where the op is not smooth: a result is
 // not finite, or the differences to the left and to the right disagree by more than 1e-3 of what
-// they are (or of 1); the step is 1e-5 and gradients must agree to 1e-6.
+// they are (or of 1); the step is 1e-5 and gradients must agree to 1e-6, in half and bfloat16 to
+// the rounding of a constant in their graph.
 CheckReport CheckGradient(const OpCase& op_case, const OpRegistry& ops,
                           const KernelRegistry& kernels);
 
-// The symbolic gradients that the case knows: to 1e-10 of what they are and of the largest. None is
-// as good as zeros.
+// What gradients may differ by from those that a case knows: 1e-10 of what they are and of the
+// largest, 1e-5 if they were computed in float.
+Tolerance ToleranceOfKnownGradient(const Tensor& gradient);
+
+// The symbolic gradients that the case knows. None is as good as zeros.
 CheckReport CheckKnownGradients(const OpCase& op_case, const OpRegistry& ops,
                                 const KernelRegistry& kernels);
 

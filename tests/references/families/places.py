@@ -22,6 +22,16 @@ _PLACES = (
 # Shape of the variable, shape of the indices.
 _ROWS = (([4, 3], [2]), ([5], [2, 3]), ([4, 2, 2], []), ([3, 2], [0]), ([2, 0], [3]))
 
+# Shape of the variable, indices, dimensions of the batch.
+_BATCHED_ROWS = (
+    ([2, 3, 2], [[0, 2], [1, 1]], 1),
+    ([2, 3], [[2], [0]], 1),
+    ([2, 3], [1, 2], 1),
+    ([2, 2, 3, 1], [[[0, 2], [1, 1]], [[2, 2], [0, 1]]], 2),
+    ([1, 2, 3, 2], [[2, 0]], 2),
+    ([2, 3, 2], [[], []], 1),
+)
+
 # Elements of x, and of y.
 _LISTS = (
     ([1, 2, 3, 4, 5], [2, 4]),
@@ -59,6 +69,13 @@ def _rows(dtype, rows):
         yield case("ResourceGather", variable, indices, dtype=NUMPY_TYPES[dtype])
 
 
+def _batched_rows(dtype, rows):
+    for index, (whole, indices, batch_dims) in enumerate(rows):
+        yield case("ResourceGather", Variable(sample(dtype, whole)),
+                   tensor(INDEX[index % 2], indices), dtype=NUMPY_TYPES[dtype],
+                   batch_dims=batch_dims)
+
+
 def _lists(dtype):
     for index, (x, y) in enumerate(_LISTS):
         out_idx = NUMPY_TYPES[INDEX[index % 2]]
@@ -71,6 +88,7 @@ def cases():
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _nested(dtype, _PLACES[rows])
         yield from _rows(dtype, _ROWS[rows])
+        yield from _batched_rows(dtype, _BATCHED_ROWS[rows])
     for dtype in NUMERIC:
         yield from _lists(dtype)
     for dtype in INDEX:

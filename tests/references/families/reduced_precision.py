@@ -68,6 +68,10 @@ def _elementwise(dtype):
     few, fewer = sample("int32", [2, 9]), sample("int32", [9], seed=1)
     yield case("SquaredDifference", tensor(dtype, few / 4), tensor(dtype, fewer / 2))
     yield case("AddN", [tensor(dtype, few / 4), tensor(dtype, few / 8), tensor(dtype, few)])
+    pieces = [tensor(dtype, few / 4), tensor(dtype, few / 8), tensor(dtype, few)]
+    yield case("AccumulateNV2", pieces, shape=[2, 9])
+    yield case("Softplus", tensor(dtype, [-_INF, 0, 30, 70, _INF]))
+    yield case("SoftsignGrad", sample(dtype, [5]), tensor(dtype, [-3, -1, 0, 1, 3]))
     condition = sample("bool", [2, 3])
     yield case("SelectV2", condition, sample(dtype, [2, 3]), sample(dtype, [3], seed=1))
 

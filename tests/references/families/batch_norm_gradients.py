@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tf.gradients has for FusedBatchNormV3, in float: TensorFlow has no other statistics."""
+
+import numpy as np
+
+from case import gradient_text as case_text  # how make_cases.py writes this family
+from families import batch_norm
+
+_MOST_ELEMENTS = 64
+
+
+def _has_gradient(one_case):
+    images = one_case.operands[0]
+    return (
+        one_case.op == "FusedBatchNormV3"
+        and one_case.attributes.get("data_format", "NHWC") in ("NHWC", "NCHW")
+        and 0 < images.size <= _MOST_ELEMENTS
+        and np.isfinite(images).all()
+    )
+
+
+def cases():
+    """In training and out of it, with and without a moving average, channels last and first."""
+    yield from filter(_has_gradient, batch_norm.cases())
+
+
+__all__ = ["case_text", "cases"]
