@@ -56,6 +56,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterSoftmaxXent(ops);
   RegisterSpaceToBatch(ops);
   RegisterSplit(ops);
+  RegisterStatelessRandom(ops);
   RegisterStridedSlice(ops);
   RegisterTile(ops);
   RegisterTranspose(ops);

@@ -52,6 +52,7 @@
 #include "ops/softmax_xent.h"
 #include "ops/space_to_batch.h"
 #include "ops/split.h"
+#include "ops/stateless_random.h"
 #include "ops/strided_slice.h"
 #include "ops/tile.h"
 #include "ops/transpose.h"

@@ -70,6 +70,14 @@ constexpr DataType DataTypeOf<uint8_t>() {
   return DT_UINT8;
 }
 template <>
+constexpr DataType DataTypeOf<uint32_t>() {
+  return DT_UINT32;
+}
+template <>
+constexpr DataType DataTypeOf<uint64_t>() {
+  return DT_UINT64;
+}
+template <>
 constexpr DataType DataTypeOf<bool>() {
   return DT_BOOL;
 }

@@ -74,10 +74,10 @@ template <typename T>
 float ToFloatForRounding(T x) {
   if constexpr (std::is_same_v<T, float> || sizeof(T) < 4) {
     return static_cast<float>(x);
-  } else if constexpr (std::is_same_v<T, int64_t>) {
+  } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
     // What is cut off is worth less than half of the last bit that counts, and must not be lost.
-    constexpr int64_t kLow = 0xffff, kLarge = int64_t{1} << 40;
-    const bool large = x >= kLarge || x < -kLarge;
+    constexpr T kLow = 0xffff, kLarge = T{1} << 40;
+    const bool large = x >= kLarge || (std::is_signed_v<T> && x < -kLarge);
     return ToFloatForRounding(
         static_cast<double>(large ? (x & ~kLow) | ((x & kLow) != 0 ? 0x8000 : 0) : x));
   } else {

@@ -54,6 +54,7 @@ namespace mirrorflow {
   F(SoftmaxXent)          \
   F(SpaceToBatch)         \
   F(Split)                \
+  F(StatelessRandom)      \
   F(StridedSlice)         \
   F(Tile)                 \
   F(Transpose)            \

@@ -27,6 +27,12 @@ To Convert(From x) {
     return x != 0;
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
     return static_cast<uint8_t>(RoundTowardsZero<int32_t>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint32_t>) {
+    return static_cast<uint32_t>(RoundTowardsZero<int64_t>(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
+    constexpr From kHalf = From(uint64_t{1} << 63);
+    const auto low = static_cast<uint64_t>(RoundTowardsZero<int64_t>(x < kHalf ? x : x - kHalf));
+    return x < kHalf ? low : low ^ uint64_t { 1 } << 63;
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return RoundTowardsZero<To>(x);
   } else {
@@ -53,6 +59,8 @@ KernelPlan CastPlan(int64_t n) {
   if (sizeof(From) == sizeof(To)) plan.in_place = {{0, 0}};
   return plan;
 }
+
+using CastTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool, uint32_t, uint64_t>;
 
 // Calls convert(begin, count) for one block after the other of n elements.
 constexpr int64_t kBlock = 512;
@@ -116,17 +124,17 @@ absl::StatusOr<KernelPlan> CreateCast(const KernelContext& c) {
     return CastBetweenReduced(source, target, n);
   }
   if (IsReducedFloat(source)) {
-    return ForType(AllTypes(), target, [&](auto to) {
+    return ForType(CastTypes(), target, [&](auto to) {
       return CastFromReduced<typename decltype(to)::type>(source, n);
     });
   }
   if (IsReducedFloat(target)) {
-    return ForType(AllTypes(), source, [&](auto from) {
+    return ForType(CastTypes(), source, [&](auto from) {
       return CastToReduced<typename decltype(from)::type>(target, n);
     });
   }
-  return ForType(AllTypes(), c.input_dtype(0), [&](auto from) {
-    return ForType(AllTypes(), c.output_dtype(0), [&](auto to) {
+  return ForType(CastTypes(), c.input_dtype(0), [&](auto from) {
+    return ForType(CastTypes(), c.output_dtype(0), [&](auto to) {
       return CastPlan<typename decltype(from)::type, typename decltype(to)::type>(
           c.output_shape(0).num_elements());
     });

@@ -12,6 +12,7 @@
 #include "absl/base/casts.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
+#include "kernels/cpu/random_share.h"
 #include "kernels/cpu/reduced_precision.h"
 #include "kernels/cpu/type_list.h"
 
@@ -163,30 +164,6 @@ void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, ui
   }
 }
 
-// What this replica has of the global tensor: `runs` contiguous pieces, one every `stride`
-// elements.
-struct Share {
-  int64_t runs = 1;
-  int64_t run_length = 1;
-  int64_t stride = 0;
-  // The first element is that of row `factor` * first_row[axis], each of `row_size` elements.
-  AxisId axis = -1;
-  int64_t factor = 0;
-  int64_t row_size = 0;
-};
-
-Share ShareOf(const KernelContext& c) {
-  const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
-  const Sharded* sharded = AsSharded(c.output_sharding(0));
-  if (sharded == nullptr) return {.run_length = local.num_elements()};
-  Share share{.axis = sharded->axis, .factor = sharded->factor, .row_size = 1};
-  for (int i = 0; i < sharded->dim; ++i) share.runs *= local.dim(i);
-  for (int i = sharded->dim + 1; i < local.rank(); ++i) share.row_size *= local.dim(i);
-  share.run_length = local.dim(sharded->dim) * share.row_size;
-  share.stride = global.dim(sharded->dim) * share.row_size;
-  return share;
-}
-
 template <template <typename> typename Distribution>
 absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const uint64_t op = StableHash(c.node().name());
@@ -198,18 +175,11 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const auto plan = [&](auto tag, auto generate) {
     using T = typename decltype(tag)::type;
     return KernelPlan{
-        .kernel = MakeKernel([=, share = ShareOf(c)](const KernelArgs& args, Lane&) {
+        .kernel = MakeKernel([=, share = RandomShare(c)](const KernelArgs& args, Lane&) {
           const StepParams& params = args.params();
           const uint64_t root = own_seed ? Mix(seed) ^ seed2 : params.seed;
           const uint64_t key = Mix(Mix(Mix(root) ^ op) ^ params.step) ^ params.iteration;
-          int64_t first =
-              share.axis < 0 ? 0 : params.first_row[share.axis] * share.factor * share.row_size;
-          T* out = args.output<T>(0);
-          for (int64_t r = 0; r < share.runs; ++r) {
-            generate(key, first, share.run_length, out);
-            first += share.stride;
-            out += share.run_length;
-          }
+          share.ForEachRun(params, args.output<T>(0), [&](auto... run) { generate(key, run...); });
           return absl::OkStatus();
         })};
   };

@@ -93,9 +93,17 @@ struct WithoutNumbers {
 };
 
 constexpr WithoutNumbers kWithoutNumbers[] = {
-    {"Digamma", DT_BFLOAT16}, {"Lgamma", DT_BFLOAT16}, {"LinSpace", DT_BFLOAT16},
-    {"LinSpace", DT_HALF},    {"Mod", DT_BFLOAT16},    {"Mod", DT_HALF},
-    {"Rint", DT_BFLOAT16},    {"Rint", DT_HALF},       {"TruncateMod", DT_BFLOAT16},
+    {"Digamma", DT_BFLOAT16},
+    {"Lgamma", DT_BFLOAT16},
+    {"LinSpace", DT_BFLOAT16},
+    {"LinSpace", DT_HALF},
+    {"Mod", DT_BFLOAT16},
+    {"Mod", DT_HALF},
+    {"Rint", DT_BFLOAT16},
+    {"Rint", DT_HALF},
+    {"StatelessRandomUniformIntV2", DT_UINT32},
+    {"StatelessRandomUniformIntV2", DT_UINT64},
+    {"TruncateMod", DT_BFLOAT16},
     {"TruncateMod", DT_HALF},
 };
 
@@ -111,21 +119,22 @@ constexpr const char* kNeverEmpty[] = {
     "ScatterNd",                            // TensorFlow refuses it
 };
 
-// Arguments that no case has of size 1 in each of their dimensions.
+// Arguments that no case has of size 1 in each of their dimensions. No op: of whatever op.
 struct NeverOne {
   const char* op;
-  const char* arg;  // empty: whichever
+  const char* arg;
   const char* because;
 };
 
 constexpr NeverOne kNeverOne[] = {
-    {"NoOp", "", "it has no operands"},
+    {"", "counter", "it has two elements"},
+    {"", "seed", "it has two elements"},
 };
 
 bool MayBeNeverOne(absl::string_view op, absl::string_view arg) {
   return absl::c_any_of(kNeverOne, [&](const NeverOne& never) {
-    const absl::string_view of = never.arg;
-    return never.op == op && (of.empty() || of == arg);
+    const absl::string_view of = never.op;
+    return never.arg == arg && (of.empty() || of == op);
   });
 }
 

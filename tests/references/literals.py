@@ -13,6 +13,8 @@ NUMPY_TYPES = {
     "int64": np.int64,
     "bool": np.bool_,
     "uint8": np.uint8,
+    "uint32": np.uint32,
+    "uint64": np.uint64,
     "half": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
 }

@@ -178,6 +178,21 @@ def _keras_mlp():
                              keras.layers.Dense(_CLASSES)])
 
 
+def _keras_dropout():
+    """Two masks, each of a seed that is a variable and moves with every call."""
+    return keras.Sequential([
+        keras.Input([7]), keras.layers.Dropout(0.2, seed=5),
+        keras.layers.Dense(8, activation="relu"), keras.layers.Dropout(0.4, seed=3),
+        keras.layers.Dense(_CLASSES)])
+
+
+def _keras_noise():
+    """Normal noise, and a mask of what is far from 0."""
+    return keras.Sequential([
+        keras.Input([7]), keras.layers.GaussianNoise(0.5, seed=11), keras.layers.Dense(8),
+        keras.layers.AlphaDropout(0.3, seed=2), keras.layers.Dense(_CLASSES)])
+
+
 def _keras_cnn():
     return keras.Sequential([
         keras.Input([6, 6, 2]), keras.layers.Conv2D(3, 3, activation="relu"),
@@ -201,6 +216,8 @@ _KERAS = {
     "keras_mlp_nadam": (_keras_mlp, [7], lambda: keras.optimizers.Nadam(0.01)),
     "keras_mlp_adamax": (_keras_mlp, [7], lambda: keras.optimizers.Adamax(0.01)),
     "keras_mlp_adadelta": (_keras_mlp, [7], lambda: keras.optimizers.Adadelta(1.0)),
+    "keras_mlp_dropout": (_keras_dropout, [7], lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
+    "keras_mlp_noise": (_keras_noise, [7], lambda: keras.optimizers.Adam(0.01)),
     "keras_cnn_adam": (_keras_cnn, [6, 6, 2], lambda: keras.optimizers.Adam(0.01)),
     "keras_mlp_accumulating": (_keras_mlp, [7], _accumulating_sgd),
     "keras_mlp_looping": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01), 3),

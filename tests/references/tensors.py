@@ -6,7 +6,8 @@ import numpy as np
 from literals import NUMPY_TYPES
 
 REDUCED = ("half", "bfloat16")
-ALL = tuple(name for name in NUMPY_TYPES if name not in REDUCED)
+WIDE = ("uint32", "uint64")  # few ops compute in them
+ALL = tuple(name for name in NUMPY_TYPES if name not in (*REDUCED, *WIDE))
 FLOATING = ("float", "double")
 SIGNED = ("int32", "int64")
 INTEGER = (*SIGNED, "uint8")

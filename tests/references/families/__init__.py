@@ -43,6 +43,7 @@ _NAMES = (
     "softmax",
     "space_to_batch",
     "splitting",
+    "stateless_random",
     "unary",
     "unary_grad",
     "unary_math",

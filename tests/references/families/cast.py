@@ -3,7 +3,7 @@
 
 from case import case
 from literals import NUMPY_TYPES
-from tensors import ALL, FLOATING, tensor
+from tensors import ALL, FLOATING, REDUCED, WIDE, tensor
 
 _INF = float("inf")
 _NAN = float("nan")
@@ -17,6 +17,11 @@ _VALUES = {
     "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # no int32, no double
     "bool": [True, False, True],
     "uint8": [0, 1, 127, 128, 255],
+}
+# Ties, what is no float, what is no double, and the largest.
+_UNSIGNED = {
+    "uint32": [0, 1, 3, 255, 257, 2049, 65535, 16777217, 2**31, 2**32 - 1],
+    "uint64": [0, 1, 3, 255, 257, 2049, 65535, 2**33 + 5, 2**53 + 1, 2**63, 2**64 - 1],
 }
 
 
@@ -35,4 +40,17 @@ def cases():
             numpy_type = NUMPY_TYPES[target]
             yield case("Cast", tensor(source, _values(source, target)), DstT=numpy_type)
             yield case("Cast", tensor(source, [[], []]), DstT=numpy_type)
+    for source in WIDE:
+        for target in (*ALL, *REDUCED, *WIDE):
+            yield case("Cast", tensor(source, _UNSIGNED[source]), DstT=NUMPY_TYPES[target])
+    for source in (*ALL, *REDUCED):
+        for target in WIDE:
+            values = tensor(source, [0, 0.1, 0.5, 1.5, 2.5, 100.25])
+            yield case("Cast", values, DstT=NUMPY_TYPES[target])
+    for source in FLOATING:
+        yield case("Cast", tensor(source, [2.0**31, 2.0**32 - 256]), DstT=NUMPY_TYPES["uint32"])
+        yield case("Cast", tensor(source, [2.0**63, 2.0**64 - 2.0**40]), DstT=NUMPY_TYPES["uint64"])
+    for source in ("int32", "int64"):
+        for target in WIDE:
+            yield case("Cast", tensor(source, [-1, -(2**31), 7]), DstT=NUMPY_TYPES[target])
     yield case("Cast", tensor("int32", -3), DstT=NUMPY_TYPES["float"])

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which elements of a global random tensor a replica makes: element i depends on i, and not on who
+// computes it, so a replica that has some rows starts at their first element.
+#ifndef MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
+#define MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
+
+#include <cstdint>
+
+#include "framework/runtime/kernel.h"
+
+namespace mirrorflow {
+
+// `runs` contiguous pieces of the global tensor, one every `stride` elements.
+class RandomShare {
+ public:
+  // Of output 0.
+  explicit RandomShare(const KernelContext& c) {
+    const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
+    const Sharded* sharded = AsSharded(c.output_sharding(0));
+    if (sharded == nullptr) {
+      run_length_ = local.num_elements();
+      return;
+    }
+    axis_ = sharded->axis;
+    factor_ = sharded->factor;
+    row_size_ = 1;
+    for (int i = 0; i < sharded->dim; ++i) runs_ *= local.dim(i);
+    for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size_ *= local.dim(i);
+    run_length_ = local.dim(sharded->dim) * row_size_;
+    stride_ = global.dim(sharded->dim) * row_size_;
+  }
+
+  // Calls generate(first, n, out) for the elements [first, first + n) of each piece.
+  template <typename T, typename Fn>
+  void ForEachRun(const StepParams& params, T* out, const Fn& generate) const {
+    int64_t first = axis_ < 0 ? 0 : params.first_row[axis_] * factor_ * row_size_;
+    for (int64_t r = 0; r < runs_; ++r) {
+      generate(static_cast<uint64_t>(first), run_length_, out);
+      first += stride_;
+      out += run_length_;
+    }
+  }
+
+ private:
+  int64_t runs_ = 1;
+  int64_t run_length_ = 1;
+  int64_t stride_ = 0;
+  // The first element is that of row `factor` * first_row[axis], each of `row_size` elements.
+  AxisId axis_ = -1;
+  int64_t factor_ = 0;
+  int64_t row_size_ = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_

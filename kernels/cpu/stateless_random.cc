@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random ops that keep no state, on the CPU: TensorFlow's numbers, bit by bit. Elements come in
+// groups, each from its own place in a Philox stream that key and counter name: a group is what one
+// block makes, but of truncated normal numbers, each of which has blocks in reserve for being drawn
+// anew.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numbers>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/philox.h"
+#include "kernels/cpu/random_share.h"
+#include "kernels/cpu/reduced_precision.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+// A key, and a counter of 128 bits from which blocks are counted.
+struct Stream {
+  uint64_t key;
+  uint64_t low;
+  uint64_t high;
+};
+
+// The random words of blocks [first, first + kBlocks).
+template <int kBlocks>
+PhiloxBlocks<kBlocks> BlocksOf(const Stream& stream, uint64_t first) {
+  PhiloxBlocks<kBlocks> blocks;
+  for (int b = 0; b < kBlocks; ++b) {
+    const uint64_t low = stream.low + first + b;
+    const uint64_t high = stream.high + (low < stream.low ? 1 : 0);
+    blocks.word[0][b] = static_cast<uint32_t>(low);
+    blocks.word[1][b] = static_cast<uint32_t>(low >> 32);
+    blocks.word[2][b] = static_cast<uint32_t>(high);
+    blocks.word[3][b] = static_cast<uint32_t>(high >> 32);
+  }
+  Philox4x32(stream.key, blocks);
+  return blocks;
+}
+
+uint64_t Wide(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
+
+// The stream that two seeds name: they are scrambled, so that near ones are as good as any.
+Stream StreamOf(int64_t seed0, int64_t seed1) {
+  const Stream seeds{.key = Wide(0x3ec8f720, 0x02461e29),
+                     .low = static_cast<uint64_t>(seed0),
+                     .high = static_cast<uint64_t>(seed1)};
+  const PhiloxBlocks<1> mixed = BlocksOf<1>(seeds, 0);
+  return {.key = Wide(mixed.word[0][0], mixed.word[1][0]),
+          .low = 0,
+          .high = Wide(mixed.word[2][0], mixed.word[3][0])};
+}
+
+// --- Distributions ---------------------------------------------------------------------------
+// What the words w of one block make: 16 / sizeof(T) elements. Those of floats also serve half and
+// bfloat16.
+
+// In [0, 1): the low bits of a word behind the point, as many as the dtype's mantissa has.
+struct Uniform {
+  int bits;
+  void operator()(const uint32_t (&w)[4], float* out) const {
+    const float unit = std::ldexp(1.0f, -bits);
+    const uint32_t mask = (uint32_t{1} << bits) - 1;
+    for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(static_cast<int>(w[i] & mask)) * unit;
+  }
+  void operator()(const uint32_t (&w)[4], double* out) const {
+    for (int i = 0; i < 2; ++i) {
+      out[i] = static_cast<double>(Wide(w[2 * i + 1], w[2 * i] & 0xfffff)) * 0x1p-52;
+    }
+  }
+};
+
+// By Box and Muller, with the C library's functions: others round other last bits.
+void TwoNormal(const uint32_t* w, float* out) {
+  float uniform[4];
+  Uniform{.bits = 23}({w[0], w[1], 0, 0}, uniform);
+  const float radius = std::sqrt(-2.0f * std::log(std::max(uniform[0], 1e-7f)));
+  const float angle = static_cast<float>(2 * std::numbers::pi * uniform[1]);
+  out[0] = std::sin(angle) * radius;
+  out[1] = std::cos(angle) * radius;
+}
+void TwoNormal(const uint32_t* w, double* out) {
+  double uniform[2];
+  Uniform{}({w[0], w[1], w[2], w[3]}, uniform);
+  const double radius = std::sqrt(-2.0 * std::log(std::max(uniform[0], 1e-7)));
+  const double angle = 2 * std::numbers::pi * uniform[1];
+  out[0] = std::sin(angle) * radius;
+  out[1] = std::cos(angle) * radius;
+}
+
+struct Normal {
+  void operator()(const uint32_t (&w)[4], float* out) const {
+    TwoNormal(w, out);
+    TwoNormal(w + 2, out + 2);
+  }
+  void operator()(const uint32_t (&w)[4], double* out) const { TwoNormal(w, out); }
+};
+
+// In [low, low + range), as unsigned numbers; of all numbers if the range is 0.
+template <typename U>
+struct UniformInteger {
+  U low = 0;
+  U range = 0;
+  void operator()(const uint32_t (&w)[4], U* out) const {
+    for (size_t i = 0; i < 16 / sizeof(U); ++i) {
+      U bits;
+      if constexpr (sizeof(U) == 4) {
+        bits = w[i];
+      } else {
+        bits = Wide(w[2 * i], w[2 * i + 1]);
+      }
+      out[i] = range == 0 ? bits : low + bits % range;
+    }
+  }
+};
+
+// --- Elements [first, first + n) of the global tensor ------------------------------------------
+
+template <typename T, typename MakeBlock>
+void Generate(const MakeBlock& make, const Stream& stream, uint64_t first, int64_t n, T* out) {
+  constexpr int kBlocks = 16, kPerBlock = 16 / sizeof(T), kChunk = kBlocks * kPerBlock;
+  while (n > 0) {
+    const uint64_t block = first / kPerBlock, skip = first % kPerBlock;
+    const PhiloxBlocks<kBlocks> words = BlocksOf<kBlocks>(stream, block);
+    T chunk[kChunk];
+    const int64_t count = std::min<int64_t>(kChunk - skip, n);
+    for (int b = 0; b * kPerBlock < static_cast<int64_t>(skip) + count; ++b) {
+      make({words.word[0][b], words.word[1][b], words.word[2][b], words.word[3][b]},
+           chunk + b * kPerBlock);
+    }
+    std::copy_n(chunk + skip, count, out);
+    first += count;
+    out += count;
+    n -= count;
+  }
+}
+
+// Normal numbers, of which those beyond two deviations are left out. So many words are reserved for
+// an element that a group never reads those of the next.
+struct Truncated {};
+constexpr uint64_t kReservedWords = 256;
+
+template <typename T>
+void Generate(const Truncated&, const Stream& stream, uint64_t first, int64_t n, T* out) {
+  constexpr int kPerGroup = 16 / sizeof(T), kPerBlock = kPerGroup;
+  constexpr uint64_t kBlocksPerGroup = kPerGroup * kReservedWords / 4;
+  while (n > 0) {
+    const uint64_t group = first / kPerGroup, skip = first % kPerGroup;
+    T kept[kPerGroup + kPerBlock];
+    int found = 0;
+    for (uint64_t block = group * kBlocksPerGroup; found < kPerGroup; ++block) {
+      const PhiloxBlocks<1> words = BlocksOf<1>(stream, block);
+      T drawn[kPerBlock];
+      Normal()({words.word[0][0], words.word[1][0], words.word[2][0], words.word[3][0]}, drawn);
+      for (const T number : drawn) {
+        if (std::abs(number) < 2) kept[found++] = number;
+      }
+    }
+    const int64_t count = std::min<int64_t>(kPerGroup - skip, n);
+    std::copy_n(kept + skip, count, out);
+    first += count;
+    out += count;
+    n -= count;
+  }
+}
+
+// The same as half or bfloat16, rounded.
+template <typename Distribution>
+void GenerateReduced(DataType dtype, const Distribution& distribution, const Stream& stream,
+                     uint64_t first, int64_t n, uint16_t* out) {
+  constexpr int64_t kChunk = 64;
+  for (; n > 0; first += kChunk, out += kChunk, n -= kChunk) {
+    float chunk[kChunk];
+    const int64_t count = std::min(kChunk, n);
+    Generate(distribution, stream, first, count, chunk);
+    RoundToReduced(dtype, chunk, out, count);
+  }
+}
+
+// --- Operands --------------------------------------------------------------------------------
+
+constexpr int32_t kPhilox = 1, kAutomatic = 3;
+
+// How an op says which stream it draws from, and where its other operands begin.
+class StreamOperands {
+ public:
+  explicit StreamOperands(const KernelContext& c)
+      : by_seeds_(c.node().input_index("seed") >= 0), seed_dtype_(c.input_dtype(1)) {}
+
+  int next() const { return by_seeds_ ? 2 : 4; }
+  bool fails_on_data() const { return !by_seeds_; }
+
+  absl::Status Read(const KernelArgs& args, Stream* stream) const {
+    if (by_seeds_) {
+      *stream = ReadSeeds(args, 1, seed_dtype_);
+      return absl::OkStatus();
+    }
+    const int32_t algorithm = *args.input<int32_t>(3);
+    if (algorithm != kPhilox && algorithm != kAutomatic) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("alg must be 1 (Philox) or 3 (any), got ", algorithm));
+    }
+    const uint64_t* counter = args.input<uint64_t>(2);
+    *stream = {.key = *args.input<uint64_t>(1), .low = counter[0], .high = counter[1]};
+    return absl::OkStatus();
+  }
+
+  static Stream ReadSeeds(const KernelArgs& args, int input, DataType dtype) {
+    if (dtype == DT_INT32) {
+      const int32_t* seeds = args.input<int32_t>(input);
+      return StreamOf(seeds[0], seeds[1]);
+    }
+    const int64_t* seeds = args.input<int64_t>(input);
+    return StreamOf(seeds[0], seeds[1]);
+  }
+
+ private:
+  bool by_seeds_;
+  DataType seed_dtype_;
+};
+
+// A kernel that makes elements stored as T: `choose` reads the distribution's operands, from the
+// given one on, and `generate` makes the elements.
+template <typename T, typename Choose, typename Generator>
+KernelPlan Plan(const KernelContext& c, Choose choose, Generator generate, bool can_fail = false) {
+  const StreamOperands operands(c);
+  return {.kernel = MakeKernel([=, share = RandomShare(c)](const KernelArgs& args, Lane&) {
+            Stream stream;
+            MF_RETURN_IF_ERROR(operands.Read(args, &stream));
+            MF_ASSIGN_OR_RETURN(const auto distribution, choose(args, operands.next()));
+            share.ForEachRun(args.params(), args.output<T>(0),
+                             [&](auto... run) { generate(distribution, stream, run...); });
+            return absl::OkStatus();
+          }),
+          .fails_on_data = can_fail || operands.fails_on_data()};
+}
+
+// --- Factories -------------------------------------------------------------------------------
+
+int MantissaBits(DataType dtype) {
+  if (dtype == DT_HALF) return 10;
+  return dtype == DT_BFLOAT16 ? 7 : 23;
+}
+
+template <typename Distribution>
+absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
+  const DataType dtype = c.output_dtype(0);
+  Distribution distribution;
+  if constexpr (std::is_same_v<Distribution, Uniform>) distribution.bits = MantissaBits(dtype);
+  const auto choose = [distribution](const KernelArgs&, int) {
+    return absl::StatusOr<Distribution>(distribution);
+  };
+  if (IsReducedFloat(dtype)) {
+    return Plan<uint16_t>(c, choose,
+                          [dtype](const auto&... run) { GenerateReduced(dtype, run...); });
+  }
+  return ForType(FloatingTypes(), dtype, [&](auto tag) {
+    return Plan<typename decltype(tag)::type>(c, choose,
+                                              [](const auto&... run) { Generate(run...); });
+  });
+}
+
+// Integers from one number to below another one, which stand for themselves.
+absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
+  return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using U = std::make_unsigned_t<T>;
+    const bool empty = c.global_output_shape(0).num_elements() == 0;
+    const auto choose = [empty](const KernelArgs& args,
+                                int operand) -> absl::StatusOr<UniformInteger<U>> {
+      const T low = *args.input<T>(operand), high = *args.input<T>(operand + 1);
+      if (low >= high && !empty) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("minval must be below maxval, got ", low, " and ", high));
+      }
+      return UniformInteger<U>{.low = static_cast<U>(low),
+                               .range = static_cast<U>(static_cast<U>(high) - static_cast<U>(low))};
+    };
+    return Plan<U>(
+        c, choose, [](const auto&... run) { Generate(run...); }, /*can_fail=*/true);
+  });
+}
+
+absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
+  const auto plan = [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    return Plan<U>(
+        c,
+        [](const KernelArgs&, int) {
+          return absl::StatusOr<UniformInteger<U>>(UniformInteger<U>());
+        },
+        [](const auto&... run) { Generate(run...); });
+  };
+  if (DataTypeSize(c.output_dtype(0)) == 4) return plan(TypeTag<uint32_t>());
+  return plan(TypeTag<uint64_t>());
+}
+
+absl::StatusOr<KernelPlan> CreateGetKeyCounter(const KernelContext& c) {
+  const DataType dtype = c.input_dtype(0);
+  return KernelPlan{.kernel = MakeKernel([dtype](const KernelArgs& args, Lane&) {
+                      const Stream stream = StreamOperands::ReadSeeds(args, 0, dtype);
+                      *args.output<uint64_t>(0) = stream.key;
+                      args.output<uint64_t>(1)[0] = stream.low;
+                      args.output<uint64_t>(1)[1] = stream.high;
+                      return absl::OkStatus();
+                    })};
+}
+
+absl::StatusOr<KernelPlan> CreateGetAlg(const KernelContext&) {
+  return KernelPlan{.kernel = MakeKernel([](const KernelArgs& args, Lane&) {
+                      *args.output<int32_t>(0) = kPhilox;
+                      return absl::OkStatus();
+                    })};
+}
+
+struct Row {
+  const char* op;
+  KernelFactory create;
+};
+
+constexpr Row kRows[] = {
+    {"StatelessRandomNormal", CreateFloating<Normal>},
+    {"StatelessRandomUniform", CreateFloating<Uniform>},
+    {"StatelessRandomUniformFullInt", CreateFullInt},
+    {"StatelessRandomUniformInt", CreateUniformInt},
+    {"StatelessTruncatedNormal", CreateFloating<Truncated>},
+};
+
+}  // namespace
+
+void RegisterStatelessRandomCpu(KernelRegistry& kernels) {
+  for (const Row& row : kRows) {
+    kernels.Register(row.op, "CPU", row.create);
+    kernels.Register(absl::StrCat(row.op, "V2"), "CPU", row.create);
+  }
+  kernels.Register("StatelessRandomGetAlg", "CPU", CreateGetAlg);
+  kernels.Register("StatelessRandomGetKeyCounter", "CPU", CreateGetKeyCounter);
+}
+
+}  // namespace mirrorflow

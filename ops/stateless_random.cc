@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/stateless_random.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kFloats[] = "{half, bfloat16, float, double} = float";
+constexpr char kAllIntegers[] = "{int32, int64, uint32, uint64} = uint64";
+
+// Each is there twice: with seeds, and as V2 with key, counter and algorithm.
+struct Row {
+  const char* name;
+  const char* doc;
+  const char* dtype;     // of the first
+  const char* dtype_v2;  // of the second
+  bool has_limits = false;
+};
+
+constexpr Row kRows[] = {
+    {"StatelessRandomNormal", "normal random numbers of mean 0 and standard deviation 1", kFloats,
+     kFloats},
+    {"StatelessRandomUniform", "random numbers in [0, 1), all equally likely", kFloats, kFloats},
+    {"StatelessRandomUniformFullInt", "random integers, all of their type equally likely",
+     kAllIntegers, kAllIntegers},
+    {"StatelessRandomUniformInt", "random integers in [minval, maxval), all equally likely",
+     "{int32, int64}", "{int32, int64, uint32, uint64}", /*has_limits=*/true},
+    {"StatelessTruncatedNormal", "normal random numbers, those beyond 2 drawn anew", kFloats,
+     kFloats},
+};
+
+// Input `i`, called `name`, is a vector of `count` elements, or of more if `or_more`.
+absl::Status CheckVector(const ShapeContext& c, int i, absl::string_view name, int64_t count,
+                         bool or_more = false) {
+  MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, 1));
+  const int64_t n = shape.dim(0);
+  if (n == kUnknownDim || n == count || (or_more && n > count)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must have ", or_more ? "at least " : "", count, " elements, got ", n));
+}
+
+absl::Status RandomShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Shape shape, c.input_as_shape(0));
+  int i = 1;
+  if (c.node().input_index("seed") >= 0) {
+    MF_RETURN_IF_ERROR(CheckVector(c, i++, "seed", 2));
+  } else {
+    MF_RETURN_IF_ERROR(CheckVector(c, i++, "key", 1));
+    MF_RETURN_IF_ERROR(CheckVector(c, i++, "counter", 2, /*or_more=*/true));
+  }
+  // The algorithm and the limits.
+  for (; i < c.node().num_inputs(); ++i) MF_RETURN_IF_ERROR(c.WithRank(i, 0).status());
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> RandomSharding(const ShardContext& c) {
+  std::string operands = "*";
+  for (int i = 1; i < c.num_inputs(); ++i) absl::StrAppend(&operands, ",*");
+  return ShardingRule{.dims = absl::StrCat(operands, "->", LettersFor(c.output(0)))};
+}
+
+absl::Status KeyCounterShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckVector(c, 0, "seed", 2));
+  c.set_output(0, Shape({1}));
+  c.set_output(1, Shape({2}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> KeyCounterSharding(const ShardContext&) {
+  return ShardingRule{.dims = "*->.,."};
+}
+
+absl::Status AlgShape(ShapeContext& c) {
+  c.set_output(0, Shape());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
+
+// kRandom: in another dtype the numbers are others, not the same more exactly.
+void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
+  OpBuilder op = ops.Define(absl::StrCat(row.name, v2 ? "V2" : ""));
+  op.Doc(absl::StrCat("output = ", row.doc, v2 ? ", from a key and a counter" : ", from two seeds"))
+      .StaticInput(v2 ? "shape: Tshape" : "shape: T");
+  if (v2) {
+    op.Input("key: uint64").Input("counter: uint64").Input("alg: int32");
+  } else {
+    op.Input("seed: Tseed");
+  }
+  if (row.has_limits) op.Input("minval: dtype").Input("maxval: dtype");
+  op.Output("output: dtype").Attr(absl::StrCat("dtype: ", v2 ? row.dtype_v2 : row.dtype));
+  // The limits say the dtype in TensorFlow's oldest ops, and there the shape's has no default.
+  op.Attr(absl::StrCat(v2 ? "Tshape" : "T", ": {int32, int64}",
+                       row.has_limits && !v2 ? "" : " = int32"));
+  if (!v2) op.Attr("Tseed: {int32, int64} = int64");
+  op.Traits(kRandom)
+      .Shape(RandomShape)
+      .Sharding(RandomSharding)
+      .NoGradient("random numbers do not depend on what they are drawn from smoothly");
+}
+
+Output BySeed(const Scope& scope, absl::string_view op, Output shape, Output seed, DataType dtype) {
+  return ops::Build(scope, op).Input(shape).Input(seed).Attr("dtype", dtype).One();
+}
+
+Output ByCounter(const Scope& scope, absl::string_view op, Output shape,
+                 const ops::KeyCounter& from, Output alg, DataType dtype) {
+  return ops::Build(scope, op)
+      .Input(shape)
+      .Input(from.key)
+      .Input(from.counter)
+      .Input(alg)
+      .Attr("dtype", dtype)
+      .One();
+}
+
+}  // namespace
+
+void RegisterStatelessRandom(OpRegistry& ops) {
+  for (const Row& row : kRows) {
+    DefineRandom(ops, row, /*v2=*/false);
+    DefineRandom(ops, row, /*v2=*/true);
+  }
+  ops.Define("StatelessRandomGetAlg")
+      .Doc("alg = 1, the number of the random algorithm Philox")
+      .Output("alg: int32")
+      .Shape(AlgShape)
+      .Sharding(AlgSharding)
+      .NoGradient("it has no input");
+  ops.Define("StatelessRandomGetKeyCounter")
+      .Doc("the key and counter of the random stream that two seeds name")
+      .Input("seed: Tseed")
+      .Output("key: uint64")
+      .Output("counter: uint64")
+      .Attr("Tseed: {int32, int64} = int64")
+      .Shape(KeyCounterShape)
+      .Sharding(KeyCounterSharding)
+      .NoGradient("seeds are integers");
+}
+
+namespace ops {
+
+KeyCounter StatelessRandomGetKeyCounter(const Scope& scope, Output seed) {
+  const std::vector<Output> outputs =
+      OutputsOf(Build(scope, "StatelessRandomGetKeyCounter").Input(seed).Finish(), 2);
+  return {.key = outputs[0], .counter = outputs[1]};
+}
+
+Output StatelessRandomGetAlg(const Scope& scope) {
+  return Build(scope, "StatelessRandomGetAlg").One();
+}
+
+Output StatelessRandomUniform(const Scope& scope, Output shape, Output seed, DataType dtype) {
+  return BySeed(scope, "StatelessRandomUniform", shape, seed, dtype);
+}
+
+Output StatelessRandomUniformV2(const Scope& scope, Output shape, const KeyCounter& from,
+                                Output alg, DataType dtype) {
+  return ByCounter(scope, "StatelessRandomUniformV2", shape, from, alg, dtype);
+}
+
+Output StatelessRandomNormal(const Scope& scope, Output shape, Output seed, DataType dtype) {
+  return BySeed(scope, "StatelessRandomNormal", shape, seed, dtype);
+}
+
+Output StatelessRandomNormalV2(const Scope& scope, Output shape, const KeyCounter& from, Output alg,
+                               DataType dtype) {
+  return ByCounter(scope, "StatelessRandomNormalV2", shape, from, alg, dtype);
+}
+
+Output StatelessTruncatedNormal(const Scope& scope, Output shape, Output seed, DataType dtype) {
+  return BySeed(scope, "StatelessTruncatedNormal", shape, seed, dtype);
+}
+
+Output StatelessTruncatedNormalV2(const Scope& scope, Output shape, const KeyCounter& from,
+                                  Output alg, DataType dtype) {
+  return ByCounter(scope, "StatelessTruncatedNormalV2", shape, from, alg, dtype);
+}
+
+Output StatelessRandomUniformInt(const Scope& scope, Output shape, Output seed, Output minval,
+                                 Output maxval) {
+  return Build(scope, "StatelessRandomUniformInt")
+      .Input(shape)
+      .Input(seed)
+      .Input(minval)
+      .Input(maxval)
+      .One();
+}
+
+Output StatelessRandomUniformIntV2(const Scope& scope, Output shape, const KeyCounter& from,
+                                   Output alg, Output minval, Output maxval) {
+  return Build(scope, "StatelessRandomUniformIntV2")
+      .Input(shape)
+      .Input(from.key)
+      .Input(from.counter)
+      .Input(alg)
+      .Input(minval)
+      .Input(maxval)
+      .One();
+}
+
+Output StatelessRandomUniformFullInt(const Scope& scope, Output shape, Output seed,
+                                     DataType dtype) {
+  return BySeed(scope, "StatelessRandomUniformFullInt", shape, seed, dtype);
+}
+
+Output StatelessRandomUniformFullIntV2(const Scope& scope, Output shape, const KeyCounter& from,
+                                       Output alg, DataType dtype) {
+  return ByCounter(scope, "StatelessRandomUniformFullIntV2", shape, from, alg, dtype);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

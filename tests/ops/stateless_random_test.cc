@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random ops without state: TensorFlow's numbers, to the last bit, and the shapes that they refuse.
+// That each replica draws the rows that it has is among the checks of op_test.
+#include "ops/stateless_random.h"
+
+#include "absl/strings/match.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/constant.h"
+#include "ops/registry.h"
+#include "tests/support/op_cases.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(StatelessRandom, DrawsTheBitsOfTensorFlow) {
+  const auto cases = LoadOpCases("tests/references/cases");
+  ASSERT_TRUE(cases.ok()) << cases.status();
+  int compared = 0;
+  for (const OpCase& op_case : *cases) {
+    if (!absl::StartsWith(op_case.op, "Stateless") || op_case.outputs.empty()) continue;
+    const auto made = MakeCaseNode(op_case, AllOps());
+    ASSERT_TRUE(made.ok()) << op_case.ToString() << ": " << made.status();
+    const auto got = EvaluateCase(*made, CpuKernels());
+    ASSERT_TRUE(got.ok()) << op_case.ToString() << ": " << got.status();
+    for (size_t i = 0; i < got->size(); ++i) {
+      EXPECT_TRUE(Tensor::Identical((*got)[i], op_case.outputs[i])) << op_case.ToString();
+      compared += static_cast<int>(op_case.outputs[i].num_elements());
+    }
+  }
+  EXPECT_GT(compared, 1000);
+}
+
+class StatelessRandomErrors : public testing::Test {
+ protected:
+  // The error of building the op from operands of these shapes.
+  absl::Status Build(const Shape& key, const Shape& counter) {
+    const auto zeros = [&](const Shape& shape) {
+      return ops::Const(scope_, *Tensor::Allocate(DT_UINT64, shape));
+    };
+    ops::StatelessRandomUniformV2(scope_, ops::VectorConst(scope_, {2}),
+                                  {.key = zeros(key), .counter = zeros(counter)},
+                                  ops::StatelessRandomGetAlg(scope_), DT_FLOAT);
+    return graph_.status();
+  }
+
+  Graph graph_;
+  const Scope scope_{&graph_};
+};
+
+TEST_F(StatelessRandomErrors, AcceptAKeyAndACounterOfTwoOrMore) {
+  EXPECT_TRUE(Build({1}, {2}).ok());
+  EXPECT_TRUE(Build({1}, {3}).ok());
+}
+
+TEST_F(StatelessRandomErrors, NameAKeyOfTwo) {
+  const absl::Status status = Build({2}, {2});
+  EXPECT_TRUE(absl::StrContains(status.message(), "key must have 1 elements, got 2")) << status;
+}
+
+TEST_F(StatelessRandomErrors, NameACounterOfOne) {
+  const absl::Status status = Build({1}, {1});
+  EXPECT_TRUE(absl::StrContains(status.message(), "counter must have at least 2 elements, got 1"))
+      << status;
+}
+
+TEST_F(StatelessRandomErrors, NameThreeSeeds) {
+  ops::StatelessRandomGetKeyCounter(scope_, ops::VectorConst(scope_, {1, 2, 3}));
+  EXPECT_TRUE(absl::StrContains(graph_.status().message(), "seed must have 2 elements, got 3"))
+      << graph_.status();
+}
+
+}  // namespace
+}  // namespace mirrorflow
