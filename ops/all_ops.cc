@@ -59,6 +59,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterStatelessRandom(ops);
   RegisterStridedSlice(ops);
   RegisterTile(ops);
+  RegisterTopK(ops);
   RegisterTranspose(ops);
   RegisterUnary(ops);
   RegisterUnaryGrad(ops);

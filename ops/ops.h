@@ -55,6 +55,7 @@
 #include "ops/stateless_random.h"
 #include "ops/strided_slice.h"
 #include "ops/tile.h"
+#include "ops/top_k.h"
 #include "ops/transpose.h"
 #include "ops/unary.h"
 #include "ops/unary_grad.h"

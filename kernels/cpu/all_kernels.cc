@@ -57,6 +57,7 @@ namespace mirrorflow {
   F(StatelessRandom)      \
   F(StridedSlice)         \
   F(Tile)                 \
+  F(TopK)                 \
   F(Transpose)            \
   F(Unary)                \
   F(UnaryGrad)            \

@@ -44,6 +44,7 @@ _NAMES = (
     "space_to_batch",
     "splitting",
     "stateless_random",
+    "top_k",
     "unary",
     "unary_grad",
     "unary_math",

@@ -29,6 +29,7 @@ from families import (
     softmax,
     space_to_batch,
     splitting,
+    top_k,
 )
 
 _MODULES = (
@@ -53,6 +54,7 @@ _MODULES = (
     softmax,
     space_to_batch,
     splitting,
+    top_k,
 )
 _MOST_ELEMENTS = 64
 # TensorFlow knows no gradient, or none is wanted.
@@ -89,6 +91,8 @@ def _differs_in_tensorflow(one_case):
         return arrays[1].ndim < 2 or arrays[1].shape[-1] == 0
     if one_case.op == "Tile":  # its gradient has twice the rank, and tensors here have 8 dimensions
         return arrays[0].ndim > 4
+    if one_case.op == "TopKV2":
+        return one_case.attributes.get("index_type") == np.int64
     if one_case.op == "UnsortedSegmentSum":
         return arrays[2] == 0
     if one_case.op == "SoftmaxCrossEntropyWithLogits":

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TopKV2 on the CPU: the numbers of a row's elements, partly sorted in scratch.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "framework/core/status.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename T, typename Index>
+KernelPlan TopKPlan(const KernelContext& c) {
+  const Shape& in = c.input_shape(0);
+  const int last = in.rank() - 1;
+  const int64_t n = in.dim(last), k = c.output_shape(0).dim(last);
+  int64_t rows = 1;
+  for (int d = 0; d < last; ++d) rows *= in.dim(d);
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const T* row = args.input<T>(0);
+            T* values = args.output<T>(0);
+            Index* indices = args.output<Index>(1);
+            Index* order = args.scratch<Index>();
+            for (int64_t r = 0; r < rows; ++r, row += n, values += k, indices += k) {
+              std::iota(order, order + n, Index(0));
+              std::partial_sort(order, order + k, order + n, [row](Index a, Index b) {
+                const T x = row[a], y = row[b];
+                if (x > y || y > x) return x > y;
+                const bool x_is_number = x == x, y_is_number = y == y;
+                return x_is_number != y_is_number ? x_is_number : a < b;
+              });
+              for (int64_t i = 0; i < k; ++i) {
+                indices[i] = order[i];
+                values[i] = row[order[i]];
+              }
+            }
+            return absl::OkStatus();
+          }),
+          .scratch_bytes = n * static_cast<int64_t>(sizeof(Index))};
+}
+
+absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
+  return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return c.output_dtype(1) == DT_INT64 ? TopKPlan<T, int64_t>(c) : TopKPlan<T, int32_t>(c);
+  });
+}
+
+}  // namespace
+
+void RegisterTopKCpu(KernelRegistry& kernels) { kernels.Register("TopKV2", "CPU", CreateTopK); }
+
+}  // namespace mirrorflow

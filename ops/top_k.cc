@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/top_k.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/constant.h"
+#include "ops/one_hot.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/shape_ops.h"
+#include "ops/shape_values.h"
+#include "ops/sharding_rules.h"
+#include "ops/strided_slice.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status TopKShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::optional<int64_t> k, IntegerInput(c, 1));
+  if (k.value_or(0) < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("k must be >= 0, got ", *k));
+  }
+  MF_ASSIGN_OR_RETURN(Shape shape, c.WithRankAtLeast(0, 1));
+  if (shape.unknown_rank()) return absl::OkStatus();
+  const int last = shape.rank() - 1;
+  if (shape.dim(last) != kUnknownDim && k.value_or(0) > shape.dim(last)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("k must be at most the last dimension of ", shape.ToString(), ", got ", *k));
+  }
+  shape.set_dim(last, k.value_or(kUnknownDim));
+  c.set_output(0, shape);
+  c.set_output(1, shape);
+  return absl::OkStatus();
+}
+
+// The elements that compete must be together.
+absl::StatusOr<ShardingRule> TopKSharding(const ShardContext& c) {
+  std::string letters = LettersFor(c.input(0));
+  letters.back() = '.';
+  return ShardingRule{.dims = absl::StrCat(letters, ",*->", letters, ",", letters)};
+}
+
+// TensorFlow scatters, through one long vector; this keeps rows what they are, and where they are.
+absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
+  if (!c.dy[0].valid()) return std::vector<Output>(2);
+  const Scope& s = c.scope;
+  const Output input = c.op.input(0);
+  const Shape shape = s.shape(input);
+  if (shape.unknown_rank()) {
+    return absl::InvalidArgumentError("the gradient needs to know the rank of the input");
+  }
+  const int last = shape.rank() - 1;
+  const Output depth = ops::ElementOf(s, ops::Shape(s, input), last);
+  const Output one = ops::ScalarConst(s, input.dtype(), 1),
+               zero = ops::ScalarConst(s, input.dtype(), 0);
+  const Output places = ops::OneHot(s, c.op.output(1), depth, one, zero);
+  const Output dy = ops::ExpandDims(s, c.dy[0], int64_t{-1});
+  return std::vector<Output>{ops::Sum(s, ops::Mul(s, places, dy), {last}), Output()};
+}
+
+}  // namespace
+
+void RegisterTopK(OpRegistry& ops) {
+  ops.Define("TopKV2")
+      .Doc("the k largest elements along the last dimension, and where they are")
+      .Input("input: T")
+      .StaticInput("k: Tk")
+      .Output("values: T")
+      .Output("indices: index_type")
+      .Attr("sorted: bool = true")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
+      .Attr("Tk: {int32, int64} = int32")
+      .Attr("index_type: {int32, int64} = int32")
+      .Shape(TopKShape)
+      .Sharding(TopKSharding)
+      .Gradient(TopKGrad);
+}
+
+namespace ops {
+
+TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options) {
+  const std::vector<Output> outputs = OutputsOf(Build(scope, "TopKV2")
+                                                    .Input(input)
+                                                    .Input(k)
+                                                    .Attr("sorted", options.sorted)
+                                                    .Attr("index_type", options.index_type)
+                                                    .Finish(),
+                                                2);
+  return {.values = outputs[0], .indices = outputs[1]};
+}
+
+TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k, const TopKV2Options& options) {
+  return TopKV2(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(k)), options);
+}
+
+}  // namespace ops
+}  // namespace mirrorflow
