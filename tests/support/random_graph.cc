@@ -295,7 +295,9 @@ class Generator {
   void Noise(const Value& x) {
     const Output shape = Chance(50) ? ops::Shape(scope_, x.output)
                                     : Vector({x.shape.dims().begin(), x.shape.dims().end()});
-    Keep(ops::AddV2(scope_, x.output, ops::RandomUniform(scope_, shape, DT_DOUBLE)), x.shape);
+    const Output of_session = ops::RandomUniform(scope_, shape, DT_DOUBLE);
+    const Output of_seeds = ops::StatelessRandomUniform(scope_, shape, Vector({1, 2}), DT_DOUBLE);
+    Keep(ops::AddV2(scope_, x.output, ops::Mul(scope_, of_session, of_seeds)), x.shape);
   }
 
   void Stack(const Value& x) {
