@@ -26,7 +26,7 @@ namespace {
 TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(ProgramPipeline().ToString(),
             "understand: prune, functionalize, infer\n"
-            "simplify: algebra, cse\n"
+            "simplify: einsum, algebra, cse\n"
             "shard: shard, insert_collectives\n"
             "communicate: bucket, order_variables, order\n");
 }
