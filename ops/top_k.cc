@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/top_k.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,11 @@ absl::Status TopKShape(ShapeContext& c) {
   if (shape.dim(last) != kUnknownDim && k.value_or(0) > shape.dim(last)) {
     return absl::InvalidArgumentError(
         absl::StrCat("k must be at most the last dimension of ", shape.ToString(), ", got ", *k));
+  }
+  const bool small_index = c.attr<DataType>("index_type") == DT_INT32;
+  if (small_index && shape.dim(last) > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("the last dimension of ", shape.ToString(),
+                                                   " is too large for indices of int32"));
   }
   shape.set_dim(last, k.value_or(kUnknownDim));
   c.set_output(0, shape);

@@ -25,6 +25,7 @@ struct TopKV2Outputs {
 // TopKV2: the k largest elements along the last dimension, the largest first, and where they are;
 // of equal ones the first come first. NaN comes last.
 // Shapes:   k a scalar constant, at most the last dimension, which becomes k.
+// Errors:   InvalidArgument for a last dimension that the type of the indices cannot count.
 // Gradient: of the values, to where they came from.
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options = {});
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,

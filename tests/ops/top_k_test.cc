@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TopKV2: what it refuses, and where it puts NaN, of which TensorFlow knows no order.
+#include "ops/top_k.h"
+
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "framework/core/status.h"
+#include "framework/runtime/evaluate_node.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "ops/constant.h"
+#include "ops/control.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+std::string ErrorOf(const Shape& shape, DataType dtype, int64_t k,
+                    const ops::TopKV2Options& options = {}) {
+  Graph graph;
+  const Scope scope(&graph);
+  ops::TopKV2(scope, ops::Placeholder(scope, dtype, shape), k, options);
+  return std::string(scope.status().message());
+}
+
+TEST(TopK, RefusesMoreThanThereIs) {
+  EXPECT_EQ(ErrorOf({2, 3}, DT_FLOAT, 3), "");
+  EXPECT_TRUE(absl::StrContains(ErrorOf({2, 3}, DT_FLOAT, 4),
+                                "k must be at most the last dimension of [2,3], got 4"));
+  EXPECT_TRUE(absl::StrContains(ErrorOf({2, 3}, DT_FLOAT, -1), "k must be >= 0, got -1"));
+  EXPECT_NE(ErrorOf({}, DT_FLOAT, 0), "");
+}
+
+TEST(TopK, RefusesIndicesThatAreTooSmallToCount) {
+  const Shape shape({int64_t{1} << 31});
+  EXPECT_TRUE(absl::StrContains(ErrorOf(shape, DT_UINT8, 1), "too large for indices of int32"));
+  EXPECT_EQ(ErrorOf(shape, DT_UINT8, 1, {.index_type = DT_INT64}), "");
+}
+
+TEST(TopK, PutsNaNLast) {
+  Graph graph;
+  const Scope scope(&graph);
+  const auto top = ops::TopKV2(scope, ops::Placeholder(scope, DT_FLOAT, {5}), 4);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  const Tensor input = Tensor::Vector<float>({NAN, 1, NAN, -INFINITY, 2});
+  const auto got = EvaluateNode(*top.values.node, {input, Tensor::Scalar<int32_t>(4)}, {{4}, {4}},
+                                CpuKernels(), {});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(Difference(Tensor::Vector<float>({2, 1, -INFINITY, NAN}), (*got)[0], {}), "");
+  EXPECT_EQ(Difference(Tensor::Vector<int32_t>({4, 1, 3, 0}), (*got)[1], {}), "");
+}
+
+}  // namespace
+}  // namespace mirrorflow
