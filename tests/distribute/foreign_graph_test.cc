@@ -82,6 +82,14 @@ TEST_P(ForeignGraphTest, TrainsToTensorFlowsNumbers) {
   auto step = (*session)->Prepare(feeds, {graph->FindNode(numbers->fetch)->output(0)},
                                   {{graph->FindNode(numbers->target)}});
   ASSERT_TRUE(step.ok()) << step.status();
+  // Nothing but sums goes from replica to replica.
+  std::vector<Shape> shapes;
+  for (const Tensor& value : values) shapes.push_back(value.shape());
+  const auto plans = step->Compile(shapes);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  for (const PlannedCollective& c : plans->plans[0]->collectives) {
+    EXPECT_EQ(c.kind, CollectiveKind::kAllReduce) << c.name;
+  }
   for (int s = 1; s <= 5; ++s) {
     const auto out = step->Run(values);
     ASSERT_TRUE(out.ok()) << out.status();
