@@ -13,6 +13,8 @@
 #include "framework/core/status.h"
 #include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
+#include "ops/passes/loop_bound.h"
+#include "ops/passes/lower_tensor_lists.h"
 #include "ops/passes/simplify_algebra.h"
 
 namespace mirrorflow {
@@ -31,7 +33,8 @@ Pipeline ProgramPipeline() {
   p.Phase("understand");
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
-  p.Add<InferAndFold>();
+  p.Add<InferAndFold>(&LoopBound);
+  p.Add<LowerTensorLists>();
   p.Phase("simplify");
   p.Add<ExpandEinsum>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
+#include "framework/graph/list_info.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
 
@@ -25,7 +25,16 @@ absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   return absl::OkStatus();
 }
 
-absl::Status AddNShape(ShapeContext& c) { return MergeInputs(c, c.input(0), 1); }
+absl::Status AddNShape(ShapeContext& c) {
+  if (c.node().output_dtype(0) != DT_VARIANT) return MergeInputs(c, c.input(0), 1);
+  ListInfo sum = ListInput(c, 0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    MF_ASSIGN_OR_RETURN(sum, EitherList(sum, ListInput(c, i)));
+  }
+  sum.common = Tensor();
+  SetList(c, 0, sum);
+  return absl::OkStatus();
+}
 
 absl::Status AccumulateNV2Shape(ShapeContext& c) {
   return MergeInputs(c, c.attr<Shape>("shape"), 0);
@@ -54,7 +63,7 @@ void RegisterAddN(OpRegistry& ops) {
       .Input("inputs: N * T")
       .Output("sum: T")
       .Attr("N: int >= 1")
-      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, variant}")
       .Traits(kElementwise)
       .Role(OpRole::kAddAll)
       .Shape(AddNShape)

@@ -58,6 +58,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterSplit(ops);
   RegisterStatelessRandom(ops);
   RegisterStridedSlice(ops);
+  RegisterTensorList(ops);
   RegisterTile(ops);
   RegisterTopK(ops);
   RegisterTranspose(ops);

@@ -9,9 +9,11 @@
 #include "framework/core/status.h"
 #include "framework/graph/function_body.h"
 #include "framework/graph/gradients.h"
+#include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
 #include "ops/control.h"
+#include "ops/loop_gradient.h"
 #include "ops/registry.h"
 #include "ops/unary.h"
 #include "ops/variable.h"
@@ -20,7 +22,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kValues[] =
-    ": list({half, bfloat16, float, double, int32, int64, uint8, bool, resource}) >= 0";
+    ": list({half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}) >= 0";
 constexpr absl::string_view kInferredInside =
     "how values lie in its functions says how its outputs lie: PropagateSharding enters them";
 
@@ -38,10 +40,17 @@ absl::Status OutputShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A loop's handles stay what they are.
+// A loop's handles stay what they are. Of its lists that is not said: they may grow.
 absl::Status WhileShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(OutputShapes(c));
   for (int i = 0; i < c.num_outputs(); ++i) {
+    if (c.node().output_dtype(i) == DT_VARIANT) {
+      const ListInfo first = ListInput(c, i);
+      ListInfo list;
+      list.dtype = first.dtype;
+      list.element = first.element;
+      SetList(c, i, list);
+    }
     if (c.node().output_dtype(i) != DT_RESOURCE) continue;
     c.set_handle(i, c.handle_dtype(i), c.handle_shape(i));
   }
@@ -158,7 +167,7 @@ void RegisterControlFlow(OpRegistry& ops) {
         .Traits(traits)
         .Shape(WhileShape)
         .Gathers(kInferredInside)
-        .NoGradient("the values of all iterations would have to be kept");
+        .Gradient(LoopGradient);
   }
 }
 

@@ -44,7 +44,9 @@ std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output>
 // While (StatelessWhile likewise): as long as cond(values) holds, values = body(values), from
 // `inputs` on; returns the last values. `cond` has one result.
 // Shapes:   dtypes and shapes of the values stay what they are.
-// Gradient: none; the values of all iterations would have to be kept.
+// Gradient: a loop that goes backward over the values that the iterations kept. How often it runs
+//           at most must be known when a plan is made: `cond` compares a counter with a constant,
+//           alone or under LogicalAnd. The body may not write variables.
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body);
 

@@ -11,6 +11,7 @@
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/sharding_rules.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -97,6 +98,41 @@ absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(terms.indices, ",", terms.slices, ",.->", terms.whole), {1});
 }
 
+absl::Status TensorScatterUpdateShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckPolicy(c));
+  const Shape& tensor = c.input(0);
+  const Shape& updates = c.input(2);
+  MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRankAtLeast(1, 2));
+  c.set_output(0, tensor);
+  if (tensor.unknown_rank() || indices.unknown_rank()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const Indices read, ReadIndices(indices, tensor));
+  if (read.depth == kUnknownDim) return absl::OkStatus();
+  const Shape expected = Joined(read.leading, tensor, read.depth);
+  if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
+}
+
+// Every replica writes the same slices, its part of each.
+absl::StatusOr<ShardingRule> TensorScatterUpdateSharding(const ShardContext& c) {
+  const int leading = c.input(1).rank() - 1;
+  const int depth = static_cast<int>(c.input(1).dim(leading));
+  const std::string slice = LettersFor(c.input(0)).substr(depth);
+  const std::string tensor = std::string(depth, '.') + slice;
+  return MoveSharding(c,
+                      absl::StrCat(tensor, ",", DotsFor(c.input(1)), ",", std::string(leading, '.'),
+                                   slice, "->", tensor),
+                      {0, 2});
+}
+
+absl::StatusOr<std::vector<Output>> TensorScatterUpdateGrad(const GradContext& c) {
+  const Output indices = c.op.input(1), updates = c.op.input(2);
+  const Output d_updates = ops::GatherNd(c.scope, c.dy[0], indices);
+  const Output zeros = ops::ZerosLike(c.scope, updates);
+  return std::vector<Output>{ops::TensorScatterUpdate(c.scope, c.dy[0], indices, zeros), Output(),
+                             d_updates};
+}
+
 absl::StatusOr<std::vector<Output>> GatherNdGrad(const GradContext& c) {
   const Output params = c.op.input(0), indices = c.op.input(1);
   const Output shape = ops::ShapeOperand(c.scope, params, indices.dtype());
@@ -134,6 +170,18 @@ void RegisterGatherNd(OpRegistry& ops) {
       .Shape(ScatterNdShape)
       .Sharding(ScatterNdSharding)
       .Gradient(ScatterNdGrad);
+  ops.Define("TensorScatterUpdate")
+      .Doc("the tensor, with updates in the place of the slices that indices say")
+      .Input("tensor: T")
+      .Input("indices: Tindices")
+      .Input("updates: T")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, bool}")
+      .Attr("Tindices: {int32, int64}")
+      .Attr("bad_indices_policy: string = ''")
+      .Shape(TensorScatterUpdateShape)
+      .Sharding(TensorScatterUpdateSharding)
+      .Gradient(TensorScatterUpdateGrad);
 }
 
 namespace ops {
@@ -144,6 +192,10 @@ Output GatherNd(const Scope& scope, Output params, Output indices) {
 
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape) {
   return Build(scope, "ScatterNd").Input(indices).Input(updates).Input(shape).One();
+}
+
+Output TensorScatterUpdate(const Scope& scope, Output tensor, Output indices, Output updates) {
+  return Build(scope, "TensorScatterUpdate").Input(tensor).Input(indices).Input(updates).One();
 }
 
 }  // namespace ops

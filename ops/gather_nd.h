@@ -22,6 +22,14 @@ Output GatherNd(const Scope& scope, Output params, Output indices);
 // that indices[i…, :] say. Gradient: of updates GatherNd.
 Output ScatterNd(const Scope& scope, Output indices, Output updates, Output shape);
 
+inline constexpr char kTensorScatterUpdate[] = "TensorScatterUpdate";
+
+// TensorScatterUpdate: `tensor` with the slice updates[i…, b…] at the place that indices[i…, :]
+// say; indices have at least two dimensions. In place where `tensor` is not read any more.
+// Gradients: of the tensor dy with zeros there, of the updates GatherNd. Errors:   InvalidArgument
+// at run time for an index out of range.
+Output TensorScatterUpdate(const Scope& scope, Output tensor, Output indices, Output updates);
+
 }  // namespace ops
 }  // namespace mirrorflow
 

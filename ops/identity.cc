@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "framework/graph/shape_inference.h"
+#include "framework/graph/list_info.h"
 #include "ops/no_flow.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
@@ -14,12 +14,15 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource}";
+constexpr char kAny[] =
+    "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
 // What is known of the value stays known; another name of a variable's handle is its handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
-  if (info.handle_dtype != DT_INVALID) {
+  if (c.node().output_dtype(0) == DT_VARIANT) {
+    SetList(c, 0, ListInput(c, 0));
+  } else if (info.handle_dtype != DT_INVALID) {
     c.set_handle(0, info.handle_dtype, info.handle_shape);
   } else if (info.constant.has_value()) {
     c.set_constant(0, info.constant);

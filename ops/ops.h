@@ -54,6 +54,7 @@
 #include "ops/split.h"
 #include "ops/stateless_random.h"
 #include "ops/strided_slice.h"
+#include "ops/tensor_list.h"
 #include "ops/tile.h"
 #include "ops/top_k.h"
 #include "ops/transpose.h"

@@ -36,6 +36,8 @@ Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& opti
 // The shape of `value` for use as an operand: a constant where it is known in full, else Shape.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
+inline constexpr char kFill[] = "Fill";  // for passes that are about it
+
 // Fill: `value`, a scalar, everywhere in a tensor of shape `dims`. Gradient: d value = sum dy.
 Output Fill(const Scope& scope, Output dims, Output value);
 

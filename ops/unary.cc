@@ -15,6 +15,8 @@ constexpr char kFloating[] = "T: {half, bfloat16, float, double}";
 constexpr char kSigned[] = "T: {half, bfloat16, float, double, int32, int64}";
 constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, uint8}";
 constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
+constexpr char kAnyOrList[] =
+    "T: {half, bfloat16, float, double, int32, int64, uint8, bool, variant}";
 
 using S = const Scope&;
 
@@ -150,7 +152,7 @@ constexpr UnaryRow kRows[] = {
     // Zeros of a partial value are partial zeros: better than to reduce what nobody reads.
     {.name = "ZerosLike",
      .doc = "y = 0, in the shape of x",
-     .dtypes = kAny,
+     .dtypes = kAnyOrList,
      .gradient = NoFlow,
      .sharding = JointlyLinearSharding},
 };

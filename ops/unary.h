@@ -14,6 +14,7 @@ void RegisterUnary(OpRegistry& ops);
 namespace ops {
 
 inline constexpr char kNeg[] = "Neg";  // for passes that are about it
+inline constexpr char kZerosLike[] = "ZerosLike";
 
 // Shapes:   any, kept; may be empty.
 // Dtypes:   float and double; those that say so have more.

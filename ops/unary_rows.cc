@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/unary_rows.h"
 
-#include "framework/graph/shape_inference.h"
+#include "framework/graph/list_info.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
@@ -9,6 +9,11 @@ namespace {
 
 absl::Status UnaryShape(ShapeContext& c) {
   c.set_output(0, c.input(0));
+  if (c.node().output_dtype(0) == DT_VARIANT) {
+    ListInfo list = ListInput(c, 0);
+    list.common = Tensor();
+    SetList(c, 0, list);
+  }
   return absl::OkStatus();
 }
 

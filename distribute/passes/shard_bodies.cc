@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "ops/shape_ops.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -42,7 +44,12 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 }  // namespace
 
 bool IsZero(const Compilation& c, const Output& output) {
-  const Tensor& value = c.values().at(output).constant;
+  Output made = output;
+  while (made.node->op().has(kView) && made.node->num_inputs() > 0) made = made.node->input(0);
+  // It may be too large to be folded.
+  if (made.node->op().name == ops::kZerosLike) return true;
+  if (made.node->op().name == ops::kFill) made = made.node->input(1);
+  const Tensor& value = c.values().at(made).constant;
   if (!value.has_value()) return false;
   return std::all_of(value.raw(), value.raw() + value.bytes(),
                      [](std::byte b) { return b == std::byte{0}; });

@@ -66,8 +66,15 @@ bool HasKernel(const Node& node) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Compilation& c, const std::vector<int64_t>& rows, const DeviceTraits& traits)
-      : c_(c), shapes_(Localise(c_, rows)), traits_(traits), plan_(std::make_shared<Plan>()) {
+  // `owns_feeds`: the plan may write over what it is fed (the body of a loop, whose values lie
+  // there from iteration to iteration).
+  PlanBuilder(const Compilation& c, const std::vector<int64_t>& rows, const DeviceTraits& traits,
+              bool owns_feeds = false)
+      : c_(c),
+        shapes_(Localise(c_, rows)),
+        traits_(traits),
+        owns_feeds_(owns_feeds),
+        plan_(std::make_shared<Plan>()) {
     plan_->axis_rows = rows;
     for (const Axis& axis : c_.axes) plan_->axis_sizes.push_back(axis.size);
   }
@@ -81,7 +88,7 @@ class PlanBuilder {
     MF_ASSIGN_OR_RETURN(order_, ScheduleNodes(c_, failing));
     AddFeeds();
     const RegionId first_layout_region = plan_->layout_region(0);
-    StorageTable storage(c_, shapes_, order_, kernel_plans_, first_layout_region);
+    StorageTable storage(c_, shapes_, order_, kernel_plans_, first_layout_region, owns_feeds_);
     storage_ = &storage;
     lifetimes_.resize(storage.storages().size(), {std::numeric_limits<int>::max(), -1, 0});
     const Node* const guard = LastUnguarded(failing);
@@ -136,8 +143,9 @@ class PlanBuilder {
     control.first_argument = FirstArgument(node.op());
     kernel->scratch_bytes = kBufferAlignment;
     for (int i = 0; i < 2; ++i) {
-      MF_ASSIGN_OR_RETURN(control.plans[i],
-                          PlanBuilder(*bodies[i], plan_->axis_rows, traits_).Build(kernels));
+      MF_ASSIGN_OR_RETURN(
+          control.plans[i],
+          PlanBuilder(*bodies[i], plan_->axis_rows, traits_, loops && i == 1).Build(kernels));
       const Plan& plan = *control.plans[i];
       kernel->scratch_bytes = std::max(kernel->scratch_bytes, plan.arena_bytes);
       kernel->fails_on_data |= plan.fails_on_data;
@@ -149,6 +157,8 @@ class PlanBuilder {
     control.has_elements = shape.num_elements() > 0;
     if (shape.rank() == 0) control.predicate = predicate.dtype();
     for (int i = 0; i < node.num_outputs(); ++i) {
+      // A loop's values lie where its outputs are: best where they lay before.
+      if (loops) kernel->in_place.emplace_back(i, i);
       control.bytes.push_back(Bytes(node.output(i)));
       const Operand& result = control.plans[1]->fetches[i].operand;
       const bool is_other_argument = loops && result.region >= Plan::kFirstFeedRegion &&
@@ -497,6 +507,7 @@ class PlanBuilder {
   const Compilation& c_;
   const LocalShapes shapes_;
   const DeviceTraits& traits_;
+  const bool owns_feeds_;
   std::shared_ptr<Plan> plan_;
   std::vector<KernelPlan> kernel_plans_;       // by node id; without a kernel for control flow
   std::map<NodeId, PlannedControl> controls_;  // until they are emitted

@@ -27,12 +27,12 @@ CollectiveKind KindOf(const Node& collective) {
 StorageTable::StorageTable(const Compilation& c, const LocalShapes& shapes,
                            const std::vector<Node*>& order,
                            const std::vector<KernelPlan>& kernel_plans,
-                           RegionId first_layout_region)
-    : c_(c), shapes_(shapes), first_layout_region_(first_layout_region) {
+                           RegionId first_layout_region, bool owns_feeds)
+    : c_(c), shapes_(shapes), first_layout_region_(first_layout_region), owns_feeds_(owns_feeds) {
   PlaceCollectives();
   for (const Node* node : order) AssignNode(*node);
   for (const Output& fetch : c.fetches) {
-    if (of(fetch) >= 0) storages_[Root(of(fetch))].pinned = true;
+    if (of(fetch) >= 0) storages_[Root(of(fetch))].fetched = true;
   }
   ShareInPlace(order, kernel_plans);
 }
@@ -137,7 +137,7 @@ void StorageTable::AssignNode(const Node& node) {
     of_[node.output(0)] =
         Add({.bytes = Bytes(node.output(0)),
              .region = Plan::kFirstFeedRegion + static_cast<RegionId>(it - c_.feeds.begin()),
-             .pinned = true});
+             .pinned = !owns_feeds_});
   } else if (op.role == OpRole::kVariable) {
     const VariableInfo& v = c_.layout->variables()[c_.layout->FindHandle(node.output(0))];
     of_[node.output(0)] = Add({.bytes = v.bytes(),
@@ -179,13 +179,12 @@ void StorageTable::ShareInPlace(const std::vector<Node*>& order,
   for (size_t p = 0; p < order.size(); ++p) {
     const Node& node = *order[p];
     const KernelPlan& plan = kernel_plans[node.id()];
-    if (plan.kernel == nullptr) continue;
     for (const auto& [i, o] : plan.in_place) {
       const int in = of(node.input(i)) >= 0 ? Root(of(node.input(i))) : -1;
       const int out = of(node.output(o));
       if (in < 0 || out < 0 || storages_[out].parent >= 0) continue;
       const Storage &from = storages_[in], &to = storages_[out];
-      const bool both_free = from.region == kNoRegion && to.region == kNoRegion && !from.pinned &&
+      const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                              !to.pinned && from.bytes == to.bytes && in != out;
       if (!both_free || last_read[in] != static_cast<int>(p)) continue;
       int readers = 0;  // the same memory as another operand of this node could be read too late
@@ -194,6 +193,7 @@ void StorageTable::ShareInPlace(const std::vector<Node*>& order,
       if (readers != 1) continue;
       storages_[out].parent = in;
       storages_[out].offset = 0;
+      storages_[in].fetched = storages_[out].fetched;
       last_read[in] = std::max(last_read[in], last_read[out]);
     }
   }

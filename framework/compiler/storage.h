@@ -21,9 +21,12 @@ struct Storage {
   int64_t bytes = 0;
   // kNoRegion: in the arena, at an offset that the memory planner gives; or inside `parent`.
   RegionId region = kNoRegion;
-  int64_t offset = 0;   // in the region or in the parent
-  int parent = -1;      // the storage that this one is a part of
-  bool pinned = false;  // a collective or a fetch uses it: no output may be written over it
+  int64_t offset = 0;  // in the region or in the parent
+  int parent = -1;     // the storage that this one is a part of
+  // A collective uses it, or somebody else owns it: no output may be written over it, nor it over
+  // an input.
+  bool pinned = false;
+  bool fetched = false;  // no output may be written over it
 };
 
 // What a collective node does, told by its attributes: `reduction` reduces, and `axis` names the
@@ -33,9 +36,11 @@ CollectiveKind KindOf(const Node& collective);
 class StorageTable {
  public:
   // Storages of all outputs of `order`. `kernel_plans` (by node id) say what may be in place; the
-  // variables' regions start at `first_layout_region`.
+  // variables' regions start at `first_layout_region`. `owns_feeds`: nobody else reads what is fed,
+  // so outputs may be written over it too.
   StorageTable(const Compilation& c, const LocalShapes& shapes, const std::vector<Node*>& order,
-               const std::vector<KernelPlan>& kernel_plans, RegionId first_layout_region);
+               const std::vector<KernelPlan>& kernel_plans, RegionId first_layout_region,
+               bool owns_feeds);
 
   // The storage of an output, or -1 for a value without memory at run time (a static constant).
   int of(const Output& output) const;
@@ -70,6 +75,7 @@ class StorageTable {
   const Compilation& c_;
   const LocalShapes& shapes_;
   const RegionId first_layout_region_;
+  const bool owns_feeds_;
   std::vector<Storage> storages_;
   absl::flat_hash_map<Output, int> of_;
   absl::flat_hash_map<NodeId, Slots> slots_;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
 namespace {
@@ -16,8 +17,12 @@ std::string NodeText(const Node& node) {
   return absl::StrCat(node.op().name, "(", node.name(), ")");
 }
 
-// Values that a gradient can flow through. A handle stands for what is read from it.
-bool IsDifferentiable(DataType dtype) { return IsFloating(dtype) || dtype == DT_RESOURCE; }
+// Values that a gradient can flow through. A handle stands for what is read from it, a list for its
+// elements.
+bool IsDifferentiable(const Scope& scope, const Output& value) {
+  if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
+  return IsFloating(scope.graph().values().at(value).handle_dtype);
+}
 
 class Accumulator {
  public:
@@ -49,12 +54,12 @@ class Accumulator {
   absl::Status CheckArguments() const;
   // True if the gradient of `value` goes on to the inputs of its node.
   bool Flows(const Output& value) const {
-    return IsDifferentiable(value.dtype()) && !stopped_.contains(value) &&
+    return IsDifferentiable(scope_, value) && !stopped_.contains(value) &&
            depends_.contains(value.node);
   }
   // True if the gradient of `value` matters: it goes on, or is asked for.
   bool IsWanted(const Output& value) const {
-    return Flows(value) || (is_x_.contains(value) && IsDifferentiable(value.dtype()));
+    return Flows(value) || (is_x_.contains(value) && IsDifferentiable(scope_, value));
   }
   void MarkDependents();
   absl::Status AddInitialGradients();
@@ -99,7 +104,7 @@ absl::Status Accumulator::CheckArguments() const {
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
     if (!y.valid()) return absl::InvalidArgumentError("Gradients: a y is an invalid output");
-    if (!IsFloating(y.dtype())) {
+    if (!IsFloating(y.dtype()) && y.dtype() != DT_VARIANT) {
       return absl::InvalidArgumentError(absl::StrCat(
           "Gradients: y ", y.ToString(), " must be floating, got ", DataTypeName(y.dtype())));
     }
@@ -124,7 +129,7 @@ void Accumulator::MarkDependents() {
     }
   };
   for (const Output& x : xs_) {
-    if (!IsDifferentiable(x.dtype())) continue;
+    if (!IsDifferentiable(scope_, x)) continue;
     mark_users(x.node, [&](const Output& value) { return value == x; });
   }
   while (!to_visit.empty()) {

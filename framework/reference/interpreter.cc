@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,10 @@ namespace mirrorflow {
 absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
   if (interpreter_.options_.in_double) {
     MF_ASSIGN_OR_RETURN(tensor, ConvertFloating(tensor, DT_DOUBLE));
+  }
+  if (value.dtype() == DT_VARIANT) {  // a list that goes into a function
+    fed_.insert_or_assign(value, std::move(tensor));
+    return absl::OkStatus();
   }
   ShapeTable table;
   if (value.node->op().role == OpRole::kPlaceholder) {
@@ -186,6 +191,18 @@ absl::StatusOr<std::vector<Shape>> Interpreter::StepRun::InferShapes(
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Compute(
     const Node& node, std::vector<Tensor> inputs) const {
+  const auto is_list = [](const Output& value) { return value.dtype() == DT_VARIANT; };
+  bool has_lists = std::any_of(node.inputs().begin(), node.inputs().end(), is_list);
+  for (int i = 0; i < node.num_outputs(); ++i) has_lists |= is_list(node.output(i));
+  if (has_lists && node.op().role != OpRole::kPlaceholder) {
+    if (interpreter_.options_.run_list_op == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(OpAndName(node), ": InterpreterOptions::run_list_op is not given"));
+    }
+    auto outputs = interpreter_.options_.run_list_op(node, inputs, *interpreter_.lists_);
+    if (!outputs.ok()) return Annotate(outputs.status(), OpAndName(node));
+    return outputs;
+  }
   if (node.op().role == OpRole::kPlaceholder) {
     if (node.num_inputs() > 0) {
       MF_ASSIGN_OR_RETURN(Tensor by_default, inputs[0].Clone());
@@ -258,6 +275,9 @@ absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(
     absl::Span<const std::pair<Output, Tensor>> feeds, absl::Span<const Output> fetches,
     absl::Span<const Operation> targets, const StepParams& params) {
+  const std::shared_ptr<ReferenceLists> around = lists_;  // of the step that this is a function of
+  if (around == nullptr) lists_ = std::make_shared<ReferenceLists>();
+  const auto forget = absl::MakeCleanup([&] { lists_ = around; });
   StepRun step(*this, params);
   for (const auto& [value, tensor] : feeds) {
     MF_ASSIGN_OR_RETURN(const Output translated, Translate(value));

@@ -17,6 +17,7 @@
 #define MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +31,26 @@
 
 namespace mirrorflow {
 
+// A list of tensors; an item without a value is zeros. A value of dtype variant is, here, the
+// number of a list in the table of its step.
+struct ReferenceList {
+  DataType dtype = DT_INVALID;
+  Shape element = Shape::UnknownRank();
+  std::vector<Tensor> items;
+};
+using ReferenceLists = std::vector<ReferenceList>;
+
+// Runs a node that has lists among its inputs or outputs; returns its outputs. The ops are not the
+// framework's, so whoever has some brings it.
+using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
+                                                            absl::Span<const Tensor> inputs,
+                                                            ReferenceLists& lists);
+
 struct InterpreterOptions {
   bool in_double = false;
   // What the functions of branches and loops are made of; a graph without any does not need it.
   const OpRegistry* ops = nullptr;
+  RunListOpFn run_list_op = nullptr;  // a graph without lists does not need it
 };
 
 class Interpreter {
@@ -68,6 +85,7 @@ class Interpreter {
   Graph graph_;               // what is run; a copy of original_, in double if asked
   std::vector<Node*> nodes_;  // of graph_, by the id in original_
   std::map<std::string, Tensor> variables_;
+  std::shared_ptr<ReferenceLists> lists_;  // of this step; one for all of its functions
 };
 
 }  // namespace mirrorflow

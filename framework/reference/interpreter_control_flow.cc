@@ -49,6 +49,7 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Call(
   MF_ASSIGN_OR_RETURN(Interpreter inside,
                       Create(body.graph, *interpreter_.kernels_, interpreter_.options_));
   inside.variables_ = std::move(*variables);
+  inside.lists_ = interpreter_.lists_;
   std::vector<std::pair<Output, Tensor>> feeds;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].has_value()) feeds.emplace_back(body.args[i], std::move(args[i]));

@@ -116,11 +116,41 @@ absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
   });
 }
 
+template <typename Index>
+KernelPlan TensorScatterUpdatePlan(const KernelContext& c) {
+  const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
+  const int64_t element = static_cast<int64_t>(DataTypeSize(c.input_dtype(0)));
+  const int64_t bytes = places.slice() * element;
+  const int64_t all_bytes = c.input_shape(0).num_elements() * element;
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) -> absl::Status {
+            const Index* indices = args.input<Index>(1);
+            const std::byte* from = args.input<std::byte>(2);
+            std::byte* to = args.output<std::byte>(0);
+            const std::byte* tensor = args.input<std::byte>(0);
+            if (to != tensor && all_bytes > 0) std::memcpy(to, tensor, all_bytes);
+            for (int64_t i = 0; i < places.count(); ++i, from += bytes) {
+              int64_t place = 0;
+              MF_RETURN_IF_ERROR(places.Find(indices, i, 0, &place));
+              if (bytes > 0) std::memcpy(to + place * element, from, bytes);
+            }
+            return absl::OkStatus();
+          }),
+          .in_place = {{0, 0}},
+          .fails_on_data = true};
+}
+
+absl::StatusOr<KernelPlan> CreateTensorScatterUpdate(const KernelContext& c) {
+  if (DataTypeSize(c.input_dtype(0)) == 0) return UnsupportedDataType(c.input_dtype(0));
+  return c.input_dtype(1) == DT_INT64 ? TensorScatterUpdatePlan<int64_t>(c)
+                                      : TensorScatterUpdatePlan<int32_t>(c);
+}
+
 }  // namespace
 
 void RegisterGatherNdCpu(KernelRegistry& kernels) {
   kernels.Register("GatherNd", "CPU", CreateGatherNd);
   kernels.Register("ScatterNd", "CPU", CreateScatterNd);
+  kernels.Register("TensorScatterUpdate", "CPU", CreateTensorScatterUpdate);
 }
 
 }  // namespace mirrorflow

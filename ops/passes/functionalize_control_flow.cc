@@ -16,6 +16,7 @@
 #include "ops/binary.h"
 #include "ops/control.h"
 #include "ops/passes/known_branches.h"
+#include "ops/passes/merge_loops.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {
@@ -358,6 +359,11 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
+bool IsListOfLists(const Node& node) {
+  const auto dtype = node.attrs().find("element_dtype");
+  return dtype != node.attrs().end() && dtype->second == AttrValue(DT_VARIANT);
+}
+
 // Whether the branch is known that an If takes; then it has taken it.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
@@ -384,7 +390,7 @@ absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
 }
 
 absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
-  bool changed = false;
+  bool changed = MergeLoops(c);
   const int depth = context.budget.depth;
   // A branch that is taken adds nodes, a level deeper, which may be branches.
   std::vector<int> level(c.graph.id_limit(), 0);  // by node id
@@ -392,7 +398,10 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     Node* node = c.graph.node(id);
     if (node == nullptr) continue;
     absl::Status status;
-    if (node->op().role == OpRole::kHasValue) {
+    if (IsListOfLists(*node)) {
+      status =
+          absl::UnimplementedError("a list of lists is not supported; expected a list of tensors");
+    } else if (node->op().role == OpRole::kHasValue) {
       status = AnswerHasValue(c, node, context.around);
     } else if (IsControlFlow(node->op()) && c.bodies.count(id) == 0) {
       context.budget.depth = depth - level[id];

@@ -105,12 +105,14 @@ TEST_P(ForeignGraphTest, TrainsToTensorFlowsNumbers) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* name :
-       {"linear_gradient_descent", "mlp_momentum", "cnn_adam", "batch_norm_rmsprop", "lstm_adagrad",
-        "keras_mlp_sgd", "keras_mlp_adam", "keras_mlp_adagrad", "keras_mlp_rmsprop",
-        "keras_mlp_nesterov", "keras_mlp_adamw", "keras_mlp_nadam", "keras_mlp_adamax",
-        "keras_mlp_adadelta", "keras_cnn_adam", "keras_mlp_accumulating", "keras_mlp_looping",
-        "keras_mlp_dropout", "keras_mlp_noise"}) {
+  for (const char* name : {"linear_gradient_descent", "mlp_momentum",       "cnn_adam",
+                           "batch_norm_rmsprop",      "lstm_adagrad",       "keras_mlp_sgd",
+                           "keras_mlp_adam",          "keras_mlp_adagrad",  "keras_mlp_rmsprop",
+                           "keras_mlp_nesterov",      "keras_mlp_adamw",    "keras_mlp_nadam",
+                           "keras_mlp_adamax",        "keras_mlp_adadelta", "keras_cnn_adam",
+                           "keras_mlp_accumulating",  "keras_mlp_looping",  "keras_mlp_dropout",
+                           "keras_mlp_noise",         "keras_lstm_sgd",     "keras_gru_adam",
+                           "keras_simple_rnn_rmsprop"}) {
     for (int replicas : {1, 2, 4}) cases.push_back({name, replicas});
   }
   return cases;

@@ -39,16 +39,38 @@ constexpr Exemption kExemptions[] = {
     {"ReplicaIndex", Check::kValues, "the op is our own: tests/distribute/strategy_test.cc"},
     {"StatelessIf", Check::kGradient, "as for If"},
     {"StatelessIf", Check::kValues, "as for If"},
+    {"StatelessWhile", Check::kGradient, "as for While"},
     {"StatelessWhile", Check::kValues, "as for While"},
     {"StopGradient", Check::kGradient, "to differ from the differences is what it is for"},
     {"TruncatedNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
     {"VarIsInitializedOp", Check::kValues,
      "it asks a session: tests/distribute/variable_state_test.cc"},
+    {"While", Check::kGradient, "functions are no case: tests/distribute/loop_gradient_test.cc"},
     {"While", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
 };
 
+const OpRegistry& Ops() {
+  // Not AllOps(), which dies where this test has something to say.
+  static const OpRegistry* const registry = [] {
+    auto* ops = new OpRegistry();
+    RegisterAllOps(*ops);
+    return ops;
+  }();
+  return *registry;
+}
+
+// A list is no operand of a case, and no kernel's.
+bool IsAboutLists(const OpDef& op) {
+  const auto is_list = [](const ArgDef& arg) { return arg.dtype == DT_VARIANT; };
+  return absl::c_any_of(op.inputs, is_list) || absl::c_any_of(op.outputs, is_list);
+}
+
+constexpr Exemption kLists = {"", Check::kValues,
+                              "lists are no operands: tests/distribute/tensor_list_test.cc"};
+
 const Exemption* FindExemption(absl::string_view op, Check check) {
+  if (IsAboutLists(*Ops().Find(op))) return &kLists;
   for (const Exemption& exemption : kExemptions) {
     if (exemption.op == op && exemption.check == check) return &exemption;
   }
@@ -83,8 +105,10 @@ constexpr SilentAttribute kSilentAttributes[] = {
     {"MaxPoolGrad", "data_format", "NCHW_VECT_C is refused"},
 };
 
-// A handle is no value.
-bool IsHandle(const AttrValue& value) { return value == AttrValue(DT_RESOURCE); }
+// A handle or a list is no value.
+bool IsHandle(const AttrValue& value) {
+  return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
+}
 
 // Types that the schema has and TensorFlow no kernel for on a CPU.
 struct WithoutNumbers {
@@ -144,16 +168,6 @@ bool IsSilent(absl::string_view op, absl::string_view attr) {
     if ((of.empty() || of == op) && silent.attr == attr) return true;
   }
   return false;
-}
-
-const OpRegistry& Ops() {
-  // Not AllOps(), which dies where this test has something to say.
-  static const OpRegistry* const registry = [] {
-    auto* ops = new OpRegistry();
-    RegisterAllOps(*ops);
-    return ops;
-  }();
-  return *registry;
 }
 
 const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
@@ -325,10 +339,11 @@ TEST_P(EveryOp, IsDescribedInFull) {
 
 TEST_P(EveryOp, HasACpuKernelUnlessNothingRuns) {
   const OpRole role = op().role;
-  const bool nothing_runs =
-      role == OpRole::kVariable || role == OpRole::kPlaceholder || role == OpRole::kNoOp ||
-      role == OpRole::kHasValue || role == OpRole::kBranch ||
-      role == OpRole::kLoop;  // the runtime runs these, and the compiler answers
+  const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
+                            role == OpRole::kNoOp || role == OpRole::kHasValue ||
+                            role == OpRole::kBranch || role == OpRole::kLoop ||
+                            IsAboutLists(op());  // the runtime runs these, and the compiler
+                                                 // answers, or makes tensors of lists
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 

@@ -199,6 +199,12 @@ def _keras_cnn():
         keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(_CLASSES)])
 
 
+def _keras_recurrent(layer):
+    """Not unrolled: TensorFlow makes a loop of it, with lists of tensors."""
+    return lambda: keras.Sequential(
+        [keras.Input([6, 3]), layer(5, unroll=False), keras.layers.Dense(_CLASSES)])
+
+
 def _accumulating_sgd():
     """Updates in every second step, in a branch."""
     return keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=2)
@@ -220,6 +226,12 @@ _KERAS = {
     "keras_mlp_noise": (_keras_noise, [7], lambda: keras.optimizers.Adam(0.01)),
     "keras_cnn_adam": (_keras_cnn, [6, 6, 2], lambda: keras.optimizers.Adam(0.01)),
     "keras_mlp_accumulating": (_keras_mlp, [7], _accumulating_sgd),
+    "keras_lstm_sgd": (_keras_recurrent(keras.layers.LSTM), [6, 3],
+                       lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
+    "keras_gru_adam": (_keras_recurrent(keras.layers.GRU), [6, 3],
+                       lambda: keras.optimizers.Adam(0.01)),
+    "keras_simple_rnn_rmsprop": (_keras_recurrent(keras.layers.SimpleRNN), [6, 3],
+                                 lambda: keras.optimizers.RMSprop(0.01)),
     "keras_mlp_looping": (_keras_mlp, [7], lambda: keras.optimizers.Adam(0.01), 3),
 }
 

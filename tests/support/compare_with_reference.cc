@@ -8,6 +8,7 @@
 #include "framework/core/status.h"
 #include "framework/reference/interpreter.h"
 #include "ops/registry.h"
+#include "tests/support/reference_lists.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
@@ -54,8 +55,9 @@ absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting) {
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(program.graph, setting.session));
+  const InterpreterOptions options = {.ops = &AllOps(), .run_list_op = RunListOp};
   MF_ASSIGN_OR_RETURN(Interpreter reference,
-                      Interpreter::Create(program.graph, TestKernels(), {.ops = &AllOps()}));
+                      Interpreter::Create(program.graph, TestKernels(), options));
   for (const VariableInfo& variable : session->layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
   }

@@ -293,6 +293,7 @@ class Generator {
   }
 
   void Noise(const Value& x) {
+    draws_ = true;
     const Output shape = Chance(50) ? ops::Shape(scope_, x.output)
                                     : Vector({x.shape.dims().begin(), x.shape.dims().end()});
     const Output of_session = ops::RandomUniform(scope_, shape, DT_DOUBLE);
@@ -409,6 +410,7 @@ class Generator {
     const Output times = ops::Const(scope_, Tensor::Scalar<int32_t>(random_.Below(4)));
     const Output zeros = ops::ZerosLike(scope_, x.output);
     const bool multiplies = Chance(50);
+    const bool drew_before = std::exchange(draws_, false);
     const std::vector<Output> results = ops::While(
         scope_, {ops::Const(scope_, Tensor::Scalar<int32_t>(0)), times, x.output, zeros},
         [](const Scope& scope, absl::Span<const Output> in) {
@@ -422,8 +424,13 @@ class Generator {
                                      ops::AddV2(scope, in[3], term)};
         });
     if (results.size() < 4) return;
-    Keep(ops::StopGradient(scope_, results[2]), x.shape);
-    Keep(ops::StopGradient(scope_, results[3]), x.shape);
+    for (const int i : {2, 3}) {
+      const bool draws = draws_;
+      draws_ = draws || drew_before;
+      // With its gradient a loop draws other numbers than the interpreter's, which runs it twice.
+      const bool stops = draws || Chance(40);
+      Keep(stops ? ops::StopGradient(scope_, results[i]) : results[i], x.shape);
+    }
   }
 
   // A loss of several values, its gradients, and updates of one kind or another.
@@ -494,6 +501,7 @@ class Generator {
   }
 
   Random random_;
+  bool draws_ = false;  // whether any numbers were drawn since it was last asked
   const RandomGraphOptions options_;
   RandomProgram& program_;
   Scope scope_;

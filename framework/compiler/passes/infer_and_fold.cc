@@ -2,6 +2,7 @@
 #include "framework/compiler/passes/infer_and_fold.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -26,13 +27,15 @@ bool IsConstant(const Compilation& c, const Output& output) {
 void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
+  if (node.output_dtype(0) == DT_VARIANT) return;  // a list, of which no more can be known
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
     // Ones in the shape of a value need its shape only. The gradient of the loss starts with them:
     // it must not wait for the loss.
-    if (!value.has_value() && op.role == OpRole::kOnesLike && c.ValueBytes(in) <= kMaxFoldedBytes) {
+    if (!value.has_value() && op.role == OpRole::kOnesLike &&
+        c.values().shape(in).IsFullyDefined() && c.ValueBytes(in) <= kMaxFoldedBytes) {
       absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
       if (zeros.ok()) value = *std::move(zeros);
     }
@@ -72,15 +75,28 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
+// Whether result `i` of a loop's body is its argument `i`, whatever happens in it.
+bool IsInvariant(const Compilation& body, size_t i) {
+  Output value = body.fetches[i];
+  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
+  return value == body.feeds[i];
+}
+
+}  // namespace
+
 // Puts constants in the place of outputs whose value is known.
-absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) {
+absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
+  if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
   const OpDef* constant_op = c.ops->FindRole(OpRole::kConstant);
   if (constant_op == nullptr) return false;
-  bool changed = false;
+  bool changed = false, is_known = true;
   for (int i = 0; i < node->num_outputs(); ++i) {
     const Output output = node->output(i);
-    if (!IsConstant(c, output)) return changed;
+    if (output.dtype() == DT_VARIANT || !IsConstant(c, output)) {
+      is_known = false;
+      continue;
+    }
     const bool used = std::any_of(node->uses().begin(), node->uses().end(), [&](const Use& use) {
       return use.slot != Use::kControl && use.user->input(use.slot) == output;
     });
@@ -99,10 +115,24 @@ absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) {
     c.ReplaceValue(output, constant->output(0));
     changed = true;
   }
+  if (!is_known) return changed;
+  // Nor has anybody to wait for a node that computes nothing any more, but for what it waited for.
+  const std::vector<Use> uses(node->uses().begin(), node->uses().end());
+  for (const Use& use : uses) {
+    if (use.slot != Use::kControl) continue;
+    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, use.user);
+    for (const Output& in : node->inputs()) {
+      const bool has_past = in.node->num_inputs() > 0 || !in.node->control_inputs().empty();
+      if (has_past) c.graph.AddControlEdge(in.node, use.user);
+    }
+    changed = true;
+  }
+  c.graph.ReplaceControlUses(node, nullptr);
   return changed;
 }
 
-absl::Status CheckStatic(const Compilation& c, const Node& node) {
+absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) const {
+  if (trials_ > 0) return absl::OkStatus();
   for (int i = 0; i < node.num_inputs(); ++i) {
     if (node.is_static_input(i) && !IsConstant(c, node.input(i))) {
       return absl::UnimplementedError(absl::StrCat(
@@ -121,12 +151,18 @@ absl::Status CheckStatic(const Compilation& c, const Node& node) {
   return absl::OkStatus();
 }
 
-absl::Status SetFeedShapes(Compilation& c) {
+absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     const Output& feed = c.feeds[i];
+    if (feed.dtype() == DT_VARIANT) {
+      if (c.is_body) continue;  // InferBody has said what it is
+      return absl::UnimplementedError(
+          absl::StrCat("feed ", feed.ToString(), " is a list; expected a tensor"));
+    }
     MF_RETURN_IF_ERROR(c.values().Infer(*feed.node));
     const Shape declared = c.values().shape(feed);
-    if (!c.feed_shapes[i].IsFullyDefined() || !declared.IsCompatibleWith(c.feed_shapes[i])) {
+    const bool defined = trials_ > 0 || c.feed_shapes[i].IsFullyDefined();
+    if (!defined || !declared.IsCompatibleWith(c.feed_shapes[i])) {
       return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(), ": expected shape ",
                                                      declared.ToString(), ", got ",
                                                      c.feed_shapes[i].ToString()));
@@ -138,14 +174,51 @@ absl::Status SetFeedShapes(Compilation& c) {
   return absl::OkStatus();
 }
 
-// Whether result `i` of a loop's body is its argument `i`, whatever happens in it.
-bool IsInvariant(const Compilation& body, size_t i) {
-  Output value = body.fetches[i];
-  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
-  return value == body.feeds[i];
+absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilation& body,
+                                     const std::vector<bool>& stays,
+                                     const std::vector<ListInfo>& lists) {
+  const int first = FirstArgument(node.op());
+  body.feed_shapes.clear();
+  body.argument_values.clear();
+  for (size_t i = 0; i < body.feeds.size(); ++i) {
+    const Output& in = node.input(first + static_cast<int>(i));
+    body.feed_shapes.push_back(c.values().shape(in));
+    const bool is_list = in.dtype() == DT_VARIANT;
+    body.argument_values.push_back(stays[i] && !is_list ? c.values().at(in).constant : Tensor());
+    if (is_list) body.values().Set(body.feeds[i], lists[i].ToValueInfo());
+  }
+  return Run(body).status();
 }
 
-}  // namespace
+absl::StatusOr<LoopLists> InferAndFold::TryLists(Compilation& c, const Node& node,
+                                                 const std::vector<bool>& stays,
+                                                 const std::vector<ListInfo>& first) {
+  const Compilation::Bodies& bodies = c.bodies.at(node.id());
+  LoopLists lists(first);
+  ++trials_;
+  for (bool again = true; again;) {
+    if (trials_left_-- == 0) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          Where(node), ": what the lists of loops in loops are takes too long to ", "find out"));
+    }
+    for (auto body = bodies.rbegin(); body != bodies.rend(); ++body) {
+      MF_RETURN_IF_ERROR(InferBody(c, node, **body, stays, lists.arguments()));
+    }
+    std::vector<ListInfo> results;
+    for (const Output& result : bodies.back()->fetches) {
+      results.push_back(result.dtype() == DT_VARIANT
+                            ? ListInfo::From(bodies.back()->values().at(result))
+                            : ListInfo());
+    }
+    const std::optional<int64_t> bound =
+        loop_bound_ != nullptr ? loop_bound_(c, node) : std::nullopt;
+    absl::StatusOr<bool> refined = lists.Refine(results, bound);
+    if (!refined.ok()) return Annotate(refined.status(), Where(node));
+    again = *refined;
+  }
+  --trials_;
+  return lists;
+}
 
 Tensor KnownValue(Compilation& c, const Output& value) {
   int budget = kMaxKnownNodes;
@@ -157,29 +230,41 @@ Tensor KnownValue(Compilation& c, const Output& value) {
 // gives the node's outputs their shapes.
 absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
   const Compilation::Bodies& bodies = c.bodies.at(node.id());
-  const int first = FirstArgument(node.op());
   const bool loops = node.op().role == OpRole::kLoop;
   std::vector<bool> stays;  // by argument: it is the node's input in every iteration
+  std::vector<ListInfo> lists, results;
+  bool has_lists = false;
   for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
     stays.push_back(!loops || IsInvariant(*bodies.back(), i));
+    const Output& in = node.input(FirstArgument(node.op()) + static_cast<int>(i));
+    const bool is_list = in.dtype() == DT_VARIANT;
+    has_lists |= is_list;
+    lists.push_back(is_list ? ListInfo::From(c.values().at(in)) : ListInfo());
+  }
+  if (loops && has_lists) {
+    MF_ASSIGN_OR_RETURN(const LoopLists found, TryLists(c, node, stays, lists));
+    lists = found.arguments();
+    results = found.behind();
   }
   std::vector<Shape> shapes;
   // A loop's body first: its results are the condition's arguments too.
   for (auto it = bodies.rbegin(); it != bodies.rend(); ++it) {
     Compilation& body = **it;
-    body.feed_shapes.clear();
-    body.argument_values.clear();
-    for (size_t i = 0; i < body.feeds.size(); ++i) {
-      const Output& in = node.input(first + static_cast<int>(i));
-      body.feed_shapes.push_back(c.values().shape(in));
-      body.argument_values.push_back(stays[i] ? c.values().at(in).constant : Tensor());
-    }
-    MF_RETURN_IF_ERROR(Run(body).status());
+    MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, lists));
     const bool is_condition = loops && &body == bodies.front().get();
     for (size_t i = 0; i < body.fetches.size() && !is_condition; ++i) {
-      const Shape& shape = body.values().shape(body.fetches[i]);
+      const Output& result = body.fetches[i];
+      if (result.dtype() == DT_VARIANT && !loops) {
+        ListInfo list = ListInfo::From(body.values().at(result));
+        if (results.size() <= i) results.resize(i + 1);
+        if (it != bodies.rbegin()) {
+          MF_ASSIGN_OR_RETURN(list, EitherList(results[i], list));
+        }
+        results[i] = std::move(list);
+      }
+      const Shape& shape = body.values().shape(result);
       if (shapes.size() <= i) shapes.push_back(loops ? body.feed_shapes[i] : shape);
-      if (shapes[i] == shape) continue;
+      if (shapes[i] == shape || trials_ > 0) continue;
       return absl::UnimplementedError(absl::StrCat(
           Where(node), ": the shape of output ", i, " depends on ",
           loops ? "how often the loop runs" : "which branch runs", "; expected one shape, got ",
@@ -187,7 +272,9 @@ absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
     }
   }
   for (int i = 0; i < node.num_outputs(); ++i) {
-    c.values().Set(node.output(i), ValueInfo{.shape = shapes[i]});
+    const bool is_list = node.output_dtype(i) == DT_VARIANT;
+    c.values().Set(node.output(i),
+                   is_list ? results[i].ToValueInfo() : ValueInfo{.shape = shapes[i]});
   }
   return absl::OkStatus();
 }
@@ -211,6 +298,7 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
     MF_ASSIGN_OR_RETURN(const bool replaced, ReplaceByConstants(c, node));
     changed |= replaced;
   }
+  if (trials_ > 0) return false;
   return c.RemoveDeadNodes() || changed;
 }
 

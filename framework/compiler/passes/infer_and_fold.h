@@ -7,7 +7,10 @@
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 
+#include <vector>
+
 #include "framework/compiler/pass.h"
+#include "framework/compiler/passes/loop_lists.h"
 
 namespace mirrorflow {
 
@@ -17,6 +20,9 @@ Tensor KnownValue(Compilation& c, const Output& value);
 
 class InferAndFold final : public Pass {
  public:
+  // `loop_bound` names ops, so it comes from above; null: no loop's bound is known.
+  explicit InferAndFold(LoopBoundFn loop_bound = nullptr) : loop_bound_(loop_bound) {}
+
   absl::string_view name() const override { return "infer"; }
   Facts needs() const override { return kPruned; }
   Facts gives() const override { return kShapesKnown; }
@@ -27,6 +33,20 @@ class InferAndFold final : public Pass {
 
  private:
   absl::Status InferBodies(Compilation& c, const Node& node);
+  absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
+                         const std::vector<bool>& stays, const std::vector<ListInfo>& lists);
+  // Finds out, without changing the bodies, what the loop's lists are.
+  absl::StatusOr<LoopLists> TryLists(Compilation& c, const Node& node,
+                                     const std::vector<bool>& stays,
+                                     const std::vector<ListInfo>& first);
+  absl::Status SetFeedShapes(Compilation& c) const;
+  absl::Status CheckStatic(const Compilation& c, const Node& node) const;
+  absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) const;
+
+  const LoopBoundFn loop_bound_;
+  // More than 0: a trial, which may know too little and takes nothing for final.
+  int trials_ = 0;
+  int trials_left_ = 1 << 14;  // loops in loops multiply them
 };
 
 }  // namespace mirrorflow

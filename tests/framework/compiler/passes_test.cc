@@ -121,8 +121,7 @@ y = ReadVariableOp(v, ^minus_one) {dtype=float}
             "v = VarHandleOp()\n"
             "one = Const() = float<>{1.0}\n"
             "write = AssignVariableOp(v, one)\n"
-            "minus_one = Neg(one, ^write)\n"
-            "y = ReadVariableOp(v, ^minus_one)\n"
+            "y = ReadVariableOp(v, ^write)\n"
             "minus_one/folded = Const(^write) = float<>{-1.0}\n");
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GatherNd, ScatterNd, ResourceGather; ListDiff and BroadcastArgs."""
+"""GatherNd, ScatterNd, TensorScatterUpdate, ResourceGather; ListDiff and BroadcastArgs."""
 
 import numpy as np
 
@@ -17,6 +17,19 @@ _PLACES = (
     ([2, 3, 2], [2, 2, 3]),
     ([2, 3], [2, 0]),
     ([3, 2], [0, 1]),
+)
+
+# Shape of the whole; indices, no two the same.
+_UPDATED = (
+    ([4, 3], [[2], [0]]),
+    ([4, 3], [[0, 2], [3, 1], [3, 0]]),
+    ([2, 3, 4], [[[1, 2]], [[0, 0]]]),
+    ([3, 2], np.zeros([0, 1])),
+    ([1, 3], [[0]]),
+    ([4, 1], [[2], [0]]),
+    ([2, 3, 4], [[[1, 2]], [[0, 0]]]),
+    ([2, 3, 1], [[0, 1]]),
+    ([2, 1, 4], [[0]]),
 )
 
 # Shape of the variable, shape of the indices.
@@ -62,6 +75,13 @@ def _nested(dtype, rows):
             yield case("ScatterNd", indices, updates, tensor(index_type, whole))
 
 
+def _updates(dtype, places):
+    for index, (whole, indices) in enumerate(places):
+        indices = tensor(INDEX[index % 2], indices)
+        updates = sample(dtype, [*indices.shape[:-1], *whole[indices.shape[-1]:]], seed=7)
+        yield case("TensorScatterUpdate", sample(dtype, whole), indices, updates)
+
+
 def _rows(dtype, rows):
     for index, (whole, shape) in enumerate(rows):
         indices = sample(INDEX[index % 2], shape, low=0, high=whole[0] - 1)
@@ -89,6 +109,7 @@ def cases():
         yield from _nested(dtype, _PLACES[rows])
         yield from _rows(dtype, _ROWS[rows])
         yield from _batched_rows(dtype, _BATCHED_ROWS[rows])
+        yield from _updates(dtype, _UPDATED[rows])
     for dtype in NUMERIC:
         yield from _lists(dtype)
     for dtype in INDEX:
@@ -98,5 +119,6 @@ def cases():
     yield case("GatherNd", matrix, beyond, fails=True)
     yield case("GatherNd", matrix, tensor("int64", [[-1]]), fails=True)
     yield case("ScatterNd", beyond, sample("float", [2]), tensor("int32", [2, 3]), fails=True)
+    yield case("TensorScatterUpdate", matrix, beyond, sample("float", [2]), fails=True)
     yield case("ResourceGather", Variable(matrix), tensor("int32", [2]), dtype=np.float32, fails=True)
     yield case("BroadcastArgs", tensor("int32", [2]), tensor("int32", [3]), fails=True)

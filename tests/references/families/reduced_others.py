@@ -44,7 +44,7 @@ _OPS = {
     matmul: ("BatchMatMulV2",),
     max_pool: ("MaxPoolGrad", "MaxPoolGradGrad"),
     passing: ("CheckNumericsV2",),
-    places: ("ScatterNd",),
+    places: ("ScatterNd", "TensorScatterUpdate"),
     reduction: ("ArgMin", "EuclideanNorm", "L2Loss"),
     resource_scatter: tuple(
         f"ResourceScatter{op}" for op in ("Add", "Div", "Max", "Min", "Mul", "Sub")

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lists of tensors: they do what the interpreter does, which knows them as vectors; they are
+// written in place and stay sharded; and what cannot be done with them is said.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_file.h"
+#include "framework/reference/interpreter.h"
+#include "framework/runtime/plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/reference_lists.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+using Outputs = std::vector<Output>;
+using Args = absl::Span<const Output>;
+
+Output Integer(const Scope& scope, int32_t value) {
+  return ops::Const(scope, Tensor::Scalar<int32_t>(value));
+}
+
+class TensorListTest : public testing::Test {
+ protected:
+  // On 1 to 3 replicas what the interpreter makes of it.
+  void ExpectAsInterpreted(const Outputs& fetches) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    auto reference =
+        Interpreter::Create(graph_, TestKernels(), {.ops = &AllOps(), .run_list_op = RunListOp});
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    std::vector<std::pair<Output, Tensor>> feeds;
+    for (size_t i = 0; i < feeds_.size(); ++i) feeds.emplace_back(feeds_[i], values_[i]);
+    const auto want = reference->Run(feeds, fetches, {}, {});
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (const int replicas : {1, 2, 3}) {
+      for (const bool queued : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(replicas, " replicas", queued ? ", queued" : ""));
+        auto session = CreateTestSession(graph_, {.replicas = replicas, .queued = queued});
+        ASSERT_TRUE(session.ok()) << session.status();
+        auto step = (*session)->Prepare(feeds_, fetches, {});
+        ASSERT_TRUE(step.ok()) << step.status();
+        for (int run = 0; run < 2; ++run) {
+          const auto got = step->Run(values_);
+          ASSERT_TRUE(got.ok()) << got.status();
+          for (size_t i = 0; i < fetches.size(); ++i) {
+            EXPECT_EQ(Difference((*want)[i], (*got)[i], {.relative = 1e-12, .absolute = 1e-12}), "")
+                << "fetch " << i;
+          }
+        }
+      }
+    }
+  }
+
+  // Why the step cannot be prepared or run.
+  std::string ErrorOf(const Outputs& fetches, SessionOptions options = {}) {
+    if (!graph_.status().ok()) return std::string(graph_.status().message());
+    auto session = CreateTestSession(graph_, {.session = std::move(options)});
+    if (!session.ok()) return std::string(session.status().message());
+    auto step = (*session)->Prepare(feeds_, fetches, {});
+    if (!step.ok()) return std::string(step.status().message());
+    return std::string(step->Run(values_).status().message());
+  }
+
+  Output Feed(const Shape& declared, const Tensor& value) {
+    feeds_.push_back(ops::Placeholder(root_, value.dtype(), declared));
+    values_.push_back(value);
+    return feeds_.back();
+  }
+  Output Rows() { return Feed({kUnknownDim, 2}, RandomTensor(DT_DOUBLE, {6, 2}, &random_)); }
+
+  // `times` iterations of a loop whose body is `next` of the counter and the values.
+  Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
+    values.insert(values.begin(), Integer(root_, 0));
+    Outputs results = ops::While(
+        root_, values,
+        [&](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, times))}; },
+        [&](const Scope& s, Args in) {
+          Outputs out = next(s, in);
+          out.insert(out.begin(), ops::AddV2(s, in[0], Integer(s, 1)));
+          return out;
+        });
+    results.erase(results.begin());
+    return results;
+  }
+
+  Random random_{11};
+  Graph graph_;
+  const Scope root_{&graph_};
+  Outputs feeds_;
+  std::vector<Tensor> values_;
+};
+
+TEST_F(TensorListTest, DoesWhatAVectorOfTensorsDoes) {
+  const Output x = Rows();
+  Output list = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, ops::Sin(root_, x), x}));
+  list = ops::TensorListPushBack(root_, list, ops::Exp(root_, x));
+  list = ops::TensorListSetItem(root_, list, Integer(root_, 1), ops::Neg(root_, x));
+  const Output picked =
+      ops::TensorListGather(root_, list, ops::VectorConst(root_, {3, 0, 3}), DT_DOUBLE);
+  const Output scattered = ops::TensorListScatterIntoExistingList(
+      root_, list, ops::Pack(root_, {x, x}), ops::VectorConst(root_, {2, 0}));
+  const Outputs popped = ops::TensorListPopBack(root_, scattered, DT_DOUBLE);
+  const Output longer = ops::TensorListResize(root_, popped[0], Integer(root_, 5));
+  const Output shorter = ops::TensorListResize(root_, list, Integer(root_, 2));
+  ExpectAsInterpreted({ops::TensorListStack(root_, list, DT_DOUBLE), picked, popped[1],
+                       ops::TensorListStack(root_, longer, DT_DOUBLE),
+                       ops::TensorListStack(root_, shorter, DT_DOUBLE),
+                       ops::TensorListGetItem(root_, list, Integer(root_, 3), DT_DOUBLE),
+                       ops::TensorListLength(root_, popped[0]),
+                       ops::TensorListElementShape(root_, list)});
+}
+
+TEST_F(TensorListTest, GoesThroughLoopsAndBranches) {
+  const Output x = Rows();
+  const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
+  // Pushes one element, or two, or takes one back.
+  const Outputs pushed = Repeat(5, {x, empty}, [](const Scope& s, Args in) {
+    const Output h = ops::Sin(s, in[1]);
+    const Output list = ops::TensorListPushBack(s, in[2], h);
+    const Output odd = ops::FloorMod(s, in[0], Integer(s, 2));
+    const Outputs either = ops::If(
+        s, odd, {list, h},
+        [](const Scope& s, Args in) {
+          return Outputs{ops::TensorListPopBack(s, in[0], DT_DOUBLE)[0]};
+        },
+        [](const Scope& s, Args in) {
+          return Outputs{ops::TensorListPushBack(s, in[0], ops::Neg(s, in[1]))};
+        });
+    return Outputs{ops::Exp(s, h), either[0]};
+  });
+  // Pops them all.
+  const Output first = ops::ZerosLike(root_, x);
+  const Outputs popped = Repeat(6, {first, pushed[1]}, [](const Scope& s, Args in) {
+    const Outputs pop = ops::TensorListPopBack(s, in[2], DT_DOUBLE);
+    const Output half = ops::ScalarConst(s, DT_DOUBLE, 0.5);
+    return Outputs{ops::AddV2(s, ops::Mul(s, in[1], half), pop[1]), pop[0]};
+  });
+  ExpectAsInterpreted({popped[0], ops::TensorListLength(root_, popped[1]),
+                       ops::TensorListLength(root_, pushed[1])});
+}
+
+TEST_F(TensorListTest, GoesThroughLoopsInLoops) {
+  const Output x = Rows();
+  const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, {kUnknownDim, 2});
+  const Output kept =
+      ops::TensorListReserve(root_, DT_DOUBLE, ops::VectorConst(root_, {-1, 2}), Integer(root_, 3));
+  const Outputs out = Repeat(3, {x, empty, kept}, [](const Scope& s, Args in) {
+    Outputs inner = ops::While(
+        s, {Integer(s, 0), in[1], in[2]},
+        [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, 2))}; },
+        [](const Scope& s, Args in) {
+          const Output h = ops::Cos(s, in[1]);
+          return Outputs{ops::AddV2(s, in[0], Integer(s, 1)), h,
+                         ops::TensorListPushBack(s, in[2], h)};
+        });
+    return Outputs{inner[1], inner[2], ops::TensorListSetItem(s, in[3], in[0], inner[1])};
+  });
+  const Outputs last = ops::TensorListPopBack(root_, out[1], DT_DOUBLE);
+  ExpectAsInterpreted({out[0], last[1], ops::TensorListLength(root_, out[1]),
+                       ops::TensorListStack(root_, out[2], DT_DOUBLE),
+                       ops::TensorListStack(root_, out[1], DT_DOUBLE, {.num_elements = 6})});
+}
+
+TEST_F(TensorListTest, FailsTheStepForAnElementThatIsNotThere) {
+  const Output x = Rows();
+  const Output index = Feed({}, Tensor::Scalar<int32_t>(2));
+  const Output two = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x}));
+  const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, {6, 2}, {.max_num_elements = 1});
+  const Output none = ops::TensorListPopBack(root_.WithName("none"), empty, DT_DOUBLE)[1];
+  const Output get = ops::TensorListGetItem(root_.WithName("get"), two, index, DT_DOUBLE);
+  const Output set = ops::TensorListSetItem(root_.WithName("set"), two, index, x);
+  const Output full = ops::TensorListPushBack(root_, empty, x);
+  const Output over = ops::TensorListPushBack(root_.WithName("over"), full, x);
+  EXPECT_THAT(ErrorOf({get}), HasSubstr("get/"));
+  EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, set, DT_DOUBLE)}), HasSubstr("set/"));
+  EXPECT_THAT(ErrorOf({none}), HasSubstr("none/"));
+  EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, over, DT_DOUBLE)}),
+              HasSubstr("PushBack(over): the list is full"));
+  // What was popped is not there either, though its row is.
+  const Outputs popped = Repeat(1, {full}, [](const Scope& s, Args in) {
+    return Outputs{ops::TensorListPopBack(s, in[1], DT_DOUBLE)[0]};
+  });
+  const Output gone =
+      ops::TensorListGetItem(root_.WithName("gone"), popped[0], Integer(root_, 0), DT_DOUBLE);
+  EXPECT_THAT(ErrorOf({gone}), HasSubstr("gone/"));
+}
+
+TEST_F(TensorListTest, SaysWhatCannotBeALength) {
+  const Output x = Rows();
+  const Output empty = ops::EmptyTensorList(root_.WithName("list"), DT_DOUBLE, {kUnknownDim, 2});
+  const Outputs endless = ops::While(
+      root_, {x, empty},
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Less(s, ops::Sum(s, in[0], {0, 1}), ops::ScalarConst(s, DT_DOUBLE, 9))};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Exp(s, in[0]), ops::TensorListPushBack(s, in[1], in[0])};
+      });
+  const Output last = ops::TensorListPopBack(root_, endless[1], DT_DOUBLE)[1];
+  EXPECT_THAT(ErrorOf({last}), HasSubstr("EmptyTensorList(list)"));
+  EXPECT_THAT(ErrorOf({last}), HasSubstr("maximum_iterations"));
+}
+
+TEST_F(TensorListTest, CountsAgainstTheBudgetBeforeAnythingIsAllocated) {
+  const Output x = Rows();
+  const Output huge = ops::EmptyTensorList(root_, DT_DOUBLE, {kUnknownDim, 2},
+                                           {.max_num_elements = (int64_t{1} << 31) - 1});
+  const Output list = ops::TensorListPushBack(root_, huge, x);
+  const Output item = ops::TensorListGetItem(root_, list, Integer(root_, 0), DT_DOUBLE);
+  SessionOptions options;
+  options.max_bytes = 1 << 20;
+  EXPECT_THAT(ErrorOf({item}, options), HasSubstr("memory"));
+}
+
+TEST_F(TensorListTest, IsNoTensorAndHasElementsOfOneKind) {
+  const Output x = Rows();
+  const Output list = ops::TensorListFromTensor(root_, x);
+  EXPECT_THAT(ErrorOf({list}), HasSubstr("is a list; expected a tensor"));
+  Graph graph;
+  const Scope root(&graph);
+  const Output rows = ops::Placeholder(root, DT_DOUBLE, {6, 2});
+  const Output pair = ops::TensorListFromTensor(root, rows);
+  ops::TensorListSetItem(root, pair, Integer(root, 0), ops::Placeholder(root, DT_DOUBLE, {3}));
+  EXPECT_THAT(graph.status().ToString(), HasSubstr("elements of shape [2], got one of [3]"));
+}
+
+// --- In place --------------------------------------------------------------------------------
+
+TEST_F(TensorListTest, IsWrittenInPlaceInEveryIteration) {
+  const Output x = Rows();
+  const Output read = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x, x, x}));
+  const Output written =
+      ops::TensorListReserve(root_, DT_DOUBLE, ops::VectorConst(root_, {6, 2}), Integer(root_, 4));
+  const Output pushed = ops::EmptyTensorList(root_, DT_DOUBLE, {kUnknownDim, 2});
+  const Outputs out = Repeat(4, {read, written, pushed}, [](const Scope& s, Args in) {
+    const Output item = ops::TensorListGetItem(s, in[1], in[0], DT_DOUBLE);
+    const Output set = ops::TensorListSetItem(s, in[2], in[0], ops::Sin(s, item));
+    const Output before = ops::TensorListGetItem(s, in[2], in[0], DT_DOUBLE);  // before it is set
+    return Outputs{in[1], set, ops::TensorListPushBack(s, in[3], ops::AddV2(s, item, before))};
+  });
+  const Outputs fetches = {ops::TensorListStack(root_, out[1], DT_DOUBLE),
+                           ops::TensorListStack(root_, out[2], DT_DOUBLE, {.num_elements = 4})};
+  ExpectAsInterpreted(fetches);
+  auto session = CreateTestSession(graph_, {.replicas = 2});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare(feeds_, fetches, {});
+  ASSERT_TRUE(step.ok()) << step.status();
+  const auto plans = step->Compile({Shape({6, 2})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const Plan& plan = *plans->plans[0];
+  ASSERT_EQ(plan.controls.size(), 1u);
+  const Plan& body = *plan.controls[0].plans[1];
+  int updates = 0;
+  for (const Instruction& instruction : body.instructions) {
+    if (instruction.node < 0 || body.node_ops[instruction.node] != "TensorScatterUpdate") continue;
+    const Operand* operands = &body.operands[instruction.first_operand];
+    const Operand &from = operands[0], &to = operands[instruction.num_inputs];
+    EXPECT_EQ(from.region, to.region);
+    EXPECT_EQ(from.offset, to.offset);
+    EXPECT_GE(to.region, Plan::kFirstFeedRegion) << "not where the loop's value lies";
+    ++updates;
+  }
+  EXPECT_EQ(updates, 2);
+}
+
+// --- Keras' recurrent layers -----------------------------------------------------------------
+
+TEST(RecurrentLayerTest, KeepsTheBatchShardedAndReducesGradientsBehindTheLoops) {
+  for (const char* name : {"keras_lstm_sgd", "keras_gru_adam", "keras_simple_rnn_rmsprop"}) {
+    SCOPED_TRACE(name);
+    const auto graph =
+        ReadGraphFile(absl::StrCat("tests/references/training/", name, ".pb"), AllOps());
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    auto session = CreateTestSession(*graph, {.replicas = 2});
+    ASSERT_TRUE(session.ok()) << session.status();
+    const Outputs feeds = {graph->FindNode("step_inputs")->output(0),
+                           graph->FindNode("step_labels")->output(0)};
+    const Output loss = graph->FindNode("StatefulPartitionedCall")->output(0);
+    auto step = (*session)->Prepare(feeds, {loss}, {{loss.node}});
+    ASSERT_TRUE(step.ok()) << step.status();
+    const auto plans = step->Compile({Shape({12, 6, 3}), Shape({12})});
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    const Compilation& c = plans->program->state;
+    EXPECT_EQ(c.bodies.size(), 2u);
+    for (const auto& [id, bodies] : c.bodies) {
+      for (const auto& body : bodies) {
+        EXPECT_TRUE(body->collectives.empty()) << plans->program->ToString();
+      }
+    }
+    for (const Node* node : c.collectives) {
+      EXPECT_EQ(node->op().name, "AllReduce") << node->name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports loops that TensorFlow wrote, with their gradients as tf.gradients makes them.
+
+Each goes to loops/NAME.pb; what is fed, and the values of the results and of the gradients of their
+sum with respect to the operands, go to loops/NAME.txt. The graph has both: what the loop computes is
+in `y`, TensorFlow's gradients of it are in `dx0`, `dx1`, of `x0`, `x1`.
+"""
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels: the same on more machines
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+
+from literals import tensor_literal
+
+_FOLDER = pathlib.Path(__file__).resolve().parent / "loops"
+_ROWS, _UNITS, _TIMES = 6, 3, 5
+tf1 = tf.compat.v1
+
+
+def _cell(x, h, w):
+    return tf.tanh(tf.matmul(h, w) + x)
+
+
+def _counted(x, w, **options):
+    _, h = tf.while_loop(lambda i, h: i < _TIMES, lambda i, h: (i + 1, _cell(x, h, w)),
+                         (tf.constant(0), x * 0.5), **options)
+    return h
+
+
+def _bounded(x, w):
+    """Stops when the data say so, before the bound."""
+    _, h = tf.while_loop(lambda i, h: tf.reduce_sum(h * h) < 4.0,
+                         lambda i, h: (i + 1, h * 1.3 + 0.1 * tf.matmul(x, w)),
+                         (tf.constant(0), x * 0.1), maximum_iterations=20)
+    return h
+
+
+def _branching(x, w):
+    def body(i, h):
+        return i + 1, tf.cond(tf.equal(i % 2, 0), lambda: _cell(x, h, w), lambda: h * h - x)
+
+    _, h = tf.while_loop(lambda i, h: i < _TIMES, body, (tf.constant(0), x),
+                         maximum_iterations=_TIMES)
+    return h
+
+
+def _scan(x, w):
+    """Reads one TensorArray and writes another one, in steps along a dimension of time."""
+    times = tf.stack([x * (0.5 + t) for t in range(_TIMES)])
+    read = tf.TensorArray(tf.float32, _TIMES).unstack(times)
+    written = tf.TensorArray(tf.float32, _TIMES, element_shape=[None, _UNITS])
+
+    def body(t, h, written):
+        h = _cell(read.read(t), h, w)
+        return t + 1, h, written.write(t, h * h)
+
+    _, h, written = tf.while_loop(lambda t, *_: t < _TIMES, body, (tf.constant(0), x, written))
+    return h + tf.reduce_sum(written.stack()[1:], 0)
+
+
+def _backward_scan(x, w):
+    """Reads what it wrote before, backward, twice; no maximum_iterations."""
+    array = tf.TensorArray(tf.float32, _TIMES, clear_after_read=False).unstack(
+        tf.stack([x, x * x, x + 1.0, x - 1.0, -x]))
+
+    def body(t, array):
+        h = array.read(t - 1) * array.read(t)
+        return t - 1, array.write(t - 1, _cell(h, h, w))
+
+    def ahead(t, count, array):
+        t, array = body(t, array)
+        return t, count + 1, array
+
+    _, _, array = tf.while_loop(lambda t, count, array: count < _TIMES - 1, ahead,
+                                (tf.constant(_TIMES - 1), tf.constant(0), array))
+    return array.stack()[0] + array.read(2)
+
+
+def _nested(x, w):
+    def inner(h):
+        return tf.while_loop(lambda j, h: j < 2, lambda j, h: (j + 1, _cell(x, h, w)),
+                             (tf.constant(0), h), maximum_iterations=2)[1]
+
+    _, h = tf.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, inner(h) * 1.1),
+                         (tf.constant(0), x), maximum_iterations=3)
+    return h
+
+
+# TensorFlow's gradient of a loop or branch in a loop keeps lists of lists, and of optional values:
+# only the loop itself is exported, as it is before its gradient is taken.
+_WITHOUT_GRADIENT = ("branching", "nested")
+
+# By name.
+_LOOPS = {
+    "counted": lambda x, w: _counted(x, w),
+    "counted_with_maximum": lambda x, w: _counted(x, w, maximum_iterations=_TIMES + 2),
+    "bounded": _bounded,
+    "branching": _branching,
+    "scan": _scan,
+    "backward_scan": _backward_scan,
+    "nested": _nested,
+}
+
+
+def _write(name, loop):
+    generator = np.random.default_rng(21)
+    values = [generator.normal(0, 0.5, shape).round(3).astype(np.float32)
+              for shape in ([_ROWS, _UNITS], [_UNITS, _UNITS])]
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, _UNITS], name="x0")
+        w = tf1.placeholder(tf.float32, [_UNITS, _UNITS], name="x1")
+        y = tf.identity(loop(x, w), name="y")
+        graph_def = graph.as_graph_def()
+        gradients = [tf.identity(g, name=f"dx{i}") for i, g in enumerate(tf.gradients(y, [x, w]))]
+        if name not in _WITHOUT_GRADIENT:
+            graph_def = graph.as_graph_def()
+        with tf1.Session() as session:
+            results = session.run([y, *gradients], {x: values[0], w: values[1]})
+    for node in graph_def.node:
+        node.ClearField("device")
+    lines = [f"# {name}.pb, by make_loop_graphs.py with TensorFlow {tf.__version__}."]
+    lines += [f"feed x{i} {tensor_literal(value)}" for i, value in enumerate(values)]
+    lines += [f"value {key} {tensor_literal(value)}"
+              for key, value in zip(["y", "dx0", "dx1"], results)]
+    (_FOLDER / f"{name}.pb").write_bytes(graph_def.SerializeToString(deterministic=True))
+    (_FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{name}: {len(graph_def.node)} nodes")
+
+
+def main():
+    """Writes all of them."""
+    tf1.enable_control_flow_v2()
+    tf1.enable_tensor_equality()
+    _FOLDER.mkdir(exist_ok=True)
+    for name, loop in _LOOPS.items():
+        _write(name, loop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_TESTS_SUPPORT_REFERENCE_LISTS_H_
+#define MIRRORFLOW_TESTS_SUPPORT_REFERENCE_LISTS_H_
+
+#include <vector>
+
+#include "framework/reference/interpreter.h"
+
+namespace mirrorflow {
+
+// TensorFlow's list ops as they are described, for the interpreter: a list is a vector of tensors.
+// The compiler, which makes lists into tensors, has no part in it.
+absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const Tensor> inputs,
+                                              ReferenceLists& lists);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_REFERENCE_LISTS_H_
