@@ -176,7 +176,8 @@ class Propagation {
       case OpRole::kVariable:
       case OpRole::kNoOp:
       case OpRole::kCollective:
-      case OpRole::kUnknown:  // an error of an earlier pass
+      case OpRole::kHasValue:  // answered by an earlier pass
+      case OpRole::kUnknown:   // an error of an earlier pass
         return TakeWhole(node);
       case OpRole::kBranch:
       case OpRole::kLoop:
