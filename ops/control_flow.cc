@@ -57,10 +57,6 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-bool Differentiates(const Output& value) {
-  return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
-}
-
 // The gradient of one branch as a function of the node's inputs and of the dy that there are: one
 // result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
@@ -68,7 +64,7 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   const std::string name = absl::StrCat(c.op.name(), "_", branch, "_grad");
   MF_ASSIGN_OR_RETURN(
       FunctionBody body,
-      InstantiateFunction(c.scope.graph(), c.op.attr<FunctionRef>(branch), name, inputs, AllOps()));
+      InstantiateForGradient(c.scope.graph(), c.op.attr<FunctionRef>(branch), name, inputs));
   for (const Node* node : body.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite) continue;
     return absl::UnimplementedError(absl::StrCat(
@@ -79,15 +75,15 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   std::vector<Output> ys, grad_ys;
   for (size_t i = 0; i < c.dy.size(); ++i) {
     if (!c.dy[i].valid()) continue;
-    const Output dy = ops::Placeholder(scope.WithName(absl::StrCat(name, "/dy_", i)),
-                                       c.dy[i].dtype(), scope.shape(body.results[i]));
+    const Output dy = GradientArgument(c.scope.graph(), c.dy[i], scope.shape(body.results[i]),
+                                       absl::StrCat(name, "/dy_", i), &body);
     body.args.push_back(dy);
     ys.push_back(body.results[i]);
     grad_ys.push_back(dy);
   }
   std::vector<Output> xs;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (Differentiates(inputs[i])) xs.push_back(body.args[i]);
+    if (TakesGradient(c.scope.graph(), inputs[i])) xs.push_back(body.args[i]);
   }
   MF_ASSIGN_OR_RETURN(body.results, Gradients(AllOps(), scope, ys, xs, {.grad_ys = grad_ys}));
   for (size_t i = 0; i < xs.size(); ++i) {
@@ -106,7 +102,7 @@ absl::StatusOr<std::vector<Output>> IfGrad(const GradContext& c) {
   std::vector<Output> inputs(c.op.inputs().begin() + 1, c.op.inputs().end());
   AttrList dtypes, shapes;
   for (const Output& in : inputs) {
-    if (!Differentiates(in)) continue;
+    if (!TakesGradient(c.scope.graph(), in)) continue;
     const ValueInfo& info = c.scope.graph().values().at(in);
     const bool is_handle = in.dtype() == DT_RESOURCE;
     dtypes.emplace_back(is_handle ? info.handle_dtype : in.dtype());
@@ -128,7 +124,7 @@ absl::StatusOr<std::vector<Output>> IfGrad(const GradContext& c) {
   std::vector<Output> dx(1);
   size_t next = 0;
   for (const Output& in : c.op.inputs().subspan(1)) {
-    dx.push_back(Differentiates(in) ? gradients[next++] : Output());
+    dx.push_back(TakesGradient(c.scope.graph(), in) ? gradients[next++] : Output());
   }
   return dx;
 }
@@ -202,6 +198,13 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
           VarHandleOp(arg_scope, info.handle_dtype, info.handle_shape, {.shared_name = variable}));
     } else {
       body.args.push_back(Placeholder(arg_scope, args[i].dtype(), caller.shape(args[i])));
+    }
+    if (args[i].dtype() == DT_VARIANT && scope.ok()) {  // what lists are of; they may grow
+      const ListInfo outer = ListInfo::From(caller.graph().values().at(args[i]));
+      ListInfo list;
+      list.dtype = outer.dtype;
+      list.element = outer.element;
+      body.graph.values().Set(body.args.back(), list.ToValueInfo());
     }
   }
   body.results = build(scope, body.args);

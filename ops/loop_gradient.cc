@@ -83,28 +83,9 @@ class LoopDifferentiator {
   }
 
  private:
-  // A function of the loop. What is known of its lists is what they are lists of.
   absl::StatusOr<FunctionBody> Instantiate(absl::string_view attr) const {
-    MF_ASSIGN_OR_RETURN(
-        FunctionBody body,
-        InstantiateFunction(graph_, loop_.attr<FunctionRef>(attr), absl::StrCat(name_, "/", attr),
-                            loop_.inputs(), AllOps()));
-    bool has_lists = false;
-    for (size_t i = 0; i < body.args.size(); ++i) {
-      if (body.args[i].dtype() != DT_VARIANT) continue;
-      ListInfo list;
-      list.dtype = graph_.values().at(loop_.input(static_cast<int>(i))).handle_dtype;
-      body.graph.values().Set(body.args[i], list.ToValueInfo());
-      has_lists = true;
-    }
-    if (!has_lists) return body;
-    MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body.graph));
-    for (const Node* node : order) {
-      if (node->op().role != OpRole::kPlaceholder) {
-        MF_RETURN_IF_ERROR(body.graph.values().Infer(*node));
-      }
-    }
-    return body;
+    return InstantiateForGradient(graph_, loop_.attr<FunctionRef>(attr),
+                                  absl::StrCat(name_, "/", attr), loop_.inputs());
   }
 
   absl::Status CheckForward() {
@@ -119,11 +100,7 @@ class LoopDifferentiator {
   }
 
   bool IsHandle(int i) const { return loop_.input(i).dtype() == DT_RESOURCE; }
-  bool Differentiates(int i) const {
-    const Output in = loop_.input(i);
-    if (in.dtype() == DT_VARIANT) return IsFloating(graph_.values().at(in).handle_dtype);
-    return IsFloating(in.dtype()) || IsHandle(i);
-  }
+  bool Differentiates(int i) const { return TakesGradient(graph_, loop_.input(i)); }
 
   // Adds the gradient of the body to backward_: from d value to d value, for each value that has a
   // gradient.
@@ -437,6 +414,47 @@ class LoopDifferentiator {
 };
 
 }  // namespace
+
+bool TakesGradient(const Graph& graph, const Output& value) {
+  if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
+  const DataType element = graph.values().at(value).handle_dtype;
+  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
+}
+
+absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
+                                                    const FunctionRef& function,
+                                                    absl::string_view name,
+                                                    absl::Span<const Output> args) {
+  MF_ASSIGN_OR_RETURN(FunctionBody body,
+                      InstantiateFunction(caller, function, name, args, AllOps()));
+  bool has_lists = false;
+  for (size_t i = 0; i < body.args.size(); ++i) {
+    if (body.args[i].dtype() != DT_VARIANT) continue;
+    ListInfo list;
+    list.dtype = caller.values().at(args[i]).handle_dtype;
+    body.graph.values().Set(body.args[i], list.ToValueInfo());
+    has_lists = true;
+  }
+  if (!has_lists) return body;
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body.graph));
+  for (const Node* node : order) {
+    if (node->op().role == OpRole::kPlaceholder) continue;
+    MF_RETURN_IF_ERROR(body.graph.values().Infer(*node));
+  }
+  return body;
+}
+
+Output GradientArgument(const Graph& caller, const Output& dy, const Shape& shape,
+                        absl::string_view name, FunctionBody* body) {
+  const Scope scope(&body->graph);
+  const Output arg = ops::Placeholder(scope.WithName(name), dy.dtype(), shape);
+  if (arg.valid() && dy.dtype() == DT_VARIANT) {
+    ListInfo list;
+    list.dtype = caller.values().at(dy).handle_dtype;
+    body->graph.values().Set(arg, list.ToValueInfo());
+  }
+  return arg;
+}
 
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c) {
   return LoopDifferentiator(c).Run();

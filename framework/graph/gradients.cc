@@ -21,7 +21,8 @@ std::string NodeText(const Node& node) {
 // elements.
 bool IsDifferentiable(const Scope& scope, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
-  return IsFloating(scope.graph().values().at(value).handle_dtype);
+  const DataType element = scope.graph().values().at(value).handle_dtype;
+  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
 }
 
 class Accumulator {

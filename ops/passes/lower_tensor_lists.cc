@@ -185,6 +185,7 @@ class Lowering {
     const Scope scope = ScopeOf(node);
     if (node.op().name == ops::kTensorListFromTensor) {
       const Output rows = ops::Identity(scope, node.input(0));
+      MF_RETURN_IF_ERROR(scope.status());
       return WithRoom(scope, {.rows = rows, .length = Output(), .fixed = all.length}, capacity);
     }
     // What is not known of the shape now is of elements that are never there.

@@ -245,6 +245,28 @@ TEST_F(LoopGradientTest, IsThatOfListsThatTheLoopReadsAndWrites) {
   });
 }
 
+TEST_F(LoopGradientTest, IsThatOfAListThatGoesThroughABranch) {
+  ExpectAsWrittenOut([](const Scope& s, bool branches, Output x, Output w) {
+    const Output list = ops::TensorListFromTensor(s, ops::Pack(s, {x, ops::Sin(s, x)}));
+    const auto taken = [](const Scope& s, Args in) {
+      const Output first = ops::TensorListGetItem(s, in[0], Integer(s, 0), DT_DOUBLE);
+      const Output product = ops::Mul(s, first, ops::MatMul(s, first, in[1]));
+      return Outputs{ops::TensorListSetItem(s, in[0], Integer(s, 1), product), first};
+    };
+    const auto other = [](const Scope& s, Args in) {
+      return Outputs{in[0], ops::TensorListGetItem(s, in[0], Integer(s, 1), DT_DOUBLE)};
+    };
+    const Output none = ops::Const(s, Tensor::Scalar<double>(1e9));
+    const Output few = ops::Less(s, ops::Max(s, x, {0, 1}), none);
+    const Outputs out =
+        branches ? ops::If(s, few, {list, w}, taken, other) : taken(s, Outputs{list, w});
+    const Output stacked = ops::TensorListStack(s, out[0], DT_DOUBLE, {.num_elements = 2});
+    const Output weights = ops::Const(s, Tensor::Of<double>({2, 1, 1}, {1, -2}));
+    const Output sum = ops::Reshape(s, stacked, Shape({2, 6, 3}));
+    return ops::AddV2(s, ops::Sum(s, ops::Mul(s, sum, weights), {0}), out[1]);
+  });
+}
+
 // A loop over a variable, as deep as `bound` of it is known.
 struct VariableLoop {
   Graph graph;

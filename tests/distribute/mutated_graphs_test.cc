@@ -29,9 +29,9 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 std::vector<std::string> RealGraphs() {
   std::vector<std::string> graphs;
-  for (const char* name :
-       {"linear_gradient_descent", "mlp_momentum", "cnn_adam", "lstm_adagrad", "batch_norm_rmsprop",
-        "keras_mlp_sgd", "keras_cnn_adam", "keras_mlp_looping", "keras_mlp_accumulating"}) {
+  for (const char* name : {"linear_gradient_descent", "mlp_momentum", "cnn_adam", "lstm_adagrad",
+                           "batch_norm_rmsprop", "keras_mlp_sgd", "keras_cnn_adam",
+                           "keras_mlp_looping", "keras_mlp_accumulating", "keras_lstm_sgd"}) {
     std::ifstream in(absl::StrCat("tests/references/training/", name, ".pb"), std::ios::binary);
     graphs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
   }
