@@ -65,11 +65,13 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   MF_ASSIGN_OR_RETURN(
       FunctionBody body,
       InstantiateForGradient(c.scope.graph(), c.op.attr<FunctionRef>(branch), name, inputs));
-  for (const Node* node : body.graph.Nodes()) {
-    if (node->op().role != OpRole::kWrite) continue;
+  const auto once = [](const OpDef& op) { return op.role == OpRole::kWrite || op.has(kRandom); };
+  MF_ASSIGN_OR_RETURN(const std::string does_once, FindInside(body, AllOps(), once));
+  if (!does_once.empty()) {
     return absl::UnimplementedError(absl::StrCat(
-        branch, " writes a variable, in ", node->op().name, "(", node->name(),
-        "), and its values are computed again for the gradient, which would write it again"));
+        branch, " writes a variable or draws random numbers, in ", does_once,
+        ", and its values are computed again for the gradient, which would do it again; expected "
+        "this to be outside of the branch"));
   }
   const Scope scope(&body.graph);
   std::vector<Output> ys, grad_ys;

@@ -36,8 +36,10 @@ using FunctionBuilder =
 
 // If (StatelessIf where neither branch has state): then_branch(inputs) if `cond` holds, else
 // else_branch(inputs). A number holds if it is not 0, a tensor that is no scalar if it has
-// elements. Shapes:   the results of both branches have the same dtypes and shapes. Gradient: that
-// of the branch that was taken, whose values are computed again.
+// elements.
+// Shapes:   the results of both branches have the same dtypes and shapes.
+// Gradient: that of the branch that was taken, whose values are computed again; Unimplemented if a
+//           branch writes a variable or draws random numbers.
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 

@@ -89,12 +89,28 @@ class LoopDifferentiator {
   }
 
   absl::Status CheckForward() {
-    for (const Node* node : forward_.graph.Nodes()) {
-      random_inside_ |= node->op().has(kRandom);
-      if (node->op().role != OpRole::kWrite) continue;
+    const auto writes = [](const OpDef& op) { return op.role == OpRole::kWrite; };
+    MF_ASSIGN_OR_RETURN(const std::string writer, FindInside(forward_, AllOps(), writes));
+    if (!writer.empty()) {
       return absl::UnimplementedError(absl::StrCat(
-          "body writes a variable, in ", node->op().name, "(", node->name(),
-          "); expected a loop whose gradient is taken to pass values on, not to assign them"));
+          "body writes a variable, in ", writer,
+          "; expected a loop whose gradient is taken to pass values on, not to assign them"));
+    }
+    const auto draws = [](const OpDef& op) { return op.has(kRandom); };
+    MF_ASSIGN_OR_RETURN(const std::string random, FindInside(forward_, AllOps(), draws));
+    random_inside_ = !random.empty();
+    if (!random_inside_) return absl::OkStatus();
+    // Only one loop with histories can take this one's place; another would draw other numbers.
+    for (const Use& use : loop_.input(0).node->uses()) {
+      const Node& other = *use.user;
+      const bool is_instead =
+          other.has_attr(kRandomInside) && other.has_attr(kInsteadOfBody) &&
+          other.attrs().find(kInsteadOfBody)->second == loop_.attrs().find("body")->second &&
+          std::equal(loop_.inputs().begin(), loop_.inputs().end(), other.inputs().begin());
+      if (!is_instead) continue;
+      return absl::UnimplementedError(
+          absl::StrCat("a second gradient of a loop that draws random numbers, in ", random,
+                       "; expected one gradient of the sum of all that is differentiated"));
     }
     return absl::OkStatus();
   }
@@ -414,12 +430,6 @@ class LoopDifferentiator {
 };
 
 }  // namespace
-
-bool TakesGradient(const Graph& graph, const Output& value) {
-  if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
-  const DataType element = graph.values().at(value).handle_dtype;
-  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
-}
 
 absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
                                                     const FunctionRef& function,

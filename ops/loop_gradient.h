@@ -15,10 +15,6 @@ namespace mirrorflow {
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 
-// Whether a gradient goes through the value: a floating one, a variable, a list of floating
-// tensors.
-bool TakesGradient(const Graph& graph, const Output& value);
-
 // InstantiateFunction, and what its lists are lists of, which says where gradients go in it.
 absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
                                                     const FunctionRef& function,
@@ -32,7 +28,8 @@ Output GradientArgument(const Graph& caller, const Output& dy, const Shape& shap
 // that the gradient of the body needs, to which each iteration pushes; a loop of as many iterations
 // pops them, so it goes backward. Nothing is computed twice but what is inside a loop in the body:
 // that one runs again, so that no history is a list of lists.
-// Unimplemented if the body writes a variable, or if what would run again draws random numbers.
+// Unimplemented if the body, or a function that it runs, writes a variable; and if what would run
+// again draws random numbers, which would be others.
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c);
 
 }  // namespace mirrorflow

@@ -130,6 +130,26 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   return body;
 }
 
+absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistry& ops,
+                                       absl::FunctionRef<bool(const OpDef&)> wanted) {
+  proto::FunctionDefLibrary inside;
+  for (const Node* node : body.graph.Nodes()) {
+    if (wanted(node->op())) return absl::StrCat(node->op().name, "(", node->name(), ")");
+    for (const auto& [name, value] : node->attrs()) {
+      const FunctionRef* function = value.get_if<FunctionRef>();
+      if (function == nullptr) continue;
+      MF_RETURN_IF_ERROR(AddReachable(body.graph.functions(), function->name, &inside));
+    }
+  }
+  for (const proto::FunctionDef& function : inside.function()) {
+    for (const proto::NodeDef& node : function.node_def()) {
+      const OpDef* op = ops.Find(node.op());
+      if (op != nullptr && wanted(*op)) return absl::StrCat(op->name, "(", node.name(), ")");
+    }
+  }
+  return std::string();
+}
+
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<Node* const> before, Graph& graph) {
   std::vector<Output> value(body.graph.id_limit());  // output 0 of the copy, by id of the node

@@ -6,8 +6,10 @@
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 
+#include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -33,6 +35,11 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
                                                  absl::string_view name,
                                                  absl::Span<const Output> args,
                                                  const OpRegistry& ops);
+
+// What says `wanted` of itself among the nodes of `body` and of all functions that they mention, as
+// `Op(name)`; empty if nothing does.
+absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistry& ops,
+                                       absl::FunctionRef<bool(const OpDef&)> wanted);
 
 // Copies the nodes of `body` into `graph`, which has the functions that they mention; `args` are
 // the values of its arguments, and what has effects comes after `before`. Its results and targets

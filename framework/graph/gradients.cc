@@ -17,14 +17,6 @@ std::string NodeText(const Node& node) {
   return absl::StrCat(node.op().name, "(", node.name(), ")");
 }
 
-// Values that a gradient can flow through. A handle stands for what is read from it, a list for its
-// elements.
-bool IsDifferentiable(const Scope& scope, const Output& value) {
-  if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
-  const DataType element = scope.graph().values().at(value).handle_dtype;
-  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
-}
-
 class Accumulator {
  public:
   Accumulator(const OpRegistry& ops, const Scope& scope, absl::Span<const Output> ys,
@@ -55,12 +47,12 @@ class Accumulator {
   absl::Status CheckArguments() const;
   // True if the gradient of `value` goes on to the inputs of its node.
   bool Flows(const Output& value) const {
-    return IsDifferentiable(scope_, value) && !stopped_.contains(value) &&
+    return TakesGradient(scope_.graph(), value) && !stopped_.contains(value) &&
            depends_.contains(value.node);
   }
   // True if the gradient of `value` matters: it goes on, or is asked for.
   bool IsWanted(const Output& value) const {
-    return Flows(value) || (is_x_.contains(value) && IsDifferentiable(scope_, value));
+    return Flows(value) || (is_x_.contains(value) && TakesGradient(scope_.graph(), value));
   }
   void MarkDependents();
   absl::Status AddInitialGradients();
@@ -130,7 +122,7 @@ void Accumulator::MarkDependents() {
     }
   };
   for (const Output& x : xs_) {
-    if (!IsDifferentiable(scope_, x)) continue;
+    if (!TakesGradient(scope_.graph(), x)) continue;
     mark_users(x.node, [&](const Output& value) { return value == x; });
   }
   while (!to_visit.empty()) {
@@ -274,6 +266,12 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 }
 
 }  // namespace
+
+bool TakesGradient(const Graph& graph, const Output& value) {
+  if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
+  const DataType element = graph.values().at(value).handle_dtype;
+  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
+}
 
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,
                                               absl::Span<const Output> ys,

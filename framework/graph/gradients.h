@@ -26,6 +26,10 @@ struct GradientOptions {
   std::vector<Output> stop_gradients;
 };
 
+// Whether a gradient can flow through the value: a floating one; a handle, which stands for what is
+// read from it; a list, which stands for its elements.
+bool TakesGradient(const Graph& graph, const Output& value);
+
 // One gradient for each x: all that flows into it, invalid if L does not depend on it. ys must be
 // floating; an x may be the handle of a variable: the gradient of what was read from it. Integer
 // and bool values stop the gradient. The ops of roles kAddAll and kOnesLike are taken from `ops`.

@@ -53,6 +53,11 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
   }
   const EagerContext context(node, inputs, output_shapes, options);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels.Create(options.device_type, context));
+  if (plan.flops > options.max_flops) {
+    return absl::ResourceExhaustedError(absl::StrCat(node.op().name, "(", node.name(),
+                                                     "): expected at most ", options.max_flops,
+                                                     " operations, got ", plan.flops));
+  }
 
   // Each tensor is a region of its own, after the parameters.
   StepParams params = options.params;

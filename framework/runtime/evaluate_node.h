@@ -5,6 +5,8 @@
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_EVALUATE_NODE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_EVALUATE_NODE_H_
 
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +24,8 @@ struct EvaluateOptions {
   // replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
+  // ResourceExhausted in place of more work than this, as far as kernels tell theirs.
+  int64_t max_flops = std::numeric_limits<int64_t>::max();
 };
 
 // Runs the kernel of `node` on `inputs` (one tensor an input; for a variable's handle the tensor

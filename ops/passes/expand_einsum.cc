@@ -31,24 +31,31 @@ class Expansion {
   Expansion(Compilation& c, const Node& node)
       : c_(c), node_(node), scope_(c.scope().SubScope(node.name())) {}
 
-  // The value in other words; invalid if the node is no product of matrices.
+  // The value in other words; invalid if the node stays as it is.
   absl::StatusOr<Output> Run() {
     if (node_.num_inputs() != 2) return Output();
     std::vector<int> ranks;
     for (const Output& in : node_.inputs()) ranks.push_back(ShapeOf(in).rank());
     MF_ASSIGN_OR_RETURN(terms_, EinsumTermsOf(node_.attr<std::string>("equation"), ranks));
     if (!FindSizes()) return Output();
+    const bool summed_one = SumAlone(0, terms_.inputs[1]),
+               summed_other = SumAlone(1, terms_.inputs[0]);
     const std::string &a = terms_.inputs[0], &b = terms_.inputs[1], &out = terms_.output;
     std::string batch, summed, rows, columns;
     for (const char label : a) {
-      if (Has(b, label)) (Has(out, label) ? batch : summed) += label;
-      if (!Has(b, label) && Has(out, label)) rows += label;
+      if (Has(b, label)) {
+        (Has(out, label) ? batch : summed) += label;
+      } else {
+        rows += label;
+      }
     }
     for (const char label : b) {
-      if (!Has(a, label) && Has(out, label)) columns += label;
+      if (!Has(a, label)) columns += label;
     }
-    // Without any of these it is a product element by element, or one of a matrix and a vector.
-    if (summed.empty() || (rows.empty() && columns.empty())) return Output();
+    // Without any of these it is a product element by element, or a sum of such products.
+    if (summed.empty() || (rows.empty() && columns.empty())) {
+      return summed_one || summed_other ? Einsum() : Output();
+    }
     const Matrices x = AsMatrices(0, batch, rows, summed),
                    y = AsMatrices(1, batch, summed, columns);
     const Output product = ops::BatchMatMulV2(scope_, x.value, y.value,
@@ -84,23 +91,40 @@ class Expansion {
     return size;
   }
 
+  // Sums what operand `i` alone has a label of; false if there is nothing.
+  bool SumAlone(int i, const std::string& other) {
+    std::string& term = terms_.inputs[i];
+    std::vector<int64_t> alone;
+    for (size_t d = 0; d < term.size(); ++d) {
+      const bool has_user = Has(other, term[d]) || Has(terms_.output, term[d]);
+      if (!has_user) alone.push_back(static_cast<int64_t>(d));
+    }
+    if (alone.empty()) return false;
+    inputs_[i] = ops::Sum(scope_, inputs_[i], alone);
+    for (auto it = alone.rbegin(); it != alone.rend(); ++it) term.erase(*it, 1);
+    return true;
+  }
+
+  // The node, of what is left to be done. Labels of an ellipsis are letters here, too.
+  Output Einsum() {
+    std::map<char, char> letters;
+    auto written = [&](std::string term) {
+      for (char& label : term) {
+        label = letters.emplace(label, static_cast<char>('a' + letters.size())).first->second;
+      }
+      return term;
+    };
+    const std::string a = written(terms_.inputs[0]), b = written(terms_.inputs[1]);
+    return ops::Einsum(scope_, inputs_, absl::StrCat(a, ",", b, "->", written(terms_.output)));
+  }
+
   // Operand `i` as [batch…, first, second], or transposed where that is how it lies.
   Matrices AsMatrices(int i, const std::string& batch, const std::string& first,
                       const std::string& second) {
-    Output value = node_.input(i);
-    std::string term = terms_.inputs[i];
-    std::vector<int64_t> alone;  // labels that nothing else has
-    for (size_t d = 0; d < term.size(); ++d) {
-      const bool has_user = Has(batch, term[d]) || Has(first, term[d]) || Has(second, term[d]);
-      if (!has_user) alone.push_back(static_cast<int64_t>(d));
-    }
-    if (!alone.empty()) {
-      value = ops::Sum(scope_, value, alone);
-      for (auto it = alone.rbegin(); it != alone.rend(); ++it) term.erase(*it, 1);
-    }
+    const std::string& term = terms_.inputs[i];
     const bool transposed = term == batch + second + first && term != batch + first + second;
     const std::string &outer = transposed ? second : first, &inner = transposed ? first : second;
-    value = Transposed(value, term, batch + outer + inner);
+    const Output value = Transposed(inputs_[i], term, batch + outer + inner);
     std::vector<int64_t> dims;
     for (const char label : batch) dims.push_back(sizes_.at(label));
     dims.push_back(SizeOf(outer));
@@ -129,6 +153,7 @@ class Expansion {
   Compilation& c_;
   const Node& node_;
   const Scope scope_;
+  std::vector<Output> inputs_{node_.inputs().begin(), node_.inputs().end()};
   EinsumTerms terms_;
   std::map<char, int64_t> sizes_;
 };

@@ -5,7 +5,8 @@
 // labels of an operand are those of the batch (both operands and the result have them), those that
 // it shares with the result, and those that both operands share and that are summed; each group
 // becomes one dimension, as in Solomonik et al., "A massively parallel tensor contraction
-// framework" (2014). What is none (a diagonal, a product element by element) stays as it is.
+// framework" (2014). What is none (a diagonal, a product element by element) stays as it is, but
+// for labels that one operand alone has: those are summed first.
 #ifndef MIRRORFLOW_OPS_PASSES_EXPAND_EINSUM_H_
 #define MIRRORFLOW_OPS_PASSES_EXPAND_EINSUM_H_
 

@@ -13,7 +13,9 @@ namespace {
 
 // Far from what int64 arithmetic on counters could overflow.
 constexpr int64_t kLargest = int64_t{1} << 40;
-constexpr int kMaxDepth = 64;  // of LogicalAnd, and of loops that count to what others counted
+// Of comparisons and LogicalAnds, and of loops that count to what others counted: what is used
+// twice is looked at twice.
+constexpr int kMaxVisits = 256;
 
 using Bound = std::optional<int64_t>;
 
@@ -36,7 +38,7 @@ int ArgumentOf(const Compilation& body, const Output& value) {
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
 }
 
-Bound UpperBound(const Compilation& c, const Output& value, int depth);
+Bound UpperBound(const Compilation& c, const Output& value, int& visits);
 
 struct Counter {
   int64_t start;
@@ -61,7 +63,7 @@ std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) 
 
 // How often `smaller` < `larger` (or <=, if `equal`) can hold.
 Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& smaller,
-                        const Output& larger, bool equal, int depth) {
+                        const Output& larger, bool equal, int& visits) {
   const Compilation& condition = *c.bodies.at(loop.id())[0];
   const int i = ArgumentOf(condition, smaller);
   if (i < 0) return std::nullopt;
@@ -71,45 +73,45 @@ Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& sm
   const int j = ArgumentOf(condition, larger);
   const Compilation& body = *c.bodies.at(loop.id())[1];
   if (!limit.has_value() && j >= 0 && ArgumentOf(body, body.fetches[j]) == j) {
-    limit = UpperBound(c, loop.input(j), depth);  // it stays what it is in all iterations
+    limit = UpperBound(c, loop.input(j), visits);  // it stays what it is in all iterations
   }
   if (!limit.has_value()) return std::nullopt;
   const int64_t room = *limit - counter->start + (equal ? 1 : 0);
   return room <= 0 ? 0 : (room + counter->step - 1) / counter->step;
 }
 
-Bound BoundOfPredicate(const Compilation& c, const Node& loop, const Output& predicate, int depth) {
-  if (depth == 0) return std::nullopt;
+Bound BoundOfPredicate(const Compilation& c, const Node& loop, const Output& predicate,
+                       int& visits) {
+  if (--visits < 0) return std::nullopt;
   const Node& node = *BehindViews(predicate).node;
   const std::string& op = node.op().name;
   const auto compare = [&](int smaller, bool equal) {
-    return BoundOfComparison(c, loop, node.input(smaller), node.input(1 - smaller), equal,
-                             depth - 1);
+    return BoundOfComparison(c, loop, node.input(smaller), node.input(1 - smaller), equal, visits);
   };
   if (op == ops::kLess) return compare(0, false);
   if (op == ops::kLessEqual) return compare(0, true);
   if (op == ops::kGreater) return compare(1, false);
   if (op == ops::kGreaterEqual) return compare(1, true);
   if (op != ops::kLogicalAnd) return std::nullopt;
-  const Bound a = BoundOfPredicate(c, loop, node.input(0), depth - 1);
-  const Bound b = BoundOfPredicate(c, loop, node.input(1), depth - 1);
+  const Bound a = BoundOfPredicate(c, loop, node.input(0), visits);
+  const Bound b = BoundOfPredicate(c, loop, node.input(1), visits);
   if (a.has_value() && b.has_value()) return std::min(*a, *b);
   return a.has_value() ? a : b;
 }
 
-Bound BoundOf(const Compilation& c, const Node& loop, int depth) {
-  return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], depth);
+Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
+  return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], visits);
 }
 
 // A number, or what a loop that has a bound has counted to.
-Bound UpperBound(const Compilation& c, const Output& value, int depth) {
+Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
-  if (constant.has_value() || depth == 0) return constant;
+  if (constant.has_value()) return constant;
   const Output counted = BehindViews(value);
   const auto bodies = c.bodies.find(counted.node->id());
   if (bodies == c.bodies.end() || counted.node->op().role != OpRole::kLoop) return std::nullopt;
   const std::optional<Counter> counter = CounterOf(c, *counted.node, counted.index);
-  const Bound times = BoundOf(c, *counted.node, depth - 1);
+  const Bound times = BoundOf(c, *counted.node, visits);
   if (!counter.has_value() || !times.has_value()) return std::nullopt;
   if (*times > kLargest / counter->step) return std::nullopt;
   return counter->start + *times * counter->step;
@@ -118,7 +120,8 @@ Bound UpperBound(const Compilation& c, const Output& value, int depth) {
 }  // namespace
 
 std::optional<int64_t> LoopBound(const Compilation& c, const Node& loop) {
-  return BoundOf(c, loop, kMaxDepth);
+  int visits = kMaxVisits;
+  return BoundOf(c, loop, visits);
 }
 
 }  // namespace mirrorflow

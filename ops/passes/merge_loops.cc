@@ -17,6 +17,10 @@ bool SameFunction(const Node& loop, const char* attr, const Node& with_history,
 bool DoesTheSame(const Node& with_history, const Node& loop) {
   if (&loop == &with_history || loop.op().role != OpRole::kLoop) return false;
   if (loop.num_inputs() > with_history.num_inputs()) return false;
+  // A file may say so of a loop that comes after the other.
+  for (const Output& further : with_history.inputs().subspan(loop.num_inputs())) {
+    if (further.node == &loop) return false;
+  }
   return std::equal(loop.inputs().begin(), loop.inputs().end(), with_history.inputs().begin()) &&
          SameFunction(loop, "cond", with_history, kInsteadOfCond) &&
          SameFunction(loop, "body", with_history, kInsteadOfBody);

@@ -318,10 +318,11 @@ TEST_F(ControlFlowTest, TheGradientIsThatOfTheBranchThatIsTaken) {
   for (const bool yes : {true, false}) {
     feeds_.clear();
     values_.clear();
+    const Output predicate = Feed({}, Tensor::Scalar<bool>(yes));
     const Output x = Feed({2}, Tensor::Vector<double>({3, -2}));
     const Variable w = MakeVariable(root_, absl::StrCat("w", yes), Tensor::Vector<double>({5, 7}));
     const Output y = ops::If(
-        root_, ops::Const(root_, Tensor::Scalar<bool>(yes)), {x, w.handle},
+        root_, predicate, {x, w.handle},
         [](const Scope& s, Args in) {
           return Outputs{ops::Mul(s, ops::Square(s, in[0]), ops::ReadVariableOp(s, in[1]))};
         },

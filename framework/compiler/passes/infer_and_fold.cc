@@ -13,6 +13,8 @@ namespace {
 
 // A larger constant costs more to keep than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
+// Nor is it much work: a small product of large constants would be.
+constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 
 // Of what KnownValue looks at, a node counted each time.
 constexpr int kMaxKnownNodes = 256;
@@ -51,7 +53,8 @@ void TryEvaluate(Compilation& c, const Node& node) {
     bytes += shape.num_elements() * static_cast<int64_t>(DataTypeSize(node.output_dtype(i)));
   }
   if (bytes > kMaxFoldedBytes) return;
-  absl::StatusOr<std::vector<Tensor>> outputs = EvaluateNode(node, inputs, shapes, *c.kernels);
+  absl::StatusOr<std::vector<Tensor>> outputs =
+      EvaluateNode(node, inputs, shapes, *c.kernels, {.max_flops = kMaxFoldedFlops});
   // What fails on these values fails in the step too, if it is ever run.
   if (!outputs.ok()) return;
   for (int i = 0; i < node.num_outputs(); ++i) {

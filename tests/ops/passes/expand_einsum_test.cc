@@ -64,6 +64,13 @@ TEST(ExpandEinsumTest, LeavesWhatIsNoProductOfMatrices) {
   EXPECT_THAT(Expanded("...ij,...jk->...ik", {1, 2, 3}, {4, 3, 5}), HasSubstr("Einsum(a, b)"));
 }
 
+TEST(ExpandEinsumTest, SumsFirstWhatOneOperandAloneHas) {
+  const std::string text = Expanded("ij,ik->i", {2, 3}, {2, 4});
+  EXPECT_THAT(text, HasSubstr("Sum(a, "));
+  EXPECT_THAT(text, HasSubstr("Sum(b, "));
+  EXPECT_THAT(text, HasSubstr("Einsum(y/Sum, y/Sum_1)"));
+}
+
 // The kernel goes by the definition, which the pass knows nothing of.
 TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
   struct Example {
@@ -82,6 +89,9 @@ TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
       {"ij,jkl->ik", {6, 3}, {3, 4, 2}},
       {"...ij,...jk->...ik", {6, 2, 3}, {6, 3, 4}},
       {"ij,j->i", {6, 3}, {3}},
+      {"ij,ik->i", {6, 3}, {6, 4}},
+      {"...i,...j->...", {6, 2, 3}, {6, 2, 4}},
+      {"ij,kl->", {6, 3}, {2, 4}},
       {"ij,jk->ik", {6, 0}, {0, 4}},
       {"ij,jk->ik", {0, 3}, {3, 4}},
   };

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a gradient computes again (the branch of an If, a loop in a loop) must come out as it did:
+// gradients through what writes or draws random numbers there are refused, and say so. A graph from
+// a file does not make the compiler work without end either.
+#include <string>
+#include <vector>
+
+#include "framework/graph/gradients.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+using Outputs = std::vector<Output>;
+using Args = absl::Span<const Output>;
+
+class RecomputationTest : public testing::Test {
+ protected:
+  static Output Number(const Scope& s, float value) { return ops::ScalarConst(s, DT_FLOAT, value); }
+  static Output Integer(const Scope& s, int32_t value) {
+    return ops::Const(s, Tensor::Scalar<int32_t>(value));
+  }
+  static Outputs Same(const Scope&, Args in) { return {in[0]}; }
+  // x times a random number.
+  static Outputs Noisy(const Scope& s, Args in) {
+    const Output random =
+        ops::RandomUniform(s, ops::VectorConst(s, absl::Span<const int64_t>()), DT_FLOAT);
+    return {ops::Mul(s, in[0], random)};
+  }
+  static Outputs NoisyOrNot(const Scope& s, Args in) {
+    return {ops::If(s, ops::Greater(s, in[0], Number(s, 0)), {in[0]}, Noisy, Same)[0]};
+  }
+
+  // `times` iterations of `body`, whose first value is the one that counts.
+  static Outputs Repeat(const Scope& scope, int times, Outputs values, ops::FunctionBuilder body) {
+    values.push_back(Integer(scope, 0));
+    return ops::While(
+        scope, values,
+        [&](const Scope& s, Args in) {
+          return Outputs{ops::Less(s, in.back(), Integer(s, times))};
+        },
+        [&](const Scope& s, Args in) {
+          Outputs out = body(s, in.subspan(0, in.size() - 1));
+          out.push_back(ops::AddV2(s, in.back(), Integer(s, 1)));
+          return out;
+        });
+  }
+
+  std::string GradientError(const Output& y) {
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    return std::string(Gradients(AllOps(), root_, {y}, {x_}).status().message());
+  }
+
+  Graph graph_;
+  Scope root_{&graph_};
+  Output x_ = ops::Placeholder(root_, DT_FLOAT, {});
+  Output yes_ = ops::Placeholder(root_, DT_BOOL, {});
+};
+
+TEST_F(RecomputationTest, ABranchThatDrawsNumbersHasNoGradient) {
+  const std::string error = GradientError(ops::If(root_, yes_, {x_}, Noisy, Same)[0]);
+  EXPECT_THAT(error, HasSubstr("then_branch writes a variable or draws random numbers"));
+  EXPECT_THAT(error, HasSubstr("RandomUniform("));
+}
+
+TEST_F(RecomputationTest, NorHasOneWhoseOwnBranchDrawsThem) {
+  EXPECT_THAT(GradientError(ops::If(root_, yes_, {x_}, NoisyOrNot, Same)[0]),
+              HasSubstr("RandomUniform("));
+}
+
+TEST_F(RecomputationTest, ALoopThatDrawsNumbersHasOneGradient) {
+  const Output y = Repeat(root_, 3, {x_}, Noisy)[0];
+  EXPECT_EQ(GradientError(y), "");
+  EXPECT_THAT(GradientError(ops::Square(root_, y)), HasSubstr("a second gradient of a loop"));
+}
+
+TEST_F(RecomputationTest, ALoopInALoopThatDrawsNumbersHasNone) {
+  for (const bool in_branch : {false, true}) {
+    const Output y = Repeat(root_, 2, {x_}, [&](const Scope& s, Args in) {
+      return Outputs{Repeat(s, 2, {in[0]}, in_branch ? NoisyOrNot : Noisy)[0]};
+    })[0];
+    EXPECT_THAT(GradientError(y), HasSubstr("random numbers")) << in_branch;
+  }
+}
+
+TEST_F(RecomputationTest, ALoopWhoseBranchWritesAVariableHasNone) {
+  const Output v = ops::VarHandleOp(root_, DT_FLOAT, {}, {.shared_name = "v"});
+  const Output y = Repeat(root_, 3, {x_, v}, [](const Scope& s, Args in) {
+    const Output read = ops::ReadVariableOp(s, in[1]);
+    const auto add = [](const Scope& t, Args args) {
+      const Operation write = ops::AssignAddVariableOp(t, args[1], Number(t, 1));
+      return Outputs{ops::Identity(t.WithControlDependencies({{write}}), args[0])};
+    };
+    const Output x = ops::If(s, ops::Greater(s, in[0], Number(s, 0)), {in[0], in[1]}, add, Same)[0];
+    return Outputs{ops::Mul(s, x, read), in[1]};
+  })[0];
+  EXPECT_THAT(GradientError(y), HasSubstr("body writes a variable, in AssignAddVariableOp("));
+}
+
+// Each condition is used twice by the next: 2^60 ways through 60 nodes.
+TEST_F(RecomputationTest, ABoundIsNotLookedForWithoutEnd) {
+  const Output list = ops::EmptyTensorList(root_, DT_FLOAT, {});
+  const Outputs values = ops::While(
+      root_, {Integer(root_, 0), list, x_},
+      [](const Scope& s, Args in) {
+        Output goes_on = ops::Less(s, in[0], Integer(s, 3));
+        for (int i = 0; i < 60; ++i) goes_on = ops::LogicalAnd(s, goes_on, goes_on);
+        return Outputs{goes_on};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::AddV2(s, in[0], Integer(s, 1)),
+                       ops::TensorListPushBack(s, in[1], in[2]), in[2]};
+      });
+  const Output element = ops::TensorListGetItem(root_, values[1], Integer(root_, 2), DT_FLOAT);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  auto session = *CreateTestSession(graph_, {});
+  Step step = *session->Prepare({x_}, {element});
+  const std::vector<Tensor> fed = {Tensor::Scalar(1.0f)};
+  const auto out = step.Run(fed);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].flat<float>()[0], 1);
+}
+
+}  // namespace
+}  // namespace mirrorflow
