@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing on machines that are shared and noisy: rounds, each after a canary, medians and spreads.
+// Timing on machines that are shared and noisy: rounds in which all sides take turns, each after a
+// canary; medians, spreads, and ratios of what was measured in one round.
 #ifndef MIRRORFLOW_TOOLS_STATISTICS_H_
 #define MIRRORFLOW_TOOLS_STATISTICS_H_
 
-#include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace mirrorflow {
 
@@ -23,17 +23,46 @@ struct Timing {
 
 struct TimingOptions {
   int rounds = 9;          // at least 7
-  double round_ms = 150;   // how long one round runs at least
-  int canary_threads = 1;  // cores whose speed is checked before each round
+  double round_ms = 150;   // how long one side of a round runs, about
+  int canary_threads = 1;  // cores whose speed is checked before each side
 };
 
-// Calls `work` again and again. Before each round a burst of multiply-adds tells how fast the cores
-// are; rounds more than 5 % slower than the best are left out of the figures, unless fewer than 7
-// would be left. A round's figure is its mean time of one call.
+// One of those who take turns: works for about so many milliseconds and returns its mean time of
+// one call, in milliseconds.
+using Side = std::function<absl::StatusOr<double>(double round_ms)>;
+
+// What was measured of each side, round by round.
+struct Rounds {
+  std::vector<std::vector<double>> ms;  // by side, then round; the same rounds of each
+  int discarded = 0;
+};
+
+// Every round runs each side once, in one order and the next time in the reverse. Before each side
+// a burst of multiply-adds tells how fast the cores are; rounds in which it is more than 5 % slower
+// than the best are left out, unless fewer than 7 would be left.
+absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
+
+Timing TimingOf(const Rounds& rounds, int side);
+
+// Calls `work` again and again; one side alone.
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
+// `work` as a side: warmed up, and as many calls a round as fill it.
+Side SideOf(std::function<absl::Status()> work);
 
-// The value below which a share `q` of the sorted values lies, interpolated.
+// The median of the ratios a / b of paired figures, and its 90 % interval by bootstrap (Efron,
+// "Bootstrap methods", 1979); the same figures give the same interval.
+struct Ratio {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+};
+Ratio RatioOf(absl::Span<const double> a, absl::Span<const double> b);
+
+// `met` if the whole interval is at least `gate`, `missed` if it is below, else `undecided`.
+const char* Verdict(const Ratio& ratio, double gate);
+
+// The value below which a share `q` of the values lies, interpolated; 0 of none.
 double Quantile(std::vector<double> values, double q);
 
 }  // namespace mirrorflow

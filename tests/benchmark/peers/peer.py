@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all peers share: the case, and the conversation with `mirrorflow bench`.
+
+A peer is started as `PEER.py MODEL REPLICAS CASE.npz`. The case has `inputs` and `labels` of the
+global batch and the initial weights, kernel and bias of each layer in the order of the model. The
+peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`; then for
+each line `run SECONDS` that it reads it trains for about so long and prints `ran STEPS SECONDS`.
+It ends when its input does.
+"""
+
+import os
+import sys
+import time
+
+# One core a replica, before any library asks how many there are.
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[2])])
+
+import numpy as np
+
+LEARNING_RATE = 0.01
+CHECKED_STEPS = 3
+CLASSES = 10
+
+
+class Case:
+    """One model with its weights and its batch, as arrays."""
+
+    def __init__(self, model, replicas, path):
+        with np.load(path) as arrays:
+            self.inputs, self.labels = arrays["inputs"], arrays["labels"]
+            weights = [arrays[name] for name in arrays.files if name not in ("inputs", "labels")]
+        self.model = model
+        self.replicas = replicas
+        # Kernel and bias of each layer; a kernel of rank 4 is a 3x3 convolution's, [h, w, in, out],
+        # and is followed by ReLU and max-pooling. All but the last are followed by ReLU.
+        self.layers = list(zip(weights[0::2], weights[1::2]))
+
+    def rows_of(self, replica):
+        """The part of the batch that a replica trains on."""
+        rows = len(self.inputs) // self.replicas
+        part = slice(replica * rows, (replica + 1) * rows)
+        return self.inputs[part], self.labels[part]
+
+
+def case_of_arguments():
+    return Case(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def talk(version, run, agree=lambda steps: steps):
+    """`run(steps)` trains and returns the last loss as a number; `agree` tells other processes."""
+    say("version", version)
+    for _ in range(CHECKED_STEPS):
+        say("loss", repr(float(run(agree(1)))))
+    # Warm; and how long a step takes.
+    steps = 1
+    while True:
+        began = time.perf_counter()
+        run(agree(steps))
+        seconds = time.perf_counter() - began
+        if seconds > 0.2:
+            break
+        steps *= 2
+    step_seconds = seconds / steps
+    say("ready")
+    for line in sys.stdin:
+        word, wanted = line.split()
+        assert word == "run", line
+        steps = max(1, round(float(wanted) / step_seconds))
+        steps = agree(steps)
+        began = time.perf_counter()
+        run(steps)
+        say("ran", steps, time.perf_counter() - began)
+    agree(0)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Peers here are scripts of the shell.
+#include "tools/peer_process.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::string& script,
+                                                   absl::Duration timeout = absl::Seconds(60)) {
+  return PeerProcess::Start({"/bin/sh", "-c", script}, timeout);
+}
+
+std::string ErrorOf(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(PeerProcessTest, IsReadyWithItsVersionAndLosses) {
+  const auto peer =
+      Start("echo version 1.2; echo loss 0.5; echo a warning; echo loss 0.25; echo ready; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ((*peer)->version(), "1.2");
+  EXPECT_THAT((*peer)->losses(), ElementsAre(0.5, 0.25));
+}
+
+TEST(PeerProcessTest, RunsAsLongAsItIsTold) {
+  const auto peer = Start("echo ready; read order; echo ran 4 ${order#run }; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  const auto ms = (*peer)->Run(200);
+  ASSERT_TRUE(ms.ok()) << ms.status();
+  EXPECT_EQ(*ms, 50);
+}
+
+TEST(PeerProcessTest, SaysThatAPeerEnded) {
+  EXPECT_THAT(ErrorOf(Start("echo version 1; exit 1").status()), HasSubstr("/bin/sh ended"));
+  const auto peer = Start("echo ready; read order");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ((*peer)->Run(200).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(PeerProcessTest, SaysThatAPeerCannotBeStarted) {
+  EXPECT_THAT(ErrorOf(PeerProcess::Start({"/no/such/peer"}, absl::Seconds(60)).status()),
+              HasSubstr("/no/such/peer"));
+}
+
+TEST(PeerProcessTest, WaitsNoLongerThanItsDeadline) {
+  EXPECT_EQ(Start("exec sleep 60", absl::Milliseconds(50)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(PeerProcessTest, RefusesAnAnswerThatIsNone) {
+  const auto peer = Start("echo ready; while read order; do echo ran 0 1; done");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_THAT(ErrorOf((*peer)->Run(200).status()), HasSubstr("expected 'ran STEPS SECONDS'"));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/statistics.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(QuantileTest, InterpolatesBetweenSortedValues) {
+  EXPECT_EQ(Quantile({}, 0.5), 0);
+  EXPECT_EQ(Quantile({4, 1, 2}, 0.5), 2);
+  EXPECT_EQ(Quantile({4, 1, 2, 3}, 0.5), 2.5);
+  EXPECT_EQ(Quantile({10, 0}, 0.25), 2.5);
+}
+
+TEST(MeasureInTurnsTest, RunsTheSidesInOneOrderAndThenInTheReverse) {
+  std::string order;
+  const std::vector<Side> sides = {
+      [&](double) -> absl::StatusOr<double> { return order += 'a', 1.0; },
+      [&](double) -> absl::StatusOr<double> { return order += 'b', 2.0; },
+      [&](double) -> absl::StatusOr<double> { return order += 'c', 4.0; }};
+  const auto rounds = MeasureInTurns(sides, {.rounds = 7});
+  ASSERT_TRUE(rounds.ok()) << rounds.status();
+  EXPECT_EQ(order.substr(0, 12), "abcabccbaabc");  // a warm-up first
+  ASSERT_EQ(rounds->ms.size(), 3u);
+  for (int side = 0; side < 3; ++side) {
+    const Timing timing = TimingOf(*rounds, side);
+    EXPECT_EQ(timing.median_ms, 1 << side);
+    EXPECT_EQ(timing.iqr_ms, 0);
+    EXPECT_EQ(timing.rounds + timing.discarded, 7);
+  }
+}
+
+TEST(MeasureInTurnsTest, EndsWithTheErrorOfASide) {
+  int calls = 0;
+  const Side fails = [&](double) -> absl::StatusOr<double> {
+    return ++calls < 3 ? absl::StatusOr<double>(1.0) : absl::InternalError("gone");
+  };
+  EXPECT_EQ(MeasureInTurns({fails}, {}).status().message(), "gone");
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(SideOfTest, FillsARoundWithCalls) {
+  int calls = 0;
+  const Side side = SideOf([&] { return ++calls, absl::OkStatus(); });
+  const auto ms = side(5);
+  ASSERT_TRUE(ms.ok()) << ms.status();
+  EXPECT_GT(calls, 100);
+  EXPECT_LT(*ms, 0.05);
+}
+
+TEST(RatioTest, OfPairsIsTheirMedianWithinItsInterval) {
+  const std::vector<double> ours = {1, 2, 1, 2, 1, 2, 1, 2, 1};
+  std::vector<double> theirs;
+  for (size_t i = 0; i < ours.size(); ++i) theirs.push_back(ours[i] * (1.2 + 0.01 * (i % 3)));
+  // The pairs are much closer than either side's figures.
+  const Ratio ratio = RatioOf(theirs, ours);
+  EXPECT_NEAR(ratio.median, 1.21, 1e-9);
+  EXPECT_GE(ratio.low, 1.2 - 1e-9);
+  EXPECT_LE(ratio.high, 1.22 + 1e-9);
+  EXPECT_LE(ratio.low, ratio.median);
+  EXPECT_GE(ratio.high, ratio.median);
+}
+
+TEST(RatioTest, HasAWideIntervalWhereTheRoundsDisagree) {
+  const std::vector<double> ours(8, 1.0), theirs = {1, 2, 1, 2, 1, 2, 1, 2};
+  const Ratio ratio = RatioOf(theirs, ours);
+  EXPECT_EQ(ratio.low, 1);
+  EXPECT_EQ(ratio.high, 2);
+}
+
+TEST(VerdictTest, IsUndecidedWhereTheGateIsInsideTheInterval) {
+  const Ratio ratio = {.median = 1.2, .low = 1.1, .high = 1.3};
+  EXPECT_STREQ(Verdict(ratio, 1.1), "met");
+  EXPECT_STREQ(Verdict(ratio, 1.2), "undecided");
+  EXPECT_STREQ(Verdict(ratio, 1.3), "undecided");
+  EXPECT_STREQ(Verdict(ratio, 1.31), "missed");
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_step.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "tools/command_line.h"
+#include "tools/peer_process.h"
+#include "train/npz.h"
+
+ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big or resnet");
+ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
+ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
+ABSL_FLAG(std::vector<std::string>, peers, {},
+          "bench step: others to measure in turns with: tensorflow, torch, jax");
+ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: where their programs are");
+ABSL_FLAG(std::string, peers_python, "",
+          "bench: the Python that has them; by default that of tests/benchmark/peers/setup");
+ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+
+namespace mirrorflow {
+namespace {
+
+constexpr const char* kPeers[] = {"tensorflow", "torch", "jax"};
+constexpr int kCheckedSteps = 3;  // as in peer.py
+constexpr double kLossTolerance = 1e-3;
+constexpr double kPeerRoundMs = 300;
+constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
+
+// The weights in the order in which the model made them, and the batch.
+absl::Status WriteCase(const TrainingStep& t, const std::string& path) {
+  std::map<NodeId, const VariableInfo*> in_order;
+  for (const VariableInfo& variable : t.session->layout().variables()) {
+    if (!variable.is_slot) in_order[variable.handle] = &variable;
+  }
+  std::map<std::string, Tensor> arrays = {{"inputs", t.feeds[0]}, {"labels", t.feeds[1]}};
+  for (const auto& [id, variable] : in_order) {
+    MF_ASSIGN_OR_RETURN(Tensor value, t.session->ReadVariable(variable->name));
+    arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
+  }
+  return WriteNpz(path, arrays);
+}
+
+std::string PeersPython() {
+  const std::string given = absl::GetFlag(FLAGS_peers_python);
+  if (!given.empty()) return given;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
+  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
+}
+
+absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer,
+                           absl::string_view name) {
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const double theirs =
+        i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
+    if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
+    return absl::FailedPreconditionError(absl::StrCat(name, ": its loss of step ", i + 1, " is ",
+                                                      theirs, "; expected ours, ", ours[i]));
+  }
+  return absl::OkStatus();
+}
+
+// A file that goes when it is not needed any more.
+class CaseFile {
+ public:
+  CaseFile() : path_(absl::StrCat("/tmp/mirrorflow_case_", getpid(), ".npz")) {}
+  ~CaseFile() { unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
+                                       const std::vector<std::string>& peers) {
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  const CaseFile file;
+  if (!peers.empty()) MF_RETURN_IF_ERROR(WriteCase(t, file.path()));
+  std::vector<double> losses;
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    losses.push_back(out[0].scalar<float>());
+  }
+  StepRounds result{.sides = {Implementation()}};
+  std::vector<std::unique_ptr<PeerProcess>> processes;
+  std::vector<Side> sides = {SideOf([&t] { return t.step.Run(t.feeds).status(); })};
+  for (const std::string& name : peers) {
+    MF_ASSIGN_OR_RETURN(
+        auto process,
+        PeerProcess::Start(
+            {PeersPython(), absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py"),
+             training.model, absl::StrCat(training.replicas), file.path()},
+            kPeerTimeout));
+    MF_RETURN_IF_ERROR(CompareLosses(losses, *process, name));
+    result.sides.push_back({.name = name, .version = process->version()});
+    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
+    processes.push_back(std::move(process));
+  }
+  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = training.replicas};
+  if (!peers.empty()) options.round_ms = kPeerRoundMs;
+  MF_ASSIGN_OR_RETURN(result.rounds, MeasureInTurns(sides, options));
+  return result;
+}
+
+absl::Status BenchStep(Report* report) {
+  const TrainingCase training = {absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_batch_size),
+                                 absl::GetFlag(FLAGS_replicas).value_or(2)};
+  MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
+  const std::string name = absl::StrCat("step/", training.model);
+  for (size_t side = 0; side < measured.sides.size(); ++side) {
+    report->Add(name, training.replicas, training.batch_size,
+                TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
+  }
+  for (size_t side = 1; side < measured.sides.size(); ++side) {
+    report->AddRatio(name, training.replicas, training.batch_size, measured.sides[side].name,
+                     RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStepFlags() {
+  MF_RETURN_IF_ERROR(CheckFlagRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1,
+                                    std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckFlagRange("rounds", absl::GetFlag(FLAGS_rounds), 7, 1000));
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
+  for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
+    if (std::find(std::begin(kPeers), std::end(kPeers), peer) != std::end(kPeers)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",
+                                                   absl::StrJoin(kPeers, ", "), ", got '", peer,
+                                                   "'"));
+  }
+  auto strategy = OneDeviceStrategy::Create();
+  MF_RETURN_IF_ERROR(strategy.status());
+  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model)).status(), "--model");
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The training steps that `mirrorflow bench` measures: a model, gradient descent, and a batch of
+// noise that is there before the step.
+#ifndef MIRRORFLOW_TOOLS_BENCH_TRAINING_H_
+#define MIRRORFLOW_TOOLS_BENCH_TRAINING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mirrorflow.h"
+
+namespace mirrorflow {
+
+inline constexpr double kBenchLearningRate = 0.01;  // that of the peers, too
+
+// What is trained how; `batch_size` is of a replica.
+struct TrainingCase {
+  std::string model;
+  int64_t batch_size = 64;
+  int replicas = 1;
+};
+
+struct TrainingGraph {
+  Graph graph;
+  Output inputs;
+  Output labels;
+  Output loss;
+  Operation train;
+};
+
+// A training step, ready to run.
+struct TrainingStep {
+  std::unique_ptr<MirroredStrategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;
+  std::vector<Tensor> feeds;  // inputs and labels of the global batch
+};
+
+// mlp, cnn and resnet are those of the examples; big: 1024-2048-2048-10 with ReLU.
+// InvalidArgument for another name.
+absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model);
+
+// Numbers without a pattern, equal in every run.
+absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
+
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_TRAINING_H_

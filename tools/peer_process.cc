@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/peer_process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status SystemError(absl::string_view what, int error) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
+    const std::vector<std::string>& command, absl::Duration timeout) {
+  std::unique_ptr<PeerProcess> peer(new PeerProcess(command.front(), timeout));
+  MF_RETURN_IF_ERROR(peer->Launch(command));
+  for (;;) {
+    MF_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    double loss = 0;
+    if (words[0] == "ready") return peer;
+    if (words[0] == "version" && words.size() == 2) {
+      peer->version_ = words[1];
+    } else if (words[0] == "loss" && words.size() == 2 && absl::SimpleAtod(words[1], &loss)) {
+      peer->losses_.push_back(loss);
+    }
+  }
+}
+
+absl::Status PeerProcess::Launch(const std::vector<std::string>& command) {
+  // One socket is its standard input and output: unlike a pipe, it can be written to without a
+  // signal when the peer has ended.
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return SystemError("socketpair", errno);
+  }
+  socket_ = ends[0];
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const int error = posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (error != 0) {
+    pid_ = -1;
+    return SystemError(absl::StrCat("cannot start ", name_), error);
+  }
+  return absl::OkStatus();
+}
+
+PeerProcess::~PeerProcess() {
+  if (socket_ >= 0) close(socket_);
+  if (pid_ < 0) return;
+  kill(pid_, SIGTERM);
+  constexpr absl::Duration kGrace = absl::Seconds(5);
+  for (const absl::Time end = absl::Now() + kGrace; waitpid(pid_, nullptr, WNOHANG) == 0;) {
+    if (absl::Now() > end) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+      return;
+    }
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+}
+
+absl::StatusOr<std::string> PeerProcess::ReadLine() {
+  const absl::Time deadline = absl::Now() + timeout_;
+  for (;;) {
+    const size_t end = unread_.find('\n');
+    if (end != std::string::npos) {
+      std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      return line;
+    }
+    pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
+    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    if (left <= 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(name_, " said nothing for ", absl::FormatDuration(timeout_)));
+    }
+    if (poll(&ready, 1, static_cast<int>(left)) < 0 && errno != EINTR) {
+      return SystemError(name_, errno);
+    }
+    if (ready.revents == 0) continue;
+    char buffer[4096];
+    const ssize_t got = read(socket_, buffer, sizeof(buffer));
+    if (got == 0) return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
+    if (got > 0) unread_.append(buffer, static_cast<size_t>(got));
+    if (got < 0 && errno != EINTR) return SystemError(name_, errno);
+  }
+}
+
+absl::StatusOr<double> PeerProcess::Run(double round_ms) {
+  const std::string order = absl::StrCat("run ", round_ms * 1e-3, "\n");
+  if (send(socket_, order.data(), order.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(order.size())) {
+    return SystemError(absl::StrCat("cannot write to ", name_), errno);
+  }
+  MF_ASSIGN_OR_RETURN(const std::string line, ReadLine());
+  const std::vector<std::string> words = absl::StrSplit(line, ' ');
+  double steps = 0, seconds = 0;
+  if (words.size() != 3 || words[0] != "ran" || !absl::SimpleAtod(words[1], &steps) ||
+      !absl::SimpleAtod(words[2], &seconds) || !(steps > 0) || !(seconds > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": expected 'ran STEPS SECONDS', got '", line, "'"));
+  }
+  return seconds * 1e3 / steps;
+}
+
+}  // namespace mirrorflow
