@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
+#include "tools/bench_gates.h"
 #include "tools/bench_graphs.h"
 #include "tools/bench_report.h"
 #include "tools/bench_step.h"
@@ -206,11 +207,13 @@ absl::Status Bench(const std::vector<std::string>& args, ExitCode* code) {
       {"step", BenchStep},
       {"overhead", BenchOverhead},
       {"compile", BenchCompile},
+      {"gates", BenchGates},
       {"graphs", BenchGraphs}};
   const auto bench = benches.find(what);
   if (bench == benches.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "bench: unknown; expected one of step, overhead, compile, graphs, got '", what, "'"));
+        "bench: unknown; expected one of step, gates, overhead, compile, graphs, got '", what,
+        "'"));
   }
   *code = kExitBadInput;
   Report report;

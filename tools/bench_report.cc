@@ -38,6 +38,11 @@ void Report::AddRatio(absl::string_view name, int replicas, int64_t batch_size,
                       absl::string_view peer, const Ratio& ratio) {
   std::printf("%-20s %s / mirrorflow = %.3f (90 %%: %.3f to %.3f)\n", std::string(name).c_str(),
               std::string(peer).c_str(), ratio.median, ratio.low, ratio.high);
+  Remember(name, replicas, batch_size, peer, ratio);
+}
+
+void Report::Remember(absl::string_view name, int replicas, int64_t batch_size,
+                      absl::string_view peer, const Ratio& ratio) {
   absl::StrAppendFormat(&json_,
                         "{\"case\": \"%s\", \"peer\": \"%s\", \"replicas\": %d, "
                         "\"batch_size_per_replica\": %d, \"ratio\": %.6g, \"low\": %.6g, "

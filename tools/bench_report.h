@@ -29,6 +29,9 @@ class Report {
   // How many times as long as we the peer takes.
   void AddRatio(absl::string_view name, int replicas, int64_t batch_size, absl::string_view peer,
                 const Ratio& ratio);
+  // The same for --json only.
+  void Remember(absl::string_view name, int replicas, int64_t batch_size, absl::string_view peer,
+                const Ratio& ratio);
   void AddGraph(absl::string_view shape, const GraphCost& cost);
   // To the file that --json names, if any.
   absl::Status Write() const;

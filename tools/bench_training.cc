@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_training.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "examples/models.h"
 #include "framework/core/status.h"
 
@@ -8,6 +13,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kClasses = 10;
+constexpr const char* kModels[] = {"mlp", "cnn", "big", "resnet"};
 
 void BuildBig(const Scope& root, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {-1, 1024});
@@ -20,6 +26,10 @@ void BuildBig(const Scope& root, TrainingGraph* t) {
 }  // namespace
 
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model) {
+  if (std::find(std::begin(kModels), std::end(kModels), model) == std::end(kModels)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown model; expected one of ", absl::StrJoin(kModels, ", "), ", got '", model, "'"));
+  }
   TrainingGraph t;
   const Scope root(&t.graph);
   auto mirrored = strategy.scope();

@@ -179,12 +179,14 @@ class ProgramsTest(ProgramTest):
             (["inspect", "noop.txt", "--max_graph_nodes=0"], "--max_graph_nodes", "got 0"),
             (["run", "--graph=noop.txt", "--max_memory=-1"], "--max_memory", "got -1"),
             (["inspect", "noop.txt", "--global_batch_size=0"], "--global_batch_size", "got 0"),
-            (["bench"], "bench", "expected one of step, overhead, compile"),
+            (["bench"], "bench", "expected one of step, gates, overhead, compile"),
             (["bench", "speed"], "bench", "got 'speed'"),
-            (["bench", "step", "--model=lstm"], "--model", "expected mlp, cnn or resnet, got 'lstm'"),
+            (["bench", "step", "--model=lstm"], "--model", "of mlp, cnn, big, resnet, got"),
             (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
             (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1"),
             (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
+            (["bench", "step", "--rounds=3"], "--rounds", "got 3"),
+            (["bench", "step", "--peers=jax,horovod"], "--peers", "got 'horovod'"),
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
             self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)
