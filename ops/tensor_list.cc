@@ -99,6 +99,7 @@ ListInfo NewList(const ShapeContext& c) {
 absl::Status EmptyShape(ShapeContext& c) {
   ListInfo list = NewList(c);
   MF_ASSIGN_OR_RETURN(list.element, ElementShapeInput(c, 0));
+  MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   list.length = list.max_length = 0;
   SetList(c, 0, list);
   return absl::OkStatus();

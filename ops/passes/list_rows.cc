@@ -98,10 +98,19 @@ Output PopRow(const Scope& scope, ListRows* list) {
   return item;
 }
 
+Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length) {
+  const Output have = LengthOf(scope, list);
+  return ops::Assert(scope, ops::Equal(scope, have, length), {have, length});
+}
+
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements) {
   if (!list.length.valid()) return FirstRows(scope, list, list.fixed);
-  const Output fits = ops::Equal(scope, list.length, Int(scope, num_elements));
-  const Operation check = ops::Assert(scope, fits, {list.length});
+  if (num_elements > CapacityOf(scope, list)) {
+    scope.Fail(absl::InvalidArgumentError(
+        absl::StrCat("the list must have num_elements = ", num_elements,
+                     " elements; it has room for ", CapacityOf(scope, list))));
+  }
+  const Operation check = CheckLength(scope, list, Int(scope, num_elements));
   return FirstRows(scope.WithControlDependencies({check}), list, num_elements);
 }
 

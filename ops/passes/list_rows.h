@@ -24,6 +24,9 @@ int64_t CapacityOf(const Scope& scope, const ListRows& list);
 ListRows ZeroRows(const Scope& scope, DataType dtype, int64_t capacity, const Shape& element,
                   int64_t length);
 
+// Fails the step unless the list is of this length.
+Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length);
+
 // Element `index`: an error of the step if there is none.
 Output GetRow(const Scope& scope, const ListRows& list, const Output& index);
 ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, const Output& item);

@@ -32,34 +32,77 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
 
-// `list`, and the lists that it becomes: what is set, pushed or popped, also by loops and branches.
-absl::flat_hash_set<Output> DescendantsOf(const Compilation& c, const Output& list) {
-  absl::flat_hash_set<Output> found = {list};
-  std::vector<Output> pending = {list};
-  auto add = [&](const Output& value) {
-    if (IsList(value) && found.insert(value).second) pending.push_back(value);
+// Of each list, also of those in bodies: what it and those that it becomes are, which all lie in
+// the same rows. That is the shape of their elements, and the most of them.
+using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
+
+// From a list to what an op, a branch or a loop makes of it.
+using Becomes = std::pair<Output, Output>;
+
+// Puts what the graph says of its lists, and of those in its bodies, into `lists`, and what becomes
+// what into `steps`, in the order in which things happen.
+absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
+  auto becomes = [&](const Output& from, const Output& to) {
+    if (IsList(from) && IsList(to)) steps->emplace_back(from, to);
   };
-  while (!pending.empty()) {
-    const Output from = pending.back();
-    pending.pop_back();
-    for (const Use& use : from.node->uses()) {
-      if (use.slot == Use::kControl || use.user->input(use.slot) != from) continue;
-      const Node& user = *use.user;
-      if (!IsControlFlow(user.op())) {
-        for (int i = 0; i < user.num_outputs(); ++i) add(user.output(i));
-        continue;
-      }
-      const int argument = use.slot - FirstArgument(user.op());
-      if (user.op().role == OpRole::kLoop) add(user.output(argument));
-      for (const auto& body : c.bodies.at(user.id())) {
-        const auto inside = DescendantsOf(*body, body->feeds[argument]);
-        for (size_t i = 0; i < body->fetches.size(); ++i) {
-          if (inside.contains(body->fetches[i])) add(user.output(static_cast<int>(i)));
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  for (const Node* node : order) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      if (IsList(node->output(i))) lists->emplace(node->output(i), InfoOf(c, node->output(i)));
+    }
+    if (!IsControlFlow(node->op())) {
+      if (node->num_outputs() == 0) continue;
+      // LowerOp knows no op with more lists than that.
+      for (const Output& in : node->inputs()) becomes(in, node->output(0));
+      continue;
+    }
+    const bool loops = node->op().role == OpRole::kLoop;
+    const Compilation::Bodies& bodies = c.bodies.at(node->id());
+    for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
+      const Output in = node->input(FirstArgument(node->op()) + static_cast<int>(i));
+      if (loops) becomes(in, node->output(static_cast<int>(i)));
+      for (const auto& body : bodies) becomes(in, body->feeds[i]);
+    }
+    for (const auto& body : bodies) {
+      MF_RETURN_IF_ERROR(CollectLists(*body, lists, steps));
+      if (loops && body == bodies.front()) continue;
+      for (size_t i = 0; i < body->fetches.size(); ++i) {
+        becomes(body->fetches[i], node->output(static_cast<int>(i)));
+        for (size_t k = 0; k < bodies.size() && loops; ++k) {
+          becomes(body->fetches[i], bodies[k]->feeds[i]);
         }
       }
     }
   }
-  return found;
+  return absl::OkStatus();
+}
+
+// Adds what `later`, which `list` becomes, is to what `list` is; whether that was new.
+absl::StatusOr<bool> Extend(ListInfo* list, const ListInfo& later) {
+  const bool bounded = list->max_length >= 0 && later.max_length >= 0;
+  const int64_t max_length =
+      bounded ? std::max(list->max_length, later.max_length) : ListInfo::kUnknown;
+  MF_ASSIGN_OR_RETURN(Shape element, list->element.MergeWith(later.element));
+  const bool is_new = max_length != list->max_length || !(element == list->element);
+  list->max_length = max_length;
+  list->element = std::move(element);
+  return is_new;
+}
+
+absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
+  ListsByValue lists;
+  std::vector<Becomes> steps;
+  MF_RETURN_IF_ERROR(CollectLists(c, &lists, &steps));
+  // Backwards once is enough but for loops.
+  for (bool again = true; again;) {
+    again = false;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      const absl::StatusOr<bool> is_new = Extend(&lists.at(step->first), lists.at(step->second));
+      if (!is_new.ok()) return Annotate(is_new.status(), Where(*step->first.node));
+      again |= *is_new;
+    }
+  }
+  return lists;
 }
 
 bool DependsOn(const Node& node, const Node& on) {
@@ -87,7 +130,7 @@ void ReadBeforeWriting(Compilation& body) {
     Output rows = writer->input(0);
     while (rows.node->op().has(kView) && rows.node->num_inputs() > 0) rows = rows.node->input(0);
     std::vector<Node*> readers, aliases = {rows.node};
-    while (!aliases.empty() && readers.size() < kManyReaders) {
+    while (!aliases.empty() && readers.size() <= kManyReaders) {
       Node* alias = aliases.back();
       aliases.pop_back();
       for (const Use& use : alias->uses()) {
@@ -96,8 +139,10 @@ void ReadBeforeWriting(Compilation& body) {
             (alias != rows.node || alias->output(rows.index) == use.user->input(use.slot));
         if (!reads || use.user == writer) continue;
         (use.user->op().has(kView) ? aliases : readers).push_back(use.user);
+        if (readers.size() > kManyReaders) break;
       }
     }
+    if (readers.size() > kManyReaders) continue;  // a copy is less than so much waiting
     for (Node* reader : readers) {
       if (reader->op().name == ops::kTensorScatterUpdate || DependsOn(*reader, *writer)) continue;
       body.graph.AddControlEdge(reader, writer);
@@ -108,8 +153,8 @@ void ReadBeforeWriting(Compilation& body) {
 class Lowering {
  public:
   // `lists`: what stands for the feeds that are lists.
-  Lowering(Compilation& c, absl::flat_hash_map<Output, ListRows> lists)
-      : c_(c), lists_(std::move(lists)) {}
+  Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListRows> lists)
+      : c_(c), all_(all), lists_(std::move(lists)) {}
 
   absl::StatusOr<bool> Run() {
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
@@ -145,18 +190,6 @@ class Lowering {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlDependencies(before);
   }
 
-  // What the list and those that it becomes are: the shape of their elements, and the most of them.
-  absl::StatusOr<ListInfo> AllOf(const Output& list) const {
-    ListInfo all = InfoOf(c_, list);
-    for (const Output& descendant : DescendantsOf(c_, list)) {
-      const ListInfo later = InfoOf(c_, descendant);
-      const bool bounded = all.max_length >= 0 && later.max_length >= 0;
-      all.max_length = bounded ? std::max(all.max_length, later.max_length) : ListInfo::kUnknown;
-      MF_ASSIGN_OR_RETURN(all.element, all.element.MergeWith(later.element));
-    }
-    return all;
-  }
-
   // How many elements there must be room for.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     int64_t given = -1;
@@ -180,7 +213,7 @@ class Lowering {
   }
 
   absl::StatusOr<ListRows> Create(const Node& node) {
-    MF_ASSIGN_OR_RETURN(const ListInfo all, AllOf(node.output(0)));
+    const ListInfo& all = all_.at(node.output(0));
     MF_ASSIGN_OR_RETURN(const int64_t capacity, Capacity(node, all));
     const Scope scope = ScopeOf(node);
     if (node.op().name == ops::kTensorListFromTensor) {
@@ -240,9 +273,16 @@ class Lowering {
       list.rows = ops::ZerosLike(scope, list.rows);
     } else if (node->op().role == OpRole::kAddAll) {
       list = in[0];
+      const Output length = LengthOf(scope, list);
       std::vector<Output> rows;
-      for (const ListRows& part : in) rows.push_back(part.rows);
-      list.rows = ops::AddN(scope, rows);
+      std::vector<Operation> checks;
+      for (const ListRows& part : in) {
+        rows.push_back(part.rows);
+        const bool same = part.length.valid() || list.length.valid() ? part.length == list.length
+                                                                     : part.fixed == list.fixed;
+        if (!same) checks.push_back(CheckLength(scope, part, length));
+      }
+      list.rows = ops::AddN(scope.WithControlDependencies(checks), rows);
     } else if (node->op().has(kView) && node->num_outputs() == 1) {
       list = in[0];
       list.rows = ops::Identity(scope, list.rows);
@@ -283,7 +323,7 @@ class Lowering {
     Compilation::Bodies& bodies = c_.bodies.at(node->id());
     if (!touches) {
       for (const auto& body : bodies) {
-        MF_ASSIGN_OR_RETURN(const bool inside, Lowering(*body, {}).Run());
+        MF_ASSIGN_OR_RETURN(const bool inside, Lowering(*body, all_, {}).Run());
         if (inside) body->RemoveDeadNodes();
         *changed |= inside;
       }
@@ -340,7 +380,7 @@ class Lowering {
       feeds.push_back(list.length);
     }
     body.feeds = feeds;
-    Lowering inside(body, std::move(arguments));
+    Lowering inside(body, all_, std::move(arguments));
     MF_RETURN_IF_ERROR(inside.Run().status());
     if (carried != nullptr) {
       std::vector<Output> fetches;
@@ -426,6 +466,7 @@ class Lowering {
   }
 
   Compilation& c_;
+  const ListsByValue& all_;
   absl::flat_hash_map<Output, ListRows> lists_;  // by what they stand for
 };
 
@@ -437,7 +478,8 @@ absl::StatusOr<bool> LowerTensorLists::Run(Compilation& c) {
     return absl::UnimplementedError(
         absl::StrCat("fetch ", fetch.ToString(), " is a list; expected a tensor"));
   }
-  MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, {}).Run());
+  MF_ASSIGN_OR_RETURN(const ListsByValue all, FindLists(c));
+  MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, all, {}).Run());
   if (!changed) return false;
   c.RemoveDeadNodes();
   return InferAndFold().Run(c);  // of what stands for the lists now

@@ -2,6 +2,7 @@
 //
 // Lists of tensors: they do what the interpreter does, which knows them as vectors; they are
 // written in place and stay sharded; and what cannot be done with them is said.
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -271,6 +272,197 @@ TEST_F(TensorListTest, IsWrittenInPlaceInEveryIteration) {
     ++updates;
   }
   EXPECT_EQ(updates, 2);
+}
+
+// --- What is known of lists, and where they meet -----------------------------------------------
+
+TEST_F(TensorListTest, IsNotTakenForEmptyBecauseTheFirstIterationDoesNotPush) {
+  const Output one = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
+  const Output other = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
+  const Output x = ops::ScalarConst(root_, DT_DOUBLE, -1);
+  // What is pushed to `other` is in `one` an iteration later.
+  const Outputs out = Repeat(3, {one, other, x}, [](const Scope& s, Args in) {
+    const Output pushed = ops::TensorListPushBack(s, in[1], ops::ScalarConst(s, DT_DOUBLE, 7));
+    return Outputs{in[2], ops::TensorListPushBack(s, in[2], ops::ScalarConst(s, DT_DOUBLE, 3)),
+                   ops::TensorListGetItem(s, pushed, Integer(s, 0), DT_DOUBLE)};
+  });
+  ExpectAsInterpreted({out[2]});
+}
+
+TEST_F(TensorListTest, HasRoomForWhatAConditionPushesBehindTheLastIteration) {
+  const Output x = Feed({}, Tensor::Scalar<double>(0.5));
+  const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, {});
+  const Outputs out = ops::While(
+      root_, {Integer(root_, 0), x, empty},
+      [](const Scope& s, Args in) {
+        const Output longer = ops::TensorListPushBack(s, in[2], in[1]);
+        const Output last = ops::TensorListPopBack(s, longer, DT_DOUBLE)[1];
+        return Outputs{ops::LogicalAnd(s, ops::Less(s, in[0], Integer(s, 1)),
+                                       ops::Less(s, last, ops::ScalarConst(s, DT_DOUBLE, 9)))};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::AddV2(s, in[0], Integer(s, 1)), ops::Exp(s, in[1]),
+                       ops::TensorListPushBack(s, in[2], in[1])};
+      });
+  ExpectAsInterpreted(
+      {out[1], ops::TensorListStack(root_, out[2], DT_DOUBLE, {.num_elements = 1})});
+}
+
+TEST_F(TensorListTest, HasRoomForWhatABodyPushesAndTakesBack) {
+  const Output x = Rows();
+  const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
+  const Outputs out = Repeat(2, {x, empty}, [](const Scope& s, Args in) {
+    const Output pushed = ops::TensorListPushBack(s, in[2], in[1]);
+    const Outputs popped = ops::TensorListPopBack(s, pushed, DT_DOUBLE);
+    return Outputs{ops::Sin(s, popped[1]), popped[0]};
+  });
+  ExpectAsInterpreted({out[0], ops::TensorListLength(root_, out[1])});
+}
+
+TEST_F(TensorListTest, HasTheElementsThatABranchPushesToALocalList) {
+  const Output yes = Feed({}, Tensor::Scalar<bool>(true));
+  const Output row = Feed({kUnknownDim, 3}, RandomTensor(DT_DOUBLE, {6, 3}, &random_));
+  const Output empty =
+      ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank(), {.max_num_elements = 4});
+  const Outputs out = ops::If(
+      root_, yes, {empty, row},
+      [](const Scope& s, Args in) {
+        const Output pushed = ops::TensorListPushBack(s, in[0], in[1]);
+        return Outputs{ops::TensorListStack(s, pushed, DT_DOUBLE)};
+      },
+      [](const Scope& s, Args in) { return Outputs{ops::ExpandDims(s, in[1], 0)}; });
+  ExpectAsInterpreted({out[0]});
+}
+
+TEST_F(TensorListTest, IsAddedOnlyToOneOfTheSameLength) {
+  const Output yes = Feed({}, Tensor::Scalar<bool>(true));
+  const Output x = Rows();
+  const auto pop = [](const Scope& s, Args in) {
+    return Outputs{ops::TensorListPopBack(s, in[0], DT_DOUBLE)[0]};
+  };
+  const auto keep = [](const Scope& s, Args in) { return Outputs{in[0]}; };
+  const Output three = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x, x}));
+  const Output two = pop(root_, {three})[0];
+  const Output popped = ops::If(root_, yes, {three}, pop, keep)[0];
+  const Output kept = ops::If(root_, yes, {three}, keep, pop)[0];
+  const auto sum = [&](const char* name, Args lists) {
+    const Output all = ops::AddN(root_.WithName(name), lists);
+    return ops::TensorListStack(root_, all, DT_DOUBLE, {.num_elements = 3});
+  };
+  EXPECT_THAT(ErrorOf({sum("fixed", {three, two})}), HasSubstr("fixed/"));
+  EXPECT_THAT(ErrorOf({sum("varying", {three, popped})}), HasSubstr("varying/"));
+  ExpectAsInterpreted({sum("same", {three, kept}), sum("itself", {kept, kept})});
+}
+
+// --- Graphs that others make -----------------------------------------------------------------
+
+TEST_F(TensorListTest, HasOneNumberForItsMostElements) {
+  const Output list = ops::Build(root_, "EmptyTensorList")
+                          .Input(ops::VectorConst(root_, {}))
+                          .Input(ops::Const(root_, Tensor::Vector<int32_t>({})))
+                          .Attr("element_dtype", DT_DOUBLE)
+                          .One();
+  const Output pushed = ops::TensorListPushBack(root_, list, Feed({}, Tensor::Scalar<double>(0.5)));
+  EXPECT_THAT(ErrorOf({ops::TensorListGetItem(root_, pushed, Integer(root_, 0), DT_DOUBLE)}),
+              HasSubstr("input 1 must have rank 0"));
+}
+
+TEST_F(TensorListTest, SaysThatMoreIsAskedForThanThereIsRoom) {
+  const Output yes = Feed({}, Tensor::Scalar<bool>(true));
+  const Output x = Rows();
+  const Output three = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x, x}));
+  const Output some = ops::If(
+      root_, yes, {three},
+      [](const Scope& s, Args in) {
+        return Outputs{ops::TensorListPopBack(s, in[0], DT_DOUBLE)[0]};
+      },
+      [](const Scope& s, Args in) { return Outputs{in[0]}; })[0];
+  const Output all =
+      ops::TensorListStack(root_.WithName("all"), some, DT_DOUBLE, {.num_elements = 9});
+  EXPECT_THAT(ErrorOf({all}), HasSubstr("TensorListStack(all): the list must have num_elements = "
+                                        "9 elements; it has room for 3"));
+}
+
+TEST_F(TensorListTest, SaysWhichBranchesMakeListsOfSeveralKinds) {
+  const Output yes = Feed({}, Tensor::Scalar<bool>(true));
+  const Output x = Rows();
+  const Output list = ops::If(
+      root_.WithName("mixed"), yes, {x},
+      [](const Scope& s, Args in) { return Outputs{ops::TensorListFromTensor(s, in[0])}; },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::TensorListFromTensor(s, ops::Cast(s, in[0], DT_FLOAT))};
+      })[0];
+  EXPECT_THAT(ErrorOf({ops::TensorListLength(root_, list)}),
+              HasSubstr("If(mixed): the elements of a list must be of one dtype"));
+}
+
+TEST_F(TensorListTest, IsNotWrittenBehindEachOfManyReaders) {
+  const Output list =
+      ops::TensorListFromTensor(root_, Feed({40, 2}, RandomTensor(DT_DOUBLE, {40, 2}, &random_)));
+  const Output first = ops::TensorListGetItem(root_, list, Integer(root_, 0), DT_DOUBLE);
+  const Outputs out = Repeat(2, {list, first}, [](const Scope& s, Args in) {
+    Outputs items;
+    for (int i = 0; i < 40; ++i) {
+      const Output sum = ops::AddV2(s, in[2], ops::ScalarConst(s, DT_DOUBLE, i));
+      items.push_back(ops::Mul(s, sum, ops::TensorListGetItem(s, in[1], Integer(s, i), DT_DOUBLE)));
+    }
+    return Outputs{ops::TensorListSetItem(s, in[1], in[0], in[2]), ops::AddN(s, items)};
+  });
+  const Outputs fetches = {ops::TensorListStack(root_, out[0], DT_DOUBLE), out[1]};
+  auto session = CreateTestSession(graph_, {.replicas = 1});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare(feeds_, fetches, {});
+  ASSERT_TRUE(step.ok()) << step.status();
+  const auto plans = step->Compile({Shape({40, 2})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const Compilation& c = plans->program->state;
+  ASSERT_EQ(c.bodies.size(), 1u);
+  int writers = 0;
+  for (const Node* node : c.bodies.begin()->second.back()->graph.Nodes()) {
+    if (node->op().name != "TensorScatterUpdate") continue;
+    ++writers;
+    EXPECT_LE(node->control_inputs().size(), 16u);
+  }
+  EXPECT_EQ(writers, 1);
+}
+
+// The next two would take hours if each way through the graph were walked.
+
+TEST_F(TensorListTest, GoesTwiceIntoEachOfManyNestedBranches) {
+  const Output yes = Feed({}, Tensor::Scalar<bool>(true));
+  int depth = 40;
+  const auto keep = [](const Scope& s, Args in) { return Outputs{in[1]}; };
+  const std::function<Outputs(const Scope&, Args)> nest = [&](const Scope& s, Args in) {
+    const Output sum = ops::AddN(s, {in[1], in[2]});
+    if (--depth == 0) return Outputs{sum};
+    return ops::If(s, in[0], {in[0], sum, sum}, nest, keep);
+  };
+  const Output list = ops::TensorListFromTensor(root_, Rows());
+  const Output sum = ops::If(root_, yes, {yes, list, list}, nest, keep)[0];
+  ExpectAsInterpreted({ops::TensorListStack(root_, sum, DT_DOUBLE)});
+}
+
+TEST_F(TensorListTest, GivesUpOnLoopsInLoopsThatAreLarge) {
+  int depth = 10;
+  const std::function<Outputs(const Scope&, Args)> nest = [&](const Scope& s, Args in) {
+    Outputs out = {ops::AddV2(s, in[0], Integer(s, 1)), in[1], in[2]};
+    if (--depth == 0) {
+      for (int i = 0; i < 30000; ++i) out[1] = ops::Sin(s, out[1]);
+    } else {
+      const Outputs inner = ops::While(
+          s, {Integer(s, 0), in[1], ops::EmptyTensorList(s, DT_DOUBLE, Shape::UnknownRank())},
+          [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, 2))}; },
+          nest);
+      out[1] = inner[1];
+    }
+    out[2] = ops::TensorListPushBack(s, in[2], out[1]);
+    return out;
+  };
+  const Outputs out = ops::While(
+      root_,
+      {Integer(root_, 0), Rows(), ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank())},
+      [](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, 2))}; }, nest);
+  EXPECT_THAT(ErrorOf({out[1]}), HasSubstr("takes too long"));
 }
 
 // --- Keras' recurrent layers -----------------------------------------------------------------

@@ -180,6 +180,12 @@ absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
 absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilation& body,
                                      const std::vector<bool>& stays,
                                      const std::vector<ListInfo>& lists) {
+  constexpr int64_t kNodesAsACall = 1 << 8;
+  if (trials_ > 0) trial_nodes_left_ -= body.graph.num_nodes() + kNodesAsACall;
+  if (trial_nodes_left_ < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        Where(node), ": what the lists of loops in loops are takes too long to find out"));
+  }
   const int first = FirstArgument(node.op());
   body.feed_shapes.clear();
   body.argument_values.clear();
@@ -200,13 +206,8 @@ absl::StatusOr<LoopLists> InferAndFold::TryLists(Compilation& c, const Node& nod
   LoopLists lists(first);
   ++trials_;
   for (bool again = true; again;) {
-    if (trials_left_-- == 0) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          Where(node), ": what the lists of loops in loops are takes too long to ", "find out"));
-    }
-    for (auto body = bodies.rbegin(); body != bodies.rend(); ++body) {
-      MF_RETURN_IF_ERROR(InferBody(c, node, **body, stays, lists.arguments()));
-    }
+    MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[1], stays, lists.arguments()));
+    MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[0], stays, lists.behind()));
     std::vector<ListInfo> results;
     for (const Output& result : bodies.back()->fetches) {
       results.push_back(result.dtype() == DT_VARIANT
@@ -234,8 +235,8 @@ Tensor KnownValue(Compilation& c, const Output& value) {
 absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
   const Compilation::Bodies& bodies = c.bodies.at(node.id());
   const bool loops = node.op().role == OpRole::kLoop;
-  std::vector<bool> stays;  // by argument: it is the node's input in every iteration
-  std::vector<ListInfo> lists, results;
+  std::vector<bool> stays;               // by argument: it is the node's input in every iteration
+  std::vector<ListInfo> lists, results;  // results: behind the node; a loop's condition sees them
   bool has_lists = false;
   for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
     stays.push_back(!loops || IsInvariant(*bodies.back(), i));
@@ -248,20 +249,24 @@ absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
     MF_ASSIGN_OR_RETURN(const LoopLists found, TryLists(c, node, stays, lists));
     lists = found.arguments();
     results = found.behind();
+  } else if (loops) {
+    results = lists;
   }
   std::vector<Shape> shapes;
   // A loop's body first: its results are the condition's arguments too.
   for (auto it = bodies.rbegin(); it != bodies.rend(); ++it) {
     Compilation& body = **it;
-    MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, lists));
     const bool is_condition = loops && &body == bodies.front().get();
+    MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, is_condition ? results : lists));
     for (size_t i = 0; i < body.fetches.size() && !is_condition; ++i) {
       const Output& result = body.fetches[i];
       if (result.dtype() == DT_VARIANT && !loops) {
         ListInfo list = ListInfo::From(body.values().at(result));
         if (results.size() <= i) results.resize(i + 1);
         if (it != bodies.rbegin()) {
-          MF_ASSIGN_OR_RETURN(list, EitherList(results[i], list));
+          absl::StatusOr<ListInfo> either = EitherList(results[i], list);
+          if (!either.ok()) return Annotate(either.status(), Where(node));
+          list = *std::move(either);
         }
         results[i] = std::move(list);
       }

@@ -46,7 +46,7 @@ class InferAndFold final : public Pass {
   const LoopBoundFn loop_bound_;
   // More than 0: a trial, which may know too little and takes nothing for final.
   int trials_ = 0;
-  int trials_left_ = 1 << 14;  // loops in loops multiply them
+  int64_t trial_nodes_left_ = 1 << 22;  // loops in loops multiply trials
 };
 
 }  // namespace mirrorflow

@@ -34,23 +34,30 @@ LoopLists::LoopLists(std::vector<ListInfo> first)
 
 absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
                                        std::optional<int64_t> bound) {
+  // A bound that trials do not agree on is none: it could come and go for ever.
+  bound_changed_ |= bound_.has_value() && bound != bound_;
+  bound_ = bound_changed_ ? std::nullopt : bound;
+  bound = bound_;
+  const std::optional<int64_t> before_last =
+      bound.has_value() ? std::optional<int64_t>(*bound - 1) : std::nullopt;
   const bool is_first_trial = growth_.empty();
   bool again = false;
   for (size_t i = 0; i < results.size(); ++i) {
     ListInfo& argument = arguments_[i];
     const int64_t from = argument.max_length, to = results[i].max_length;
-    if (is_first_trial) {
-      growth_.push_back(from < 0 || to < 0 ? kUnknown : std::max<int64_t>(to - from, 0));
-    }
+    const int64_t growth = from < 0 || to < 0 ? kUnknown : std::max<int64_t>(to - from, 0);
+    if (is_first_trial) growth_.push_back(growth);
+    // A result is the longest of some lists, each a few elements longer than one of the arguments:
+    // if the last iteration adds no more than the first, none between them does.
+    if (from >= 0 && (growth < 0 || growth > growth_[i])) growth_[i] = kUnknown;
     if (!first_[i].known()) continue;
     MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(argument, results[i]));
-    behind_[i] = either;
-    behind_[i].max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
-    if (bound.has_value()) --*bound;
-    either.max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
-    if (bound.has_value()) ++*bound;
-    again |= !SameInfo(either, argument);
+    ListInfo behind = either;
+    behind.max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
+    either.max_length = LengthAfter(first_[i].max_length, before_last, growth_[i]);
+    again |= !SameInfo(either, argument) || !SameInfo(behind, behind_[i]);
     argument = std::move(either);
+    behind_[i] = std::move(behind);
   }
   return again;
 }

@@ -28,14 +28,16 @@ class LoopLists {
   // the elements of a list have several shapes.
   absl::StatusOr<bool> Refine(const std::vector<ListInfo>& results, std::optional<int64_t> bound);
 
-  // What they are behind the loop.
+  // What they are behind the loop, where its condition sees them too.
   const std::vector<ListInfo>& behind() const { return behind_; }
 
  private:
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
   std::vector<ListInfo> behind_;
-  std::vector<int64_t> growth_;  // elements more an iteration, at most; found in the first trial
+  std::vector<int64_t> growth_;   // elements more an iteration, at most
+  std::optional<int64_t> bound_;  // of the trials so far
+  bool bound_changed_ = false;
 };
 
 }  // namespace mirrorflow
