@@ -24,6 +24,7 @@ namespace mirrorflow {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Outputs = std::vector<Output>;
 using Args = absl::Span<const Output>;
 
@@ -426,7 +427,7 @@ TEST_F(TensorListTest, IsNotWrittenBehindEachOfManyReaders) {
   EXPECT_EQ(writers, 1);
 }
 
-// The next two would take hours if each way through the graph were walked.
+// These would take hours if each way through the graph were walked, or never end.
 
 TEST_F(TensorListTest, GoesTwiceIntoEachOfManyNestedBranches) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
@@ -440,6 +441,21 @@ TEST_F(TensorListTest, GoesTwiceIntoEachOfManyNestedBranches) {
   const Output list = ops::TensorListFromTensor(root_, Rows());
   const Output sum = ops::If(root_, yes, {yes, list, list}, nest, keep)[0];
   ExpectAsInterpreted({ops::TensorListStack(root_, sum, DT_DOUBLE)});
+}
+
+TEST_F(TensorListTest, SettlesWhereABoundFollowsFromWhatTheLoopPushes) {
+  const Output empty = ops::EmptyTensorList(root_, DT_INT32, {}, {.max_num_elements = 3});
+  const Outputs out = ops::While(
+      root_, {Integer(root_, 0), empty},
+      [](const Scope& s, Args in) {
+        return Outputs{
+            ops::Less(s, in[0], ops::TensorListGetItem(s, in[1], Integer(s, 0), DT_INT32))};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::AddV2(s, in[0], Integer(s, 1)),
+                       ops::TensorListPushBack(s, in[1], Integer(s, 1))};
+      });
+  EXPECT_THAT(ErrorOf({out[0]}), Not(HasSubstr("takes too long")));
 }
 
 TEST_F(TensorListTest, GivesUpOnLoopsInLoopsThatAreLarge) {
