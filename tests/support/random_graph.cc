@@ -396,12 +396,15 @@ class Generator {
       }
       return std::vector<Output>{ops::Tanh(scope, result)};
     };
+    const bool drew_before = std::exchange(draws_, false);
     const Output result = ops::If(
         scope_, predicate, inputs,
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, true); },
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, false); })[0];
-    // What writes a variable cannot be run again for its gradient.
-    Keep(counts ? ops::StopGradient(scope_, result) : result, x.shape);
+    // What writes a variable or draws numbers cannot be run again for its gradient.
+    const bool stops = counts || draws_;
+    draws_ |= drew_before;
+    Keep(stops ? ops::StopGradient(scope_, result) : result, x.shape);
   }
 
   // A function of x again and again, up to three times; with a sum that starts at zero.
