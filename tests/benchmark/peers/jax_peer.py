@@ -18,7 +18,7 @@ from jax import lax
 def logits_of(layers, x):
     for i, (kernel, bias) in enumerate(layers):
         if kernel.ndim == 4:
-            x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME",
+            x = lax.conv_general_dilated(x, kernel, (1, 1), "VALID",
                                          dimension_numbers=("NHWC", "HWIO", "NHWC"))
             x = jax.nn.relu(x + bias)
             x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")

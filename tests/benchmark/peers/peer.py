@@ -31,8 +31,8 @@ class Case:
             weights = [arrays[name] for name in arrays.files if name not in ("inputs", "labels")]
         self.model = model
         self.replicas = replicas
-        # Kernel and bias of each layer; a kernel of rank 4 is a 3x3 convolution's, [h, w, in, out],
-        # and is followed by ReLU and max-pooling. All but the last are followed by ReLU.
+        # Kernel and bias of each layer. A kernel of rank 4 is a 3x3 convolution's without padding,
+        # [h, w, in, out], followed by ReLU and max-pooling; the others, but the last, by ReLU.
         self.layers = list(zip(weights[0::2], weights[1::2]))
 
     def rows_of(self, replica):

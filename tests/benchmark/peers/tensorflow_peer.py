@@ -14,7 +14,7 @@ import tensorflow as tf
 def logits_of(layers, x):
     for i, (kernel, bias) in enumerate(layers):
         if len(kernel.shape) == 4:
-            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "SAME"), bias))
+            x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "VALID"), bias))
             x = tf.nn.max_pool2d(x, 2, 2, "VALID")
             continue
         if len(x.shape) == 4:

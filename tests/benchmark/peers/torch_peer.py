@@ -24,7 +24,7 @@ class Model(nn.Module):
         for kernel, bias in case.layers:
             kernel, bias = torch.from_numpy(kernel), torch.from_numpy(bias)
             if kernel.ndim == 4:
-                layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], 3, padding="same")
+                layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], 3)
                 weight = kernel.permute(3, 2, 0, 1)
             else:
                 layer = nn.Linear(*kernel.shape)
