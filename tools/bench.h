@@ -10,10 +10,13 @@
 
 namespace mirrorflow {
 
-// `mirrorflow bench step|overhead|compile`; `args` are the words after `bench`.
-//   step      one training step of --model with --batch_size examples a replica on --replicas
-//   overhead  what a step and a node cost when they compute nothing, and what a step allocates
-//   compile   from a graph to plans, for 1 and 8 replicas
+// `mirrorflow bench WHAT`; `args` are the words after `bench`.
+//   step       one training step of --model with --batch_size examples a replica on --replicas
+//   gates      all goals of speed, those against other frameworks included, as one table
+//   allreduce  the sum of what two replicas have, against Gloo
+//   overhead   what a step and a node cost when they compute nothing, and what a step allocates
+//   compile    from a graph to plans, by nodes and by replicas
+//   graphs     from a file of many nodes to a result
 // With --json=FILE one object a line goes there.
 // `code` is set to what the program should end with if the result is an error.
 absl::Status Bench(const std::vector<std::string>& args, ExitCode* code);

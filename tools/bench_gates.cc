@@ -3,37 +3,46 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "tools/bench_all_reduce.h"
+#include "tools/bench_compile.h"
+#include "tools/bench_overhead.h"
+#include "tools/bench_peers.h"
 #include "tools/bench_step.h"
+#include "tools/machine.h"
 
 ABSL_DECLARE_FLAG(int, rounds);
+ABSL_FLAG(std::vector<std::string>, only, {}, "bench gates: these gates, such as C9,C21");
 
 namespace mirrorflow {
 namespace {
 
 // How many times as long as we a peer must take at least.
-struct Gate {
-  const char* name;
+struct Against {
+  const char* gate;
   const char* peer;  // null: the fastest
   double ratio;
 };
 
-struct GatedCase {
+struct StepCase {
   const char* model;
   int64_t batch_size;
   int replicas;
-  std::vector<Gate> gates;
+  std::vector<Against> bounds;
 };
 
-const std::vector<GatedCase>& Cases() {
-  static const auto* const cases = new std::vector<GatedCase>{
+const std::vector<StepCase>& StepCases() {
+  static const auto* const cases = new std::vector<StepCase>{
       {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
       {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
       {"big", 64, 1, {{"C5", nullptr, 1.05}}},
@@ -48,69 +57,155 @@ const std::vector<GatedCase>& Cases() {
   return *cases;
 }
 
-// Weak scaling: one replica against two with a batch each; 1 would be perfect.
-constexpr struct {
-  const char* model;
-  int64_t batch_size;
-} kScaled[] = {{"mlp", 64}, {"mlp", 256}, {"cnn", 64}, {"big", 64}};
-constexpr double kWeakScaling = 0.88;
-
-// A line of the table.
-void PrintRow(absl::string_view gate, absl::string_view what, double ours_ms,
-              absl::string_view other, double other_ms, const Ratio& ratio, double bound) {
-  const std::string row = absl::StrFormat(
-      "| %s | %s | %.3f ms | %s %.3f ms | %.2f (%.2f to %.2f) | %.2f | %s |\n", gate, what, ours_ms,
-      other, other_ms, ratio.median, ratio.low, ratio.high, bound, Verdict(ratio, bound));
-  std::fputs(row.c_str(), stdout);
-  std::fflush(stdout);
+std::string CaseName(absl::string_view model, int64_t batch_size, int replicas) {
+  return absl::StrCat(model, " ", batch_size, ", ", replicas,
+                      replicas == 1 ? " replica" : " replicas");
 }
 
-absl::Status MeasureCase(const GatedCase& gated, Report* report) {
+// One case against all peers that its bounds name, in turns.
+absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   std::vector<std::string> peers = {"tensorflow", "torch"};
-  if (gated.replicas == 1) peers.emplace_back("jax");
+  if (c.replicas == 1) peers.emplace_back("jax");
   MF_ASSIGN_OR_RETURN(const StepRounds measured,
-                      MeasureStep({gated.model, gated.batch_size, gated.replicas}, peers));
+                      MeasureStep({c.model, c.batch_size, c.replicas}, peers));
   std::vector<double> medians;
   for (size_t side = 0; side < measured.sides.size(); ++side) {
-    medians.push_back(TimingOf(measured.rounds, static_cast<int>(side)).median_ms);
+    const Timing timing = TimingOf(measured.rounds, static_cast<int>(side));
+    medians.push_back(timing.median_ms);
+    report->AddStep(c.model, c.replicas, c.batch_size, timing, measured.sides[side]);
   }
-  const std::string what = absl::StrCat(gated.model, " ", gated.batch_size, ", ", gated.replicas,
-                                        gated.replicas == 1 ? " replica" : " replicas");
-  for (const Gate& gate : gated.gates) {
+  for (const Against& against : c.bounds) {
+    Goal goal = {.gate = against.gate,
+                 .what = CaseName(c.model, c.batch_size, c.replicas),
+                 .bound = against.ratio,
+                 .ours = FormatMs(medians[0])};
     size_t side = std::min_element(medians.begin() + 1, medians.end()) - medians.begin();
-    for (size_t k = 1; k < measured.sides.size(); ++k) {
-      if (gate.peer != nullptr && measured.sides[k].name == gate.peer) side = k;
+    for (const auto& [peer, why] : measured.missing) {
+      if (against.peer != nullptr && peer != against.peer) continue;
+      goal.peer = peer;
+      report->AddUnmeasured(goal, "not measured", why.message());
+      if (against.peer != nullptr) side = medians.size();
     }
-    const Ratio ratio = RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]);
-    PrintRow(gate.name, what, medians[0], measured.sides[side].name, medians[side], ratio,
-             gate.ratio);
-    report->Remember(absl::StrCat("step/", gated.model), gated.replicas, gated.batch_size,
-                     measured.sides[side].name, ratio);
+    for (size_t k = 1; k < measured.sides.size(); ++k) {
+      if (against.peer != nullptr && measured.sides[k].name == against.peer) side = k;
+    }
+    if (side == medians.size()) continue;
+    goal.peer = absl::StrCat(measured.sides[side].name, " ", FormatMs(medians[side]));
+    goal.figure = RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]);
+    report->Add(goal);
   }
   return absl::OkStatus();
 }
 
-absl::Status MeasureScaling(absl::string_view model, int64_t batch_size) {
-  MF_ASSIGN_OR_RETURN(TrainingStep one, PrepareTraining({std::string(model), batch_size, 1}));
-  MF_ASSIGN_OR_RETURN(TrainingStep two, PrepareTraining({std::string(model), batch_size, 2}));
+// One replica against two with a batch each; 1 would be perfect.
+absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
+  MF_ASSIGN_OR_RETURN(TrainingStep one, PrepareTraining({model, batch_size, 1}));
+  MF_ASSIGN_OR_RETURN(TrainingStep two, PrepareTraining({model, batch_size, 2}));
   auto side = [](TrainingStep& t) { return SideOf([&t] { return t.step.Run(t.feeds).status(); }); };
   MF_ASSIGN_OR_RETURN(const Rounds rounds,
                       MeasureInTurns({side(one), side(two)},
                                      {.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2}));
-  PrintRow("C10", absl::StrCat(model, " ", batch_size, ", 1 to 2 replicas"),
-           TimingOf(rounds, 1).median_ms, "1 replica", TimingOf(rounds, 0).median_ms,
-           RatioOf(rounds.ms[0], rounds.ms[1]), kWeakScaling);
+  report->Add({.gate = "C10",
+               .what = absl::StrCat(model, " ", batch_size, ", 1 replica / 2"),
+               .figure = RatioOf(rounds.ms[0], rounds.ms[1]),
+               .bound = 0.88,
+               .ours = FormatMs(TimingOf(rounds, 1).median_ms),
+               .peer = absl::StrCat("1 replica ", FormatMs(TimingOf(rounds, 0).median_ms))});
   return absl::OkStatus();
+}
+
+absl::Status ReportFusedUpdate(Report* report) {
+  report->AddUnmeasured(
+      {.gate = "C12", .what = "reduction in the update / before it", .bound = 1.8}, "missed",
+      "not built: each replica updates all after the all-reduce");
+  return absl::OkStatus();
+}
+
+// What is measured at one go, and the gates that it has rows for.
+struct GateCase {
+  std::vector<std::string> gates;
+  std::string what;
+  std::function<absl::Status(Report*)> measure;
+};
+
+std::vector<GateCase> GateCases() {
+  std::vector<GateCase> cases = {
+      {{"C1"}, "dispatch", BenchDispatch},
+      {{"C2"}, "one step", BenchFixedCost},
+  };
+  for (const StepCase& step : StepCases()) {
+    GateCase c = {.what = CaseName(step.model, step.batch_size, step.replicas),
+                  .measure = [&step](Report* report) { return MeasureAgainst(step, report); }};
+    for (const Against& against : step.bounds) c.gates.emplace_back(against.gate);
+    cases.push_back(std::move(c));
+  }
+  const std::vector<std::pair<std::string, int64_t>> scaled = {
+      {"mlp", 64}, {"mlp", 256}, {"cnn", 64}, {"big", 64}};
+  for (const auto& [model, batch_size] : scaled) {
+    cases.push_back({{"C10"},
+                     absl::StrCat(model, " ", batch_size),
+                     [model = model, batch_size = batch_size](Report* report) {
+                       return MeasureScaling(model, batch_size, report);
+                     }});
+  }
+  cases.push_back({{"C11"}, "all-reduce", BenchAllReduce});
+  cases.push_back({{"C12"}, "fused update", ReportFusedUpdate});
+  cases.push_back({{"C16"}, "arena", BenchArena});
+  cases.push_back({{"C17"}, "steady state", BenchSteadyState});
+  cases.push_back({{"C19"}, "compile", BenchCompileNodes});
+  for (const char* model : {"mlp", "cnn"}) {
+    cases.push_back({{"C20"}, absl::StrCat("compile ", model), [model](Report* report) {
+                       return BenchCompileReplicas(model, report);
+                     }});
+  }
+  return cases;
+}
+
+void PrintPreamble() {
+  std::printf(
+      "- Machine: %s\n"
+      "- Versions: mirrorflow %s with oneDNN %s; %s\n"
+      "- Settings: %d rounds in which all sides take turns; one thread and one core a replica for "
+      "everybody; equal weights, batches and losses; batch sizes are a replica's\n"
+      "- Date: %s\n\n",
+      DescribeMachine().c_str(), Implementation().version.c_str(), OneDnnVersion().c_str(),
+      PeersVersions().c_str(), absl::GetFlag(FLAGS_rounds),
+      absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()).c_str());
+  std::fputs(TableHead().c_str(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace
 
+Report GatesReport() { return Report::Table(absl::GetFlag(FLAGS_only)); }
+
 absl::Status BenchGates(Report* report) {
-  std::puts("| gate | case | mirrorflow | other | ratio (90 %) | at least | |");
-  std::puts("| --- | --- | --- | --- | --- | --- | --- |");
-  for (const GatedCase& gated : Cases()) MF_RETURN_IF_ERROR(MeasureCase(gated, report));
-  for (const auto& scaled : kScaled) {
-    MF_RETURN_IF_ERROR(MeasureScaling(scaled.model, scaled.batch_size));
+  PrintPreamble();
+  for (const GateCase& c : GateCases()) {
+    const bool wanted = std::any_of(c.gates.begin(), c.gates.end(),
+                                    [&](const std::string& gate) { return report->Wants(gate); });
+    if (!wanted) continue;
+    const absl::Status status = c.measure(report);
+    if (status.ok()) continue;
+    for (const std::string& gate : c.gates) {
+      report->AddUnmeasured({.gate = gate, .what = c.what}, "not measured", status.message());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGatesFlags() {
+  std::vector<std::string> known;
+  for (const GateCase& c : GateCases()) {
+    for (const std::string& gate : c.gates) {
+      if (std::find(known.begin(), known.end(), gate) == known.end()) known.push_back(gate);
+    }
+  }
+  for (const std::string& gate : absl::GetFlag(FLAGS_only)) {
+    if (std::find(known.begin(), known.end(), gate) != known.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--only: unknown gate; expected any of ",
+                                                   absl::StrJoin(known, ", "), ", got '", gate,
+                                                   "'"));
   }
   return absl::OkStatus();
 }

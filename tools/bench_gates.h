@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench gates`: the goals that are ratios to other frameworks, as one table.
+// `mirrorflow bench gates`: the goals of speed as one Markdown table, below the machine, the
+// versions and the settings. What cannot be measured, such as a peer that is not installed, has a
+// row that says why and ends nothing else.
 #ifndef MIRRORFLOW_TOOLS_BENCH_GATES_H_
 #define MIRRORFLOW_TOOLS_BENCH_GATES_H_
 
+#include "absl/status/status.h"
 #include "tools/bench_report.h"
 
 namespace mirrorflow {
 
-// Measures every case of the table in bench_gates.cc, once with all of its peers, and prints a
-// Markdown table: gate, case, our time and the peer's, their ratio with its interval, verdict.
+// A table of the gates that --only names.
+Report GatesReport();
 absl::Status BenchGates(Report* report);
+// What its flags can get wrong.
+absl::Status CheckGatesFlags();
 
 }  // namespace mirrorflow
 

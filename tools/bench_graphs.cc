@@ -9,9 +9,11 @@
 #include <fstream>
 #include <vector>
 
+#include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "framework/core/file.h"
@@ -20,6 +22,9 @@
 #include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow.h"
+#include "tools/command_line.h"
+
+ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: the largest graph");
 
 namespace mirrorflow {
 namespace {
@@ -138,6 +143,21 @@ absl::StatusOr<Ends> WriteGraph(absl::string_view shape, int64_t nodes, const st
   return Ends{x.ToString(), y.ToString()};
 }
 
+void ReportGraph(absl::string_view shape, const GraphCost& cost, Report* report) {
+  const double nodes = static_cast<double>(cost.nodes);
+  report->AddLine(
+      absl::StrFormat("graphs/%-6s nodes=%-8d load_ms=%.1f session_ms=%.1f compile_ms=%.1f "
+                      "run_ms=%.2f us_a_node=%.2f bytes_a_node=%.0f",
+                      shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
+                      cost.run_ms, cost.total_ms() * 1e3 / nodes,
+                      static_cast<double>(cost.peak_bytes) / nodes),
+      absl::StrFormat("\"case\": \"graphs/%s\", \"nodes\": %d, \"load_ms\": %.6g, "
+                      "\"session_ms\": %.6g, \"compile_ms\": %.6g, \"run_ms\": %.6g, "
+                      "\"peak_bytes\": %d",
+                      shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
+                      cost.run_ms, cost.peak_bytes));
+}
+
 }  // namespace
 
 absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
@@ -169,6 +189,21 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
   cost.run_ms = lap();
   cost.peak_bytes = MemoryFigure("VmHWM") - before;
   return cost;
+}
+
+absl::Status BenchGraphs(Report* report) {
+  const int64_t most = absl::GetFlag(FLAGS_max_nodes);
+  for (const absl::string_view shape : {"chain", "wide", "equal", "functions"}) {
+    for (int64_t nodes = 1000; nodes <= most; nodes *= 10) {
+      MF_ASSIGN_OR_RETURN(const GraphCost cost, MeasureGraph(shape, nodes));
+      ReportGraph(shape, cost, report);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGraphsFlag() {
+  return CheckFlagRange("max_nodes", absl::GetFlag(FLAGS_max_nodes), 1000, 100000000);
 }
 
 }  // namespace mirrorflow

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tools/bench_report.h"
 
 namespace mirrorflow {
 
@@ -26,6 +27,11 @@ struct GraphCost {
 // added up in pairs; "equal", the same with nodes that are all equal; "functions", a nest of calls
 // as deep as half of the nodes. Writes the graph to a temporary file and removes it.
 absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes);
+
+// `mirrorflow bench graphs`: time and memory should grow as the nodes do, up to --max_nodes.
+absl::Status BenchGraphs(Report* report);
+// What its flag can get wrong.
+absl::Status CheckGraphsFlag();
 
 }  // namespace mirrorflow
 

@@ -1,69 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_report.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/file.h"
+#include "framework/core/json.h"
 
 ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
 
 namespace mirrorflow {
+namespace {
+
+void Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+// Three digits, and never as a power of ten.
+std::string Number(double value) {
+  if (value >= 1000) return absl::StrFormat("%.0f", value);
+  return absl::StrFormat("%.3g", value);
+}
+
+std::string WithUnit(const std::string& number, absl::string_view unit) {
+  return unit.empty() ? number : absl::StrCat(number, " ", unit);
+}
+
+std::string FigureText(const Estimate& figure, absl::string_view unit) {
+  std::string text = WithUnit(Number(figure.median), unit);
+  if (figure.low < figure.high) {
+    absl::StrAppend(&text, " (", Number(figure.low), " to ", Number(figure.high), ")");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FormatMs(double ms) {
+  if (ms < 1e-3) return absl::StrCat(Number(ms * 1e6), " ns");
+  if (ms < 1) return absl::StrCat(Number(ms * 1e3), " µs");
+  return absl::StrCat(Number(ms), " ms");
+}
+
+const char* Verdict(const Goal& goal) {
+  return goal.at_most ? VerdictAtMost(goal.figure, goal.bound)
+                      : VerdictAtLeast(goal.figure, goal.bound);
+}
+
+std::string TableHead() {
+  return "| gate | case | ours | peer | ratio or figure (90 %) | bound | verdict |\n"
+         "| --- | --- | --- | --- | --- | --- | --- |\n";
+}
+
+std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why) {
+  const bool met = verdict == "met";
+  return absl::StrFormat(
+      "| %s | %s | %s | %s | %s | %s %s | %s%s%s |\n", goal.gate, goal.what, goal.ours, goal.peer,
+      why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), goal.at_most ? "≤" : "≥",
+      WithUnit(Number(goal.bound), goal.unit), met ? "" : "**", verdict, met ? "" : "**");
+}
+
+Report Report::Table(std::vector<std::string> gates) {
+  Report report;
+  report.table_ = true;
+  report.gates_ = std::move(gates);
+  return report;
+}
+
+bool Report::Wants(absl::string_view gate) const {
+  return gates_.empty() || std::find(gates_.begin(), gates_.end(), gate) != gates_.end();
+}
 
 void Report::Add(absl::string_view name, int replicas, int64_t batch_size, const Timing& timing,
                  const Implementation& of) {
-  std::printf(
-      "%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f iqr_ms=%.4f rounds=%d "
-      "discarded=%d\n",
-      std::string(name).c_str(), of.name.c_str(), replicas, static_cast<int>(batch_size),
-      timing.median_ms, timing.min_ms, timing.iqr_ms, timing.rounds, timing.discarded);
-  absl::StrAppendFormat(&json_,
-                        "{\"case\": \"%s\", \"implementation\": \"%s\", \"version\": \"%s\", "
-                        "\"replicas\": %d, \"batch_size_per_replica\": %d, \"median_ms\": %.6f, "
-                        "\"min_ms\": %.6f, \"iqr_ms\": %.6f, \"rounds\": %d}\n",
-                        name, of.name, of.version, replicas, batch_size, timing.median_ms,
-                        timing.min_ms, timing.iqr_ms, timing.rounds);
+  AddLine(absl::StrFormat("%-20s %-10s replicas=%d batch_size=%-4d median_ms=%.4f min_ms=%.4f "
+                          "iqr_ms=%.4f rounds=%d discarded=%d",
+                          name, of.name, replicas, batch_size, timing.median_ms, timing.min_ms,
+                          timing.iqr_ms, timing.rounds, timing.discarded),
+          absl::StrFormat("\"case\": \"%s\", \"implementation\": \"%s\", \"version\": \"%s\", "
+                          "\"replicas\": %d, \"batch_size_per_replica\": %d, \"median_ms\": %.6f, "
+                          "\"min_ms\": %.6f, \"iqr_ms\": %.6f, \"rounds\": %d",
+                          name, of.name, of.version, replicas, batch_size, timing.median_ms,
+                          timing.min_ms, timing.iqr_ms, timing.rounds));
 }
 
-void Report::AddFigure(absl::string_view name, double value, double bound) {
-  std::printf("%-28s %.4g (at most %.4g) %s\n", std::string(name).c_str(), value, bound,
-              value <= bound ? "met" : "missed");
-  absl::StrAppendFormat(&json_, "{\"case\": \"%s\", \"value\": %.6g, \"at_most\": %.6g}\n", name,
-                        value, bound);
+void Report::AddStep(absl::string_view model, int replicas, int64_t batch_size,
+                     const Timing& timing, const Implementation& of) {
+  steps_.push_back({std::string(model), replicas, batch_size, of.name, timing.median_ms});
+  Add(absl::StrCat("step/", model), replicas, batch_size, timing, of);
 }
 
 void Report::AddRatio(absl::string_view name, int replicas, int64_t batch_size,
-                      absl::string_view peer, const Ratio& ratio) {
-  std::printf("%-20s %s / mirrorflow = %.3f (90 %%: %.3f to %.3f)\n", std::string(name).c_str(),
-              std::string(peer).c_str(), ratio.median, ratio.low, ratio.high);
-  Remember(name, replicas, batch_size, peer, ratio);
+                      absl::string_view peer, const Estimate& ratio) {
+  AddLine(absl::StrFormat("%-20s %s / mirrorflow = %.3f (90 %%: %.3f to %.3f)", name, peer,
+                          ratio.median, ratio.low, ratio.high),
+          absl::StrFormat("\"case\": \"%s\", \"peer\": \"%s\", \"replicas\": %d, "
+                          "\"batch_size_per_replica\": %d, \"ratio\": %.6g, \"low\": %.6g, "
+                          "\"high\": %.6g",
+                          name, peer, replicas, batch_size, ratio.median, ratio.low, ratio.high));
 }
 
-void Report::Remember(absl::string_view name, int replicas, int64_t batch_size,
-                      absl::string_view peer, const Ratio& ratio) {
-  absl::StrAppendFormat(&json_,
-                        "{\"case\": \"%s\", \"peer\": \"%s\", \"replicas\": %d, "
-                        "\"batch_size_per_replica\": %d, \"ratio\": %.6g, \"low\": %.6g, "
-                        "\"high\": %.6g}\n",
-                        name, peer, replicas, batch_size, ratio.median, ratio.low, ratio.high);
+void Report::Add(const Goal& goal) {
+  if (!Wants(goal.gate)) return;
+  const char* verdict = Verdict(goal);
+  const std::string bound = goal.at_most ? "at_most" : "at_least";
+  AddLine(absl::StrFormat("%-3s %-45s %s (%s %s) %s", goal.gate, goal.what,
+                          FigureText(goal.figure, goal.unit), goal.at_most ? "at most" : "at least",
+                          Number(goal.bound), verdict),
+          absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"ours\": %s, \"peer\": %s, "
+                          "\"value\": %.6g, \"low\": %.6g, \"high\": %.6g, \"unit\": \"%s\", "
+                          "\"%s\": %.6g, \"verdict\": \"%s\"",
+                          goal.gate, JsonQuote(goal.what), JsonQuote(goal.ours),
+                          JsonQuote(goal.peer), goal.figure.median, goal.figure.low,
+                          goal.figure.high, goal.unit, bound, goal.bound, verdict));
+  if (table_ && !goal.gate.empty()) Print(TableRow(goal, verdict, ""));
 }
 
-void Report::AddGraph(absl::string_view shape, const GraphCost& cost) {
-  const double nodes = static_cast<double>(cost.nodes);
-  std::printf(
-      "graphs/%-6s nodes=%-8lld load_ms=%.1f session_ms=%.1f compile_ms=%.1f run_ms=%.2f "
-      "us_a_node=%.2f bytes_a_node=%.0f\n",
-      std::string(shape).c_str(), static_cast<long long>(cost.nodes), cost.load_ms, cost.session_ms,
-      cost.compile_ms, cost.run_ms, cost.total_ms() * 1e3 / nodes,
-      static_cast<double>(cost.peak_bytes) / nodes);
-  absl::StrAppendFormat(&json_,
-                        "{\"case\": \"graphs/%s\", \"nodes\": %d, \"load_ms\": %.6g, "
-                        "\"session_ms\": %.6g, \"compile_ms\": %.6g, \"run_ms\": %.6g, "
-                        "\"peak_bytes\": %d}\n",
-                        shape, cost.nodes, cost.load_ms, cost.session_ms, cost.compile_ms,
-                        cost.run_ms, cost.peak_bytes);
+void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why) {
+  if (!Wants(goal.gate)) return;
+  AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, verdict, why),
+          absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"verdict\": \"%s\", \"why\": %s",
+                          goal.gate, JsonQuote(goal.what), verdict, JsonQuote(why)));
+  // A message may have lines and bars, which a table cannot hold.
+  std::string cell(why);
+  for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
+  if (table_) Print(TableRow(goal, verdict, cell));
+}
+
+void Report::AddLine(absl::string_view text, absl::string_view json) {
+  if (!table_) Print(absl::StrCat(text, "\n"));
+  absl::StrAppend(&json_, "{", json, "}\n");
 }
 
 absl::Status Report::Write() const {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "tools/bench_peers.h"
 #include "tools/command_line.h"
 #include "tools/peer_process.h"
 #include "train/npz.h"
@@ -27,9 +27,6 @@ ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
 ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: others to measure in turns with: tensorflow, torch, jax");
-ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: where their programs are");
-ABSL_FLAG(std::string, peers_python, "",
-          "bench: the Python that has them; by default that of tests/benchmark/peers/setup");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
 namespace mirrorflow {
@@ -39,7 +36,6 @@ constexpr const char* kPeers[] = {"tensorflow", "torch", "jax"};
 constexpr int kCheckedSteps = 3;  // as in peer.py
 constexpr double kLossTolerance = 1e-3;
 constexpr double kPeerRoundMs = 300;
-constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
 
 // The weights in the order in which the model made them, and the batch.
 absl::Status WriteCase(const TrainingStep& t, const std::string& path) {
@@ -53,15 +49,6 @@ absl::Status WriteCase(const TrainingStep& t, const std::string& path) {
     arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
   }
   return WriteNpz(path, arrays);
-}
-
-std::string PeersPython() {
-  const std::string given = absl::GetFlag(FLAGS_peers_python);
-  if (!given.empty()) return given;
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
-  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
 }
 
 absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer,
@@ -103,13 +90,14 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   std::vector<std::unique_ptr<PeerProcess>> processes;
   std::vector<Side> sides = {SideOf([&t] { return t.step.Run(t.feeds).status(); })};
   for (const std::string& name : peers) {
-    MF_ASSIGN_OR_RETURN(
-        auto process,
-        PeerProcess::Start(
-            {PeersPython(), absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py"),
-             training.model, absl::StrCat(training.replicas), file.path()},
-            kPeerTimeout));
-    MF_RETURN_IF_ERROR(CompareLosses(losses, *process, name));
+    auto started = StartPeer(name, {training.model, absl::StrCat(training.replicas), file.path()});
+    const absl::Status usable =
+        started.ok() ? CompareLosses(losses, **started, name) : started.status();
+    if (!usable.ok()) {
+      result.missing[name] = usable;
+      continue;
+    }
+    std::unique_ptr<PeerProcess> process = *std::move(started);
     result.sides.push_back({.name = name, .version = process->version()});
     sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
     processes.push_back(std::move(process));
@@ -124,10 +112,11 @@ absl::Status BenchStep(Report* report) {
   const TrainingCase training = {absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_batch_size),
                                  absl::GetFlag(FLAGS_replicas).value_or(2)};
   MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
+  for (const auto& [peer, why] : measured.missing) return why;
   const std::string name = absl::StrCat("step/", training.model);
   for (size_t side = 0; side < measured.sides.size(); ++side) {
-    report->Add(name, training.replicas, training.batch_size,
-                TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
+    report->AddStep(training.model, training.replicas, training.batch_size,
+                    TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
   }
   for (size_t side = 1; side < measured.sides.size(); ++side) {
     report->AddRatio(name, training.replicas, training.batch_size, measured.sides[side].name,

@@ -4,9 +4,11 @@
 #ifndef MIRRORFLOW_TOOLS_BENCH_STEP_H_
 #define MIRRORFLOW_TOOLS_BENCH_STEP_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "tools/bench_report.h"
 #include "tools/bench_training.h"
 
@@ -15,11 +17,13 @@ namespace mirrorflow {
 // What was measured of a case.
 struct StepRounds {
   Rounds rounds;
-  std::vector<Implementation> sides;  // ours first
+  std::vector<Implementation> sides;            // ours first
+  std::map<std::string, absl::Status> missing;  // peers that could not be measured, and why
 };
 
 // Measures the case here and by `peers` (tensorflow, torch, jax), in turns. All start with the same
-// weights and the same batch, and their first losses must agree: FailedPrecondition otherwise.
+// weights and the same batch; a peer whose first losses are not ours is missing
+// (FailedPrecondition), as one that does not start is.
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers);
 

@@ -18,7 +18,8 @@ constexpr char kUsage[] =
     "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
     "NODE]\n"
     "                                              run steps of a graph; alone: what it offers\n"
-    "mirrorflow bench step|overhead|compile|graphs measure this machine\n"
+    "mirrorflow bench step|gates|allreduce|overhead|compile|graphs\n"
+    "                                              measure this machine\n"
     "\nflags:\n";
 
 int Main(int argc, char** argv) {

@@ -122,25 +122,34 @@ absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
   return TimingOf(rounds, 0);
 }
 
-Ratio RatioOf(absl::Span<const double> a, absl::Span<const double> b) {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) ratios.push_back(a[i] / b[i]);
-  if (ratios.empty()) return {};
+Estimate MedianOf(std::vector<double> values) {
+  if (values.empty()) return {};
   std::mt19937 random(1);
-  std::uniform_int_distribution<size_t> any(0, ratios.size() - 1);
-  std::vector<double> medians, sample(ratios.size());
+  std::uniform_int_distribution<size_t> any(0, values.size() - 1);
+  std::vector<double> medians, sample(values.size());
   for (int i = 0; i < kResamples; ++i) {
-    for (double& ratio : sample) ratio = ratios[any(random)];
+    for (double& value : sample) value = values[any(random)];
     medians.push_back(Quantile(sample, 0.5));
   }
-  return {.median = Quantile(ratios, 0.5),
+  return {.median = Quantile(values, 0.5),
           .low = Quantile(medians, 0.05),
           .high = Quantile(medians, 0.95)};
 }
 
-const char* Verdict(const Ratio& ratio, double gate) {
-  if (ratio.low >= gate) return "met";
-  return ratio.high < gate ? "missed" : "undecided";
+Estimate RatioOf(absl::Span<const double> a, absl::Span<const double> b) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) ratios.push_back(a[i] / b[i]);
+  return MedianOf(std::move(ratios));
+}
+
+const char* VerdictAtLeast(const Estimate& figure, double bound) {
+  if (figure.low >= bound) return "met";
+  return figure.high < bound ? "missed" : "undecided";
+}
+
+const char* VerdictAtMost(const Estimate& figure, double bound) {
+  if (figure.high <= bound) return "met";
+  return figure.low > bound ? "missed" : "undecided";
 }
 
 }  // namespace mirrorflow

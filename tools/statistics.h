@@ -50,17 +50,23 @@ absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
 // `work` as a side: warmed up, and as many calls a round as fill it.
 Side SideOf(std::function<absl::Status()> work);
 
-// The median of the ratios a / b of paired figures, and its 90 % interval by bootstrap (Efron,
-// "Bootstrap methods", 1979); the same figures give the same interval.
-struct Ratio {
+// A median and its 90 % interval.
+struct Estimate {
   double median = 0;
   double low = 0;
   double high = 0;
-};
-Ratio RatioOf(absl::Span<const double> a, absl::Span<const double> b);
 
-// `met` if the whole interval is at least `gate`, `missed` if it is below, else `undecided`.
-const char* Verdict(const Ratio& ratio, double gate);
+  static Estimate Exactly(double value) { return {value, value, value}; }
+};
+// Of figures, by bootstrap (Efron, "Bootstrap methods", 1979); the same figures give the same
+// interval.
+Estimate MedianOf(std::vector<double> values);
+// Of the ratios a / b of paired figures.
+Estimate RatioOf(absl::Span<const double> a, absl::Span<const double> b);
+
+// `met` if the whole interval keeps the bound, `missed` if none of it does, else `undecided`.
+const char* VerdictAtLeast(const Estimate& figure, double bound);
+const char* VerdictAtMost(const Estimate& figure, double bound);
 
 // The value below which a share `q` of the values lies, interpolated; 0 of none.
 double Quantile(std::vector<double> values, double q);

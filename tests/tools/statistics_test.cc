@@ -57,7 +57,7 @@ TEST(RatioTest, OfPairsIsTheirMedianWithinItsInterval) {
   std::vector<double> theirs;
   for (size_t i = 0; i < ours.size(); ++i) theirs.push_back(ours[i] * (1.2 + 0.01 * (i % 3)));
   // The pairs are much closer than either side's figures.
-  const Ratio ratio = RatioOf(theirs, ours);
+  const Estimate ratio = RatioOf(theirs, ours);
   EXPECT_NEAR(ratio.median, 1.21, 1e-9);
   EXPECT_GE(ratio.low, 1.2 - 1e-9);
   EXPECT_LE(ratio.high, 1.22 + 1e-9);
@@ -67,17 +67,21 @@ TEST(RatioTest, OfPairsIsTheirMedianWithinItsInterval) {
 
 TEST(RatioTest, HasAWideIntervalWhereTheRoundsDisagree) {
   const std::vector<double> ours(8, 1.0), theirs = {1, 2, 1, 2, 1, 2, 1, 2};
-  const Ratio ratio = RatioOf(theirs, ours);
+  const Estimate ratio = RatioOf(theirs, ours);
   EXPECT_EQ(ratio.low, 1);
   EXPECT_EQ(ratio.high, 2);
 }
 
-TEST(VerdictTest, IsUndecidedWhereTheGateIsInsideTheInterval) {
-  const Ratio ratio = {.median = 1.2, .low = 1.1, .high = 1.3};
-  EXPECT_STREQ(Verdict(ratio, 1.1), "met");
-  EXPECT_STREQ(Verdict(ratio, 1.2), "undecided");
-  EXPECT_STREQ(Verdict(ratio, 1.3), "undecided");
-  EXPECT_STREQ(Verdict(ratio, 1.31), "missed");
+TEST(VerdictTest, IsUndecidedWhereTheBoundIsInsideTheInterval) {
+  const Estimate figure = {.median = 1.2, .low = 1.1, .high = 1.3};
+  EXPECT_STREQ(VerdictAtLeast(figure, 1.1), "met");
+  EXPECT_STREQ(VerdictAtLeast(figure, 1.2), "undecided");
+  EXPECT_STREQ(VerdictAtLeast(figure, 1.3), "undecided");
+  EXPECT_STREQ(VerdictAtLeast(figure, 1.31), "missed");
+  EXPECT_STREQ(VerdictAtMost(figure, 1.3), "met");
+  EXPECT_STREQ(VerdictAtMost(figure, 1.2), "undecided");
+  EXPECT_STREQ(VerdictAtMost(figure, 1.1), "undecided");
+  EXPECT_STREQ(VerdictAtMost(figure, 1.09), "missed");
 }
 
 }  // namespace

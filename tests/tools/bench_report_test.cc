@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_report.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+const Goal kRatio = {.gate = "C9",
+                     .what = "mlp 64, 2 replicas",
+                     .figure = {.median = 2.5, .low = 2.25, .high = 2.75},
+                     .bound = 1.6,
+                     .ours = "1.2 ms",
+                     .peer = "tensorflow 3 ms"};
+
+TEST(GoalTest, IsJudgedByItsIntervalFromTheSideOfItsBound) {
+  Goal goal = kRatio;
+  EXPECT_STREQ(Verdict(goal), "met");
+  goal.at_most = true;
+  EXPECT_STREQ(Verdict(goal), "missed");
+  goal.bound = 2.5;
+  EXPECT_STREQ(Verdict(goal), "undecided");
+}
+
+TEST(TableTest, HasARowWithIntervalBoundAndVerdict) {
+  EXPECT_EQ(TableRow(kRatio, "met", ""),
+            "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) | ≥ 1.6 | "
+            "met |\n");
+}
+
+TEST(TableTest, NamesTheUnitOfAFigureAndHasNoIntervalOfAnExactOne) {
+  const Goal goal = {.gate = "C17",
+                     .what = "page faults",
+                     .figure = Estimate::Exactly(12345),
+                     .unit = "ns",
+                     .bound = 10,
+                     .at_most = true};
+  EXPECT_EQ(TableRow(goal, "missed", ""),
+            "| C17 | page faults |  |  | 12345 ns | ≤ 10 ns | **missed** |\n");
+}
+
+TEST(TableTest, SaysWhyAGoalHasNoFigure) {
+  EXPECT_EQ(TableRow(kRatio, "not measured", "no such peer"),
+            "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | no such peer | ≥ 1.6 | "
+            "**not measured** |\n");
+}
+
+TEST(TableTest, HasAsManyColumnsAboveAsInARow) {
+  auto bars = [](const std::string& text) { return std::count(text.begin(), text.end(), '|'); };
+  EXPECT_EQ(bars(TableHead()), 2 * bars(TableRow(kRatio, "met", "")));
+}
+
+TEST(ReportTest, KeepsOnlyTheGoalsOfTheGatesAskedFor) {
+  Report report = Report::Table({"C9", "C10"});
+  EXPECT_TRUE(report.Wants("C10"));
+  EXPECT_FALSE(report.Wants("C1"));
+  report.Add({.gate = "C1", .what = "unasked"});
+  EXPECT_EQ(report.json(), "");
+  report.Add(kRatio);
+  report.AddUnmeasured({.gate = "C10", .what = "scaling"}, "not measured", "a\n\"reason\" | why");
+  EXPECT_EQ(report.json(),
+            "{\"gate\": \"C9\", \"case\": \"mlp 64, 2 replicas\", \"ours\": \"1.2 ms\", \"peer\": "
+            "\"tensorflow 3 ms\", \"value\": 2.5, \"low\": 2.25, \"high\": 2.75, \"unit\": \"\", "
+            "\"at_least\": 1.6, \"verdict\": \"met\"}\n"
+            "{\"gate\": \"C10\", \"case\": \"scaling\", \"verdict\": \"not measured\", \"why\": "
+            "\"a\\n\\\"reason\\\" | why\"}\n");
+}
+
+TEST(FormatMsTest, ChoosesTheUnit) {
+  EXPECT_EQ(FormatMs(0.0000623), "62.3 ns");
+  EXPECT_EQ(FormatMs(0.0155), "15.5 µs");
+  EXPECT_EQ(FormatMs(1.25), "1.25 ms");
+  EXPECT_EQ(FormatMs(1655.4), "1655 ms");
+}
+
+}  // namespace
+}  // namespace mirrorflow

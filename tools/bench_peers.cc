@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_peers.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: where their programs are");
+ABSL_FLAG(std::string, peers_python, "",
+          "bench: the Python that has them; by default that of tests/benchmark/peers/setup");
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kPeerTimeout = absl::Seconds(120);
+
+std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+}  // namespace
+
+std::string PeersPython() {
+  const std::string given = absl::GetFlag(FLAGS_peers_python);
+  if (!given.empty()) return given;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const std::string base = cache != nullptr ? cache : absl::StrCat(home ? home : "", "/.cache");
+  return absl::StrCat(base, "/mirrorflow/peers/bin/python");
+}
+
+std::string PeersVersions() {
+  // Next to the folder of the Python, as the virtual environment has it.
+  std::ifstream file(absl::StrCat(DirectoryOf(DirectoryOf(PeersPython())), "/requirements.txt"));
+  std::string versions;
+  for (std::string line; std::getline(file, line);) {
+    absl::StrAppend(&versions, versions.empty() ? "" : ", ", line);
+  }
+  return versions.empty() ? "none" : versions;
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
+                                                       const std::vector<std::string>& args) {
+  const std::string python = PeersPython();
+  const std::string script = absl::StrCat(absl::GetFlag(FLAGS_peers_dir), "/", name, "_peer.py");
+  const std::string compiled = absl::StrCat(DirectoryOf(python), "/", name, "_peer");
+  std::vector<std::string> command;
+  if (access(script.c_str(), R_OK) == 0) {
+    command = {python, script};
+  } else {
+    command = {compiled};
+  }
+  if (access(command[0].c_str(), X_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat(name, ": no such peer: run tests/benchmark/peers/setup"));
+  }
+  command.insert(command.end(), args.begin(), args.end());
+  return PeerProcess::Start(command, kPeerTimeout);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs of tests/benchmark/peers, which `setup` there installs outside of the tree.
+#ifndef MIRRORFLOW_TOOLS_BENCH_PEERS_H_
+#define MIRRORFLOW_TOOLS_BENCH_PEERS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tools/peer_process.h"
+
+namespace mirrorflow {
+
+// Starts NAME_peer.py, or the compiled NAME_peer, and waits until it is ready. NotFound, with what
+// to do, where it is not installed.
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
+                                                       const std::vector<std::string>& args);
+
+// The Python that has the frameworks.
+std::string PeersPython();
+// What is installed, as `setup` was asked for it: `tensorflow-cpu==2.21.0, …`.
+std::string PeersVersions();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_PEERS_H_
