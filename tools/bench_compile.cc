@@ -50,7 +50,7 @@ absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
   s->shapes = {batch[0].shape(), batch[1].shape()};
   return SideOf([s]() -> absl::Status {
     const TrainingGraph& t = s->training;
-    MF_ASSIGN_OR_RETURN(Step step, s->session->Prepare({t.inputs, t.labels}, {t.loss}, {t.train}));
+    MF_ASSIGN_OR_RETURN(Step step, s->session->Prepare({t.inputs, t.labels}, {t.loss}, t.targets));
     return step.Compile(s->shapes).status();
   });
 }

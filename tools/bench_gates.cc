@@ -43,11 +43,13 @@ struct StepCase {
 
 const std::vector<StepCase>& StepCases() {
   static const auto* const cases = new std::vector<StepCase>{
+      {"chain", 1, 1, {{"C1", "tensorflow", 20}, {"C1", "torch", 50}}},
       {"mlp", 64, 1, {{"C5", nullptr, 1.08}}},
       {"mlp", 256, 1, {{"C5", nullptr, 1.03}}},
       {"big", 64, 1, {{"C5", nullptr, 1.05}}},
       {"big", 16, 1, {{"C5", nullptr, 1.15}}},
       {"cnn", 64, 1, {{"C7", nullptr, 1.10}}},
+      {"lstm", 1, 1, {{"C22", "jax", 1.2}, {"C22", "tensorflow", 10}}},
       {"mlp", 64, 2, {{"C9", "tensorflow", 1.6}, {"C9b", "torch", 3.3}}},
       {"mlp", 256, 2, {{"C9", "tensorflow", 1.1}, {"C9b", "torch", 1.6}}},
       {"cnn", 64, 2, {{"C9", "tensorflow", 1.18}, {"C9b", "torch", 2.0}}},

@@ -22,7 +22,7 @@
 #include "tools/peer_process.h"
 #include "train/npz.h"
 
-ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big or resnet");
+ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big, resnet, lstm or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
 ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},

@@ -13,9 +13,19 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kClasses = 10;
-constexpr const char* kModels[] = {"mlp", "cnn", "big", "resnet"};
+constexpr int kLstmSteps = 60;
+constexpr int kLstmWidth = 32;
+constexpr int kChainLength = 1000;
 
-void BuildBig(const Scope& root, TrainingGraph* t) {
+void BuildExample(const Scope& root, absl::string_view model, TrainingGraph* t) {
+  const absl::StatusOr<Classifier> classifier = BuildClassifier(root, model);
+  if (!classifier.ok()) return root.Fail(classifier.status());
+  t->inputs = classifier->images;
+  t->labels = classifier->labels;
+  t->loss = classifier->loss;
+}
+
+void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {-1, 1024});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
   Output x = layers::Dense(root, t->inputs, 2048, ops::Relu);
@@ -23,32 +33,73 @@ void BuildBig(const Scope& root, TrainingGraph* t) {
   t->loss = losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, x, kClasses), t->labels);
 }
 
+// An LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et al.,
+// 2000) of plain ops, unrolled in time, whose last output is classified.
+void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
+  t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {-1, kLstmSteps, kLstmWidth});
+  t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
+  const Scope s = root.SubScope("lstm");
+  const Output kernel =
+      CreateVariable(s, "kernel", {2 * kLstmWidth, 4 * kLstmWidth}, initializers::GlorotUniform())
+          .value;
+  const Output bias = CreateVariable(s, "bias", {4 * kLstmWidth}, initializers::Zeros()).value;
+  const std::vector<Output> inputs = ops::Unpack(s, t->inputs, kLstmSteps, {.axis = 1});
+  if (!s.ok()) return;
+  Output output = ops::ZerosLike(s, inputs[0]), state = output;
+  for (const Output& input : inputs) {
+    const Output x = ops::ConcatV2(s, {input, output}, 1);
+    const std::vector<Output> gates =
+        ops::Split(s, ops::BiasAdd(s, ops::MatMul(s, x, kernel), bias), 4, 1);
+    if (!s.ok()) return;
+    state = ops::AddV2(s, ops::Mul(s, ops::Sigmoid(s, gates[1]), state),
+                       ops::Mul(s, ops::Sigmoid(s, gates[0]), ops::Tanh(s, gates[2])));
+    output = ops::Mul(s, ops::Sigmoid(s, gates[3]), ops::Tanh(s, state));
+  }
+  t->loss =
+      losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, output, kClasses), t->labels);
+}
+
+// Sines of sines of one number: nothing but dispatch, and nothing to learn.
+void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
+  t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {});
+  t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
+  t->loss = t->inputs;
+  for (int i = 0; i < kChainLength; ++i) t->loss = ops::Sin(root, t->loss);
+}
+
+constexpr struct {
+  absl::string_view name;
+  void (*build)(const Scope&, absl::string_view, TrainingGraph*);
+  bool learns;
+} kModels[] = {{"mlp", BuildExample, true}, {"cnn", BuildExample, true},
+               {"big", BuildBig, true},     {"resnet", BuildExample, true},
+               {"lstm", BuildLstm, true},   {"chain", BuildChain, false}};
+
 }  // namespace
 
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model) {
-  if (std::find(std::begin(kModels), std::end(kModels), model) == std::end(kModels)) {
+  const auto* const known = std::find_if(std::begin(kModels), std::end(kModels),
+                                         [&](const auto& m) { return m.name == model; });
+  if (known == std::end(kModels)) {
+    std::vector<absl::string_view> names;
+    for (const auto& m : kModels) names.push_back(m.name);
     return absl::InvalidArgumentError(absl::StrCat(
-        "unknown model; expected one of ", absl::StrJoin(kModels, ", "), ", got '", model, "'"));
+        "unknown model; expected one of ", absl::StrJoin(names, ", "), ", got '", model, "'"));
   }
   TrainingGraph t;
   const Scope root(&t.graph);
   auto mirrored = strategy.scope();
-  if (model == "big") {
-    BuildBig(root, &t);
-  } else {
-    MF_ASSIGN_OR_RETURN(const Classifier classifier, BuildClassifier(root, model));
-    t.inputs = classifier.images;
-    t.labels = classifier.labels;
-    t.loss = classifier.loss;
+  known->build(root, model, &t);
+  if (known->learns) {
+    t.targets = {GradientDescent({.learning_rate = kBenchLearningRate}).Minimize(root, t.loss)};
   }
-  t.train = GradientDescent({.learning_rate = kBenchLearningRate}).Minimize(root, t.loss);
   MF_RETURN_IF_ERROR(t.graph.status());
   return t;
 }
 
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
   Shape shape = training.graph.values().shape(training.inputs);
-  shape.set_dim(0, rows);
+  if (shape.rank() > 0) shape.set_dim(0, rows);
   MF_ASSIGN_OR_RETURN(Tensor inputs, Tensor::Allocate(DT_FLOAT, shape));
   MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
   uint32_t state = 1;
@@ -66,7 +117,7 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model));
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.replicas));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
-  MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, {g.train}));
+  MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   return t;
 }
 

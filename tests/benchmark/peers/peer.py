@@ -2,8 +2,7 @@
 """What all peers share: the case, and the conversation with `mirrorflow bench`.
 
 A peer is started as `PEER.py MODEL REPLICAS CASE.npz`. The case has `inputs` and `labels` of the
-global batch and the initial weights, kernel and bias of each layer in the order of the model. The
-peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`; then for
+global batch and the initial weights in the order in which the model made them. The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`; then for
 each line `run SECONDS` that it reads it trains for about so long and prints `ran STEPS SECONDS`.
 It ends when its input does.
 """
@@ -19,11 +18,22 @@ import numpy as np
 
 LEARNING_RATE = 0.01
 CHECKED_STEPS = 3
-CLASSES = 10
+RESNET_STRIDES = [1, 1, 1, 2, 1, 1, 2, 1, 1]
+MOVING_FACTOR, EPSILON = 0.01, 1e-3  # of batch normalisation
+CHAIN_LENGTH = 1000
 
 
 class Case:
-    """One model with its weights and its batch, as arrays."""
+    """One model with its weights and its batch, as arrays.
+
+    mlp, cnn, big: kernel and bias of each layer. A kernel of rank 4 is a 3x3 convolution's without
+        padding, [h, w, in, out], followed by ReLU and max-pooling; the others, but the last, by ReLU.
+    lstm: one kernel for [input, output] and all gates in the order input, forget, new, output, its
+        bias; kernel and bias of the layer that classifies the last output.
+    resnet: kernel, gamma and beta of each convolution, in `moving` mean and variance; kernel and
+        bias of the last layer. RESNET_STRIDES are those of its blocks of two convolutions.
+    chain: none; CHAIN_LENGTH sines of one number.
+    """
 
     def __init__(self, model, replicas, path):
         with np.load(path) as arrays:
@@ -31,15 +41,21 @@ class Case:
             weights = [arrays[name] for name in arrays.files if name not in ("inputs", "labels")]
         self.model = model
         self.replicas = replicas
-        # Kernel and bias of each layer. A kernel of rank 4 is a 3x3 convolution's without padding,
-        # [h, w, in, out], followed by ReLU and max-pooling; the others, but the last, by ReLU.
-        self.layers = list(zip(weights[0::2], weights[1::2]))
+        end = 5 * (1 + 2 * len(RESNET_STRIDES)) if model == "resnet" else 0
+        moves = [i < end and i % 5 > 2 for i in range(len(weights))]
+        self.moving = [w for w, m in zip(weights, moves) if m]
+        self.weights = [w for w, m in zip(weights, moves) if not m]
 
     def rows_of(self, replica):
         """The part of the batch that a replica trains on."""
         rows = len(self.inputs) // self.replicas
         part = slice(replica * rows, (replica + 1) * rows)
         return self.inputs[part], self.labels[part]
+
+
+def pairs(weights):
+    """Kernel and bias of each layer."""
+    return list(zip(weights[0::2], weights[1::2]))
 
 
 def case_of_arguments():

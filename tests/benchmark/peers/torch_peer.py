@@ -15,24 +15,31 @@ import torch.multiprocessing as mp
 from torch import nn
 
 
-class Model(nn.Module):
-    """The layers of the case."""
+def linear(kernel, bias):
+    layer = nn.Linear(*kernel.shape)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(kernel.T))
+        layer.bias.copy_(torch.from_numpy(bias))
+    return layer
+
+
+def convolution(kernel, bias=None, **options):
+    layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], 3, bias=bias is not None, **options)
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(kernel.transpose(3, 2, 0, 1)))
+        if bias is not None:
+            layer.bias.copy_(torch.from_numpy(bias))
+    return layer
+
+
+class FeedForward(nn.Module):
+    """mlp, cnn and big."""
 
     def __init__(self, case):
         super().__init__()
-        self.steps = nn.ModuleList()
-        for kernel, bias in case.layers:
-            kernel, bias = torch.from_numpy(kernel), torch.from_numpy(bias)
-            if kernel.ndim == 4:
-                layer = nn.Conv2d(kernel.shape[2], kernel.shape[3], 3)
-                weight = kernel.permute(3, 2, 0, 1)
-            else:
-                layer = nn.Linear(*kernel.shape)
-                weight = kernel.T
-            with torch.no_grad():
-                layer.weight.copy_(weight)
-                layer.bias.copy_(bias)
-            self.steps.append(layer)
+        self.steps = nn.ModuleList(
+            (convolution if kernel.ndim == 4 else linear)(kernel, bias)
+            for kernel, bias in peer.pairs(case.weights))
 
     def forward(self, x):
         for i, layer in enumerate(self.steps):
@@ -47,13 +54,88 @@ class Model(nn.Module):
         return x
 
 
+class Lstm(nn.Module):
+    """Its order of the gates is ours; of its two biases one stays zero."""
+
+    def __init__(self, case):
+        super().__init__()
+        kernel, bias, *last = case.weights
+        width = bias.size // 4
+        self.lstm = nn.LSTM(len(kernel) - width, width, batch_first=True)
+        self.lstm.bias_hh_l0.requires_grad_(False)
+        with torch.no_grad():
+            self.lstm.weight_ih_l0.copy_(torch.from_numpy(kernel[:-width].T))
+            self.lstm.weight_hh_l0.copy_(torch.from_numpy(kernel[-width:].T))
+            self.lstm.bias_ih_l0.copy_(torch.from_numpy(bias))
+            self.lstm.bias_hh_l0.zero_()
+        self.last = linear(*last)
+
+    def forward(self, x):
+        return self.last(self.lstm(x)[0][:, -1])
+
+
+class ResNet(nn.Module):
+
+    def __init__(self, case):
+        super().__init__()
+        weights, moving = iter(case.weights), iter(case.moving)
+
+        def conv_norm(strides):
+            # What "SAME" pads, with two strides and an even size, only below and to the right.
+            kernel = next(weights)
+            norm = nn.BatchNorm2d(kernel.shape[3], peer.EPSILON, peer.MOVING_FACTOR)
+            with torch.no_grad():
+                norm.weight.copy_(torch.from_numpy(next(weights)))
+                norm.bias.copy_(torch.from_numpy(next(weights)))
+                norm.running_mean.copy_(torch.from_numpy(next(moving)))
+                norm.running_var.copy_(torch.from_numpy(next(moving)))
+            pad = [nn.ZeroPad2d((0, 1, 0, 1))] if strides > 1 else []
+            return nn.Sequential(*pad, convolution(kernel, stride=strides,
+                                                   padding=0 if pad else 1), norm)
+
+        self.first = conv_norm(1)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(conv_norm(strides), nn.ReLU(inplace=True), conv_norm(1))
+            for strides in peer.RESNET_STRIDES)
+        self.last = linear(next(weights), next(weights))
+
+    def forward(self, x):
+        x = nn.functional.relu(self.first(x))
+        for strides, block in zip(peer.RESNET_STRIDES, self.blocks):
+            y = block(x)
+            if strides > 1:
+                added = (y.shape[1] - x.shape[1]) // 2
+                x = nn.functional.pad(x[:, :, ::strides, ::strides], (0, 0, 0, 0, added, added))
+            x = nn.functional.relu(y + x)
+        return self.last(x.mean((2, 3)))
+
+
+MODELS = {"lstm": Lstm, "resnet": ResNet}
+
+
+def chain(case):
+    x = torch.from_numpy(case.inputs)
+
+    def run(steps):
+        y = x
+        with torch.inference_mode():
+            for _ in range(steps):
+                y = x
+                for _ in range(peer.CHAIN_LENGTH):
+                    y = torch.sin(y)
+        return y
+
+    torch.set_num_threads(1)
+    peer.talk(torch.__version__, run)
+
+
 def train(rank, case):
     torch.set_num_threads(1)
     if case.replicas > 1:
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["PEER_PORT"])
         dist.init_process_group("gloo", rank=rank, world_size=case.replicas)
-    model = Model(case).to(memory_format=torch.channels_last)
+    model = MODELS.get(case.model, FeedForward)(case).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=peer.LEARNING_RATE, fused=True)
     if case.replicas > 1:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True,
@@ -94,6 +176,10 @@ def train(rank, case):
 
 def main():
     case = peer.case_of_arguments()
+    if case.model == "chain":
+        return chain(case)
+    if case.model == "resnet" and case.replicas > 1:
+        raise SystemExit("torch: batch normalisation over several processes needs GPUs")
     if case.replicas == 1:
         return train(0, case)
     os.environ.setdefault("PEER_PORT", str(20000 + os.getpid() % 20000))

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_training.h"
+
+#include <cmath>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/reference/interpreter.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::vector<double>> Losses(const TrainingCase& training, int steps) {
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    losses.push_back(out[0].scalar<float>());
+  }
+  return losses;
+}
+
+// The graph as it is written, node by node.
+absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training, int steps) {
+  MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*t.strategy, training.model));
+  MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(g.graph, TestKernels()));
+  for (const VariableInfo& variable : t.session->layout().variables()) {
+    MF_ASSIGN_OR_RETURN(reference.variables()[variable.name],
+                        t.session->ReadVariable(variable.name));
+  }
+  std::vector<double> losses;
+  for (int i = 0; i < steps; ++i) {
+    MF_ASSIGN_OR_RETURN(
+        const std::vector<Tensor> out,
+        reference.Run({{g.inputs, t.feeds[0]}, {g.labels, t.feeds[1]}}, {g.loss}, g.targets));
+    losses.push_back(out[0].scalar<float>());
+  }
+  return losses;
+}
+
+TEST(BenchTraining, LearnsALongShortTermMemoryAsTheInterpreterDoes) {
+  const auto want = ReferenceLosses({.model = "lstm", .batch_size = 4}, 3);
+  const auto got = Losses({.model = "lstm", .batch_size = 4}, 3);
+  ASSERT_TRUE(want.ok()) << want.status();
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (size_t i = 0; i < want->size(); ++i) EXPECT_NEAR((*got)[i], (*want)[i], 1e-5) << i;
+  EXPECT_LT(want->back(), want->front());
+}
+
+TEST(BenchTraining, GivesEqualLossesOnOneAndTwoReplicas) {
+  const auto one = Losses({.model = "lstm", .batch_size = 4}, 5);
+  const auto two = Losses({.model = "lstm", .batch_size = 2, .replicas = 2}, 5);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_TRUE(two.ok()) << two.status();
+  for (size_t i = 0; i < one->size(); ++i) EXPECT_NEAR((*one)[i], (*two)[i], 1e-5) << i;
+}
+
+TEST(BenchTraining, ChainsAThousandSines) {
+  const auto got = Losses({.model = "chain", .batch_size = 1}, 1);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const auto t = PrepareTraining({.model = "chain", .batch_size = 1});
+  ASSERT_TRUE(t.ok()) << t.status();
+  double want = t->feeds[0].scalar<float>();
+  for (int i = 0; i < 1000; ++i) want = std::sin(want);
+  EXPECT_NEAR((*got)[0], want, 1e-5);
+}
+
+TEST(BenchTraining, NamesTheModelsWhenItKnowsNone) {
+  const auto strategy = OneDeviceStrategy::Create();
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  const absl::Status status = BuildTraining(**strategy, "gru").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("lstm, chain, got 'gru'"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
