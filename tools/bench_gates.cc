@@ -13,15 +13,20 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "tools/bench_all_reduce.h"
 #include "tools/bench_compile.h"
+#include "tools/bench_kernels.h"
 #include "tools/bench_overhead.h"
+#include "tools/bench_overlap.h"
 #include "tools/bench_peers.h"
 #include "tools/bench_step.h"
 #include "tools/machine.h"
+#include "tools/svg_chart.h"
 
 ABSL_DECLARE_FLAG(int, rounds);
+ABSL_DECLARE_FLAG(std::string, svg);
 ABSL_FLAG(std::vector<std::string>, only, {}, "bench gates: these gates, such as C9,C21");
 
 namespace mirrorflow {
@@ -123,6 +128,25 @@ absl::Status ReportFusedUpdate(Report* report) {
   return absl::OkStatus();
 }
 
+// How many times as long as we everybody takes.
+std::string StepChart(const std::vector<StepTime>& steps) {
+  const std::vector<std::string> series = {Implementation().name, "tensorflow", "torch", "jax"};
+  std::vector<BarGroup> groups;
+  double ours = 0;
+  for (const StepTime& step : steps) {
+    if (step.implementation == series[0]) {  // the first of its case
+      ours = step.median_ms;
+      groups.push_back({absl::StrCat(step.model, " ", step.batch_size, "\n", step.replicas,
+                                     step.replicas == 1 ? " replica" : " replicas"),
+                        std::vector<double>(series.size())});
+    }
+    const size_t i = std::find(series.begin(), series.end(), step.implementation) - series.begin();
+    if (i < series.size()) groups.back().values[i] = step.median_ms / ours;
+  }
+  return GroupedBars("Time of a training step, relative to mirrorflow", DescribeMachine(), series,
+                     groups, 8);
+}
+
 // What is measured at one go, and the gates that it has rows for.
 struct GateCase {
   std::vector<std::string> gates;
@@ -134,6 +158,8 @@ std::vector<GateCase> GateCases() {
   std::vector<GateCase> cases = {
       {{"C1"}, "dispatch", BenchDispatch},
       {{"C2"}, "one step", BenchFixedCost},
+      {{"C3"}, "products", BenchProducts},
+      {{"C4"}, "convolutions", BenchConvolutions},
   };
   for (const StepCase& step : StepCases()) {
     GateCase c = {.what = CaseName(step.model, step.batch_size, step.replicas),
@@ -150,8 +176,15 @@ std::vector<GateCase> GateCases() {
                        return MeasureScaling(model, batch_size, report);
                      }});
   }
+  const std::vector<TrainingCase> exposed = {
+      {"mlp", 64, 2}, {"cnn", 64, 2}, {"big", 64, 2}, {"big", 16, 2}};
   cases.push_back({{"C11"}, "all-reduce", BenchAllReduce});
   cases.push_back({{"C12"}, "fused update", ReportFusedUpdate});
+  for (const TrainingCase& training : exposed) {
+    cases.push_back({{"C15"}, training.model, [training](Report* report) {
+                       return BenchExposed(training, report);
+                     }});
+  }
   cases.push_back({{"C16"}, "arena", BenchArena});
   cases.push_back({{"C17"}, "steady state", BenchSteadyState});
   cases.push_back({{"C19"}, "compile", BenchCompileNodes});
@@ -193,7 +226,8 @@ absl::Status BenchGates(Report* report) {
       report->AddUnmeasured({.gate = gate, .what = c.what}, "not measured", status.message());
     }
   }
-  return absl::OkStatus();
+  const std::string svg = absl::GetFlag(FLAGS_svg);
+  return svg.empty() ? absl::OkStatus() : WriteFileAtomically(svg, {StepChart(report->steps())});
 }
 
 absl::Status CheckGatesFlags() {

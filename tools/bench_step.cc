@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "tools/bench_overlap.h"
 #include "tools/bench_peers.h"
 #include "tools/command_line.h"
 #include "tools/peer_process.h"
@@ -27,6 +28,8 @@ ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
 ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: others to measure in turns with: tensorflow, torch, jax");
+ABSL_FLAG(std::string, svg, "",
+          "bench: draw to this file: the timeline of a step, or of gates the times of all");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
 namespace mirrorflow {
@@ -122,7 +125,10 @@ absl::Status BenchStep(Report* report) {
     report->AddRatio(name, training.replicas, training.batch_size, measured.sides[side].name,
                      RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]));
   }
-  return absl::OkStatus();
+  const std::string svg = absl::GetFlag(FLAGS_svg);
+  if (svg.empty()) return absl::OkStatus();
+  MF_ASSIGN_OR_RETURN(const std::string timeline, StepTimeline(training));
+  return WriteFileAtomically(svg, {timeline});
 }
 
 absl::Status CheckStepFlags() {
@@ -131,6 +137,7 @@ absl::Status CheckStepFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("rounds", absl::GetFlag(FLAGS_rounds), 7, 1000));
   MF_RETURN_IF_ERROR(
       CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
   for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
     if (std::find(std::begin(kPeers), std::end(kPeers), peer) != std::end(kPeers)) continue;
     return absl::InvalidArgumentError(absl::StrCat("--peers: unknown peer; expected any of ",

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products and convolutions as steps of a session, against the library that computes them called
+// directly, on one core.
+#ifndef MIRRORFLOW_TOOLS_BENCH_KERNELS_H_
+#define MIRRORFLOW_TOOLS_BENCH_KERNELS_H_
+
+#include "absl/status/status.h"
+#include "tools/bench_report.h"
+
+namespace mirrorflow {
+
+absl::Status BenchProducts(Report* report);  // C3: against oneDNN, and the peak of the core
+absl::Status BenchConvolutions(
+    Report* report);  // C4: with both gradients, against oneDNN and Eigen
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_BENCH_KERNELS_H_

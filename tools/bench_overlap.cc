@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_overlap.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/status.h"
+#include "mirrorflow.h"
+#include "tools/statistics.h"
+#include "tools/svg_chart.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kWarmUpSteps = 20;
+constexpr int kTracedSteps = 101;
+
+// What the trace calls them (framework/runtime/trace_session.h).
+bool IsCommunication(const TraceEvent& event) {
+  return event.kind == TraceEvent::kSpan &&
+         (event.category == "wait" || event.category == "collective");
+}
+bool IsStep(const TraceEvent& event) {
+  return event.kind == TraceEvent::kSpan && event.category == "step";
+}
+
+absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training) {
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
+  std::vector<TraceWriter> traces(kTracedSteps);
+  for (TraceWriter& trace : traces) {
+    t.session->TraceTo(&trace);
+    MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
+    const std::vector<TraceEvent>& events = trace.events();
+    if (std::none_of(events.begin(), events.end(), IsStep)) {
+      return absl::InternalError("the trace of a step does not say how long it took");
+    }
+  }
+  return traces;
+}
+
+}  // namespace
+
+double ExposedShare(const TraceWriter& trace) {
+  double exposed = 0, whole = 0;
+  for (const TraceEvent& event : trace.events()) {
+    if (IsStep(event)) whole += static_cast<double>(event.duration_ns);
+    if (IsCommunication(event)) exposed += static_cast<double>(event.duration_ns);
+  }
+  return exposed / whole;
+}
+
+absl::Status BenchExposed(const TrainingCase& training, Report* report) {
+  MF_ASSIGN_OR_RETURN(const std::vector<TraceWriter> traces, TraceSteps(training));
+  std::vector<double> percents;
+  for (const TraceWriter& trace : traces) percents.push_back(ExposedShare(trace) * 100);
+  report->Add({.gate = "C15",
+               .what = absl::StrCat("exposed communication, ", training.model, " ",
+                                    training.batch_size, ", ", training.replicas, " replicas"),
+               .figure = MedianOf(percents),
+               .unit = "%",
+               .bound = 8,
+               .at_most = true});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> StepTimeline(const TrainingCase& training) {
+  MF_ASSIGN_OR_RETURN(std::vector<TraceWriter> traces, TraceSteps(training));
+  // That of the median time.
+  auto duration = [](const TraceWriter& trace) {
+    int64_t ns = 0;
+    for (const TraceEvent& event : trace.events()) ns += IsStep(event) ? event.duration_ns : 0;
+    return ns;
+  };
+  std::nth_element(
+      traces.begin(), traces.begin() + kTracedSteps / 2, traces.end(),
+      [&](const TraceWriter& a, const TraceWriter& b) { return duration(a) < duration(b); });
+  const std::vector<TraceEvent>& events = traces[kTracedSteps / 2].events();
+
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const TraceEvent& event : events) {
+    if (IsStep(event)) first = std::min(first, event.start_ns);
+  }
+  auto ms = [&](int64_t ns) { return static_cast<double>(ns - first) * 1e-6; };
+  enum Kind { kKernel, kUpdate, kWait, kInFlight };
+  std::vector<TimelineSpan> spans;
+  std::map<std::pair<int, uint64_t>, double> begins;
+  for (const TraceEvent& event : events) {
+    const int row = 2 * event.pid;
+    if (event.kind == TraceEvent::kAsyncBegin) begins[{event.pid, event.id}] = ms(event.start_ns);
+    if (event.kind == TraceEvent::kAsyncEnd) {
+      spans.push_back(
+          {row + 1, kInFlight, begins[{event.pid, event.id}], ms(event.start_ns), event.name});
+    }
+    if (event.kind != TraceEvent::kSpan || IsStep(event)) continue;
+    const Kind kind = IsCommunication(event)                   ? kWait
+                      : absl::StrContains(event.name, "Apply") ? kUpdate
+                                                               : kKernel;
+    spans.push_back(
+        {row, kind, ms(event.start_ns), ms(event.start_ns + event.duration_ns), event.name});
+  }
+  std::vector<std::string> rows;
+  for (int replica = 0; replica < training.replicas; ++replica) {
+    rows.push_back(absl::StrCat("replica ", replica, ", compute"));
+    rows.push_back(absl::StrCat("replica ", replica, ", collectives"));
+  }
+  return Timeline(
+      absl::StrFormat("One training step of %s, batch %d a replica: %.1f %% exposed communication",
+                      training.model, training.batch_size,
+                      ExposedShare(traces[kTracedSteps / 2]) * 100),
+      rows, {"kernels", "updates", "waits and reduces", "collective in flight"}, spans);
+}
+
+}  // namespace mirrorflow

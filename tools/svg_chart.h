@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Charts as SVG: light, in the reader's own sans-serif font, without scripts, complete in one file.
+#ifndef MIRRORFLOW_TOOLS_SVG_CHART_H_
+#define MIRRORFLOW_TOOLS_SVG_CHART_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+struct BarGroup {
+  std::string name;            // below the bars; a line each
+  std::vector<double> values;  // by series; 0: no bar
+};
+
+// Bars side by side, a group after the other, with a line at 1. A bar that is higher than `most` is
+// cut there; the number above it is true.
+std::string GroupedBars(absl::string_view title, absl::string_view what,
+                        const std::vector<std::string>& series, const std::vector<BarGroup>& groups,
+                        double most);
+
+struct TimelineSpan {
+  int row;
+  int kind;  // its colour
+  double begin;
+  double end;
+  std::string name;  // shown when one points at it
+};
+
+// Spans of time in rows, the first at the top. Times are in milliseconds from 0.
+std::string Timeline(absl::string_view title, const std::vector<std::string>& rows,
+                     const std::vector<std::string>& kinds, const std::vector<TimelineSpan>& spans);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_SVG_CHART_H_
