@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/declare.h"
@@ -143,7 +145,7 @@ std::string StepChart(const std::vector<StepTime>& steps) {
     const size_t i = std::find(series.begin(), series.end(), step.implementation) - series.begin();
     if (i < series.size()) groups.back().values[i] = step.median_ms / ours;
   }
-  return GroupedBars("Time of a training step, relative to mirrorflow", DescribeMachine(), series,
+  return GroupedBars("Time of a step, relative to mirrorflow", DescribeMachine(), series,
                      groups, 8);
 }
 
@@ -155,55 +157,61 @@ struct GateCase {
 };
 
 std::vector<GateCase> GateCases() {
-  std::vector<GateCase> cases = {
-      {{"C1"}, "dispatch", BenchDispatch},
-      {{"C2"}, "one step", BenchFixedCost},
-      {{"C3"}, "products", BenchProducts},
-      {{"C4"}, "convolutions", BenchConvolutions},
+  std::vector<GateCase> cases;
+  auto add = [&](const char* gate, std::string what, std::function<absl::Status(Report*)> measure) {
+    cases.push_back({{gate}, std::move(what), std::move(measure)});
   };
-  for (const StepCase& step : StepCases()) {
-    GateCase c = {.what = CaseName(step.model, step.batch_size, step.replicas),
-                  .measure = [&step](Report* report) { return MeasureAgainst(step, report); }};
-    for (const Against& against : step.bounds) c.gates.emplace_back(against.gate);
-    cases.push_back(std::move(c));
+  auto add_steps = [&](absl::string_view gate) {
+    for (const StepCase& step : StepCases()) {
+      if (step.bounds[0].gate != gate) continue;
+      add(step.bounds[0].gate, CaseName(step.model, step.batch_size, step.replicas),
+          [&step](Report* report) { return MeasureAgainst(step, report); });
+      for (size_t i = 1; i < step.bounds.size(); ++i) {
+        if (step.bounds[i].gate != gate) cases.back().gates.emplace_back(step.bounds[i].gate);
+      }
+    }
+  };
+  const std::vector<TrainingCase> replicated = {
+      {"mlp", 64, 2}, {"mlp", 256, 2}, {"cnn", 64, 2}, {"big", 64, 2}, {"big", 16, 2}};
+  add("C1", "dispatch", BenchDispatch);
+  add_steps("C1");
+  add("C2", "one step", BenchFixedCost);
+  add("C3", "products", BenchProducts);
+  add("C4", "convolutions", BenchConvolutions);
+  add_steps("C5");
+  add_steps("C7");
+  add_steps("C9");
+  for (const TrainingCase& c : replicated) {
+    add("C10", CaseName(c.model, c.batch_size, c.replicas),
+        [c](Report* report) { return MeasureScaling(c.model, c.batch_size, report); });
   }
-  const std::vector<std::pair<std::string, int64_t>> scaled = {
-      {"mlp", 64}, {"mlp", 256}, {"cnn", 64}, {"big", 64}};
-  for (const auto& [model, batch_size] : scaled) {
-    cases.push_back({{"C10"},
-                     absl::StrCat(model, " ", batch_size),
-                     [model = model, batch_size = batch_size](Report* report) {
-                       return MeasureScaling(model, batch_size, report);
-                     }});
+  add("C11", "all-reduce", BenchAllReduce);
+  add("C12", "fused update", ReportFusedUpdate);
+  for (const TrainingCase& c : replicated) {
+    add("C15", CaseName(c.model, c.batch_size, c.replicas),
+        [c](Report* report) { return BenchExposed(c, report); });
   }
-  const std::vector<TrainingCase> exposed = {
-      {"mlp", 64, 2}, {"cnn", 64, 2}, {"big", 64, 2}, {"big", 16, 2}};
-  cases.push_back({{"C11"}, "all-reduce", BenchAllReduce});
-  cases.push_back({{"C12"}, "fused update", ReportFusedUpdate});
-  for (const TrainingCase& training : exposed) {
-    cases.push_back({{"C15"}, training.model, [training](Report* report) {
-                       return BenchExposed(training, report);
-                     }});
-  }
-  cases.push_back({{"C16"}, "arena", BenchArena});
-  cases.push_back({{"C17"}, "steady state", BenchSteadyState});
-  cases.push_back({{"C19"}, "compile", BenchCompileNodes});
+  add("C16", "arena", BenchArena);
+  add("C17", "steady state", BenchSteadyState);
+  add("C19", "compile", BenchCompileNodes);
   for (const char* model : {"mlp", "cnn"}) {
-    cases.push_back({{"C20"}, absl::StrCat("compile ", model), [model](Report* report) {
-                       return BenchCompileReplicas(model, report);
-                     }});
+    add("C20", absl::StrCat("compile ", model),
+        [model](Report* report) { return BenchCompileReplicas(model, report); });
   }
+  add_steps("C22");
   return cases;
 }
 
 void PrintPreamble() {
+  double load = 0;
+  getloadavg(&load, 1);
   std::printf(
-      "- Machine: %s\n"
+      "- Machine: %s; %.1f of them busy when this began\n"
       "- Versions: mirrorflow %s with oneDNN %s; %s\n"
       "- Settings: %d rounds in which all sides take turns; one thread and one core a replica for "
       "everybody; equal weights, batches and losses; batch sizes are a replica's\n"
       "- Date: %s\n\n",
-      DescribeMachine().c_str(), Implementation().version.c_str(), OneDnnVersion().c_str(),
+      DescribeMachine().c_str(), load, Implementation().version.c_str(), OneDnnVersion().c_str(),
       PeersVersions().c_str(), absl::GetFlag(FLAGS_rounds),
       absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()).c_str());
   std::fputs(TableHead().c_str(), stdout);

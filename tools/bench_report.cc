@@ -59,10 +59,15 @@ std::string TableHead() {
 
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why) {
   const bool met = verdict == "met";
-  return absl::StrFormat(
-      "| %s | %s | %s | %s | %s | %s %s | %s%s%s |\n", goal.gate, goal.what, goal.ours, goal.peer,
-      why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), goal.at_most ? "≤" : "≥",
-      WithUnit(Number(goal.bound), goal.unit), met ? "" : "**", verdict, met ? "" : "**");
+  // Nothing is at least 0 of its own: that is a goal whose measurement failed before its bound.
+  const bool bounded = goal.at_most || goal.bound > 0;
+  const std::string bound =
+      bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ", WithUnit(Number(goal.bound), goal.unit))
+              : "";
+  return absl::StrFormat("| %s | %s | %s | %s | %s | %s | %s%s%s |\n", goal.gate, goal.what,
+                         goal.ours, goal.peer,
+                         why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), bound,
+                         met ? "" : "**", verdict, met ? "" : "**");
 }
 
 Report Report::Table(std::vector<std::string> gates) {
@@ -73,6 +78,7 @@ Report Report::Table(std::vector<std::string> gates) {
 }
 
 bool Report::Wants(absl::string_view gate) const {
+  if (table_ && gate.empty()) return false;
   return gates_.empty() || std::find(gates_.begin(), gates_.end(), gate) != gates_.end();
 }
 
@@ -118,7 +124,7 @@ void Report::Add(const Goal& goal) {
                           goal.gate, JsonQuote(goal.what), JsonQuote(goal.ours),
                           JsonQuote(goal.peer), goal.figure.median, goal.figure.low,
                           goal.figure.high, goal.unit, bound, goal.bound, verdict));
-  if (table_ && !goal.gate.empty()) Print(TableRow(goal, verdict, ""));
+  if (table_) Print(TableRow(goal, verdict, ""));
 }
 
 void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why) {

@@ -35,10 +35,10 @@ std::string DescribeMachine() {
   const double bytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   utsname system{};
   uname(&system);
-  return absl::StrFormat("%s (family %s, model %s), %d cores, %.0f GB, %s %s",
+  return absl::StrFormat("%s (family %s, model %s), %.0f GB, %s %s, %d cores",
                          CpuInfo("model name"), CpuInfo("cpu family"), CpuInfo("model"),
-                         sysconf(_SC_NPROCESSORS_ONLN), bytes / (1 << 30), system.sysname,
-                         system.release);
+                         bytes / (1 << 30), system.sysname, system.release,
+                         sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 std::string OneDnnVersion() {

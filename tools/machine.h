@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// `AMD EPYC (family 26, model 2), 2 cores, 23 GB, Linux 6.18.5`: where something was measured.
+// `AMD EPYC (family 26, model 2), 24 GB, Linux 6.18.5, 2 cores`: where something was measured.
 std::string DescribeMachine();
 
 // `2.6.3`, of the oneDNN in this process; `none` without one.

@@ -79,7 +79,7 @@ double RoundStep(double range, int count) {
 std::string GroupedBars(absl::string_view title, absl::string_view what,
                         const std::vector<std::string>& series, const std::vector<BarGroup>& groups,
                         double most) {
-  constexpr double kLeft = 50, kTop = 70, kPlotHeight = 260, kBar = 20, kGap = 24, kBottom = 70;
+  constexpr double kLeft = 50, kTop = 70, kPlotHeight = 260, kBar = 26, kGap = 18, kBottom = 70;
   double highest = 1;
   for (const BarGroup& group : groups) {
     for (const double value : group.values) highest = std::max(highest, std::min(value, most));
@@ -103,7 +103,7 @@ std::string GroupedBars(absl::string_view title, absl::string_view what,
     for (size_t i = 0; i < group.values.size(); ++i, bar += kBar) {
       const double value = group.values[i];
       if (value <= 0) continue;
-      const std::string number = absl::StrFormat(value < 9.95 ? "%.1f" : "%.0f", value);
+      const std::string number = absl::StrFormat(value < 9.995 ? "%.2f" : "%.0f", value);
       canvas.Box(bar + 1, base - height(value), kBar - 2, height(value), Colour(i), "bar",
                  absl::StrCat(series[i], ": ", number));
       canvas.Text(bar + kBar / 2, base - height(value) - 4, "middle", number, "font-size=\"10\"");

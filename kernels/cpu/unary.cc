@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Element-wise ops of one operand on the CPU: a table of formulas.
+
+// In a file of so many formulas GCC stops inlining the single operations of Eigen's vectors, and
+// the call of each costs more than it does.
+#define EIGEN_STRONG_INLINE inline __attribute__((always_inline))
+
 #include <cmath>
 #include <type_traits>
 

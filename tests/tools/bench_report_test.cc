@@ -48,6 +48,11 @@ TEST(TableTest, SaysWhyAGoalHasNoFigure) {
             "**not measured** |\n");
 }
 
+TEST(TableTest, HasNoBoundWhereNoneWasReached) {
+  EXPECT_EQ(TableRow({.gate = "C9", .what = "mlp"}, "not measured", "no such peer"),
+            "| C9 | mlp |  |  | no such peer |  | **not measured** |\n");
+}
+
 TEST(TableTest, HasAsManyColumnsAboveAsInARow) {
   auto bars = [](const std::string& text) { return std::count(text.begin(), text.end(), '|'); };
   EXPECT_EQ(bars(TableHead()), 2 * bars(TableRow(kRatio, "met", "")));
@@ -58,6 +63,7 @@ TEST(ReportTest, KeepsOnlyTheGoalsOfTheGatesAskedFor) {
   EXPECT_TRUE(report.Wants("C10"));
   EXPECT_FALSE(report.Wants("C1"));
   report.Add({.gate = "C1", .what = "unasked"});
+  report.Add({.gate = "", .what = "of no gate"});
   EXPECT_EQ(report.json(), "");
   report.Add(kRatio);
   report.AddUnmeasured({.gate = "C10", .what = "scaling"}, "not measured", "a\n\"reason\" | why");

@@ -61,7 +61,7 @@ TEST(GroupedBarsTest, IsWellFormedWithABarForEachValue) {
   EXPECT_EQ(WellFormed(svg), "");
   EXPECT_EQ(Count(svg, "class=\"bar\""), 5);  // one value is missing
   EXPECT_EQ(Count(svg, "class=\"legend\""), 3);
-  for (const char* text : {">1.2<", ">3.5<", ">200<", ">mlp 64<", ">2 replicas<"}) {
+  for (const char* text : {">1.25<", ">3.50<", ">200<", ">mlp 64<", ">2 replicas<"}) {
     EXPECT_EQ(Count(svg, text), 1) << text;
   }
 }
