@@ -159,7 +159,7 @@ class Session {
   void PlaceViews(Variant& variant);
   absl::Status AfterFailure(Variant& variant, const absl::Status& status);
   absl::Status Connect();
-  void AddTrace(const Variant& variant);
+  void AddTrace(const Variant& variant, uint64_t step);
 
   SessionBackend backend_;
   SessionOptions options_;

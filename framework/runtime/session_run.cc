@@ -121,7 +121,7 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
     if (!status.ok()) return AfterFailure(variant, FirstCause(variant.statuses));
   }
   PlaceViews(variant);
-  if (trace_ != nullptr) AddTrace(variant);
+  if (trace_ != nullptr) AddTrace(variant, step);
   return absl::OkStatus();
 }
 
@@ -137,10 +137,10 @@ absl::Status Session::AfterFailure(Variant& variant, const absl::Status& status)
   return connected.ok() ? status : connected;
 }
 
-void Session::AddTrace(const Variant& variant) {
+void Session::AddTrace(const Variant& variant, uint64_t step) {
   for (size_t r = 0; r < variant.spans.size(); ++r) {
-    AddTraceOfStep(variant.bound[r]->plan(), replicas_[r]->rank(), replicas_[r]->device().name(),
-                   variant.spans[r], trace_);
+    AddTraceOfStep(variant.bound[r]->plan(), step, replicas_[r]->rank(),
+                   replicas_[r]->device().name(), variant.spans[r], trace_);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "framework/runtime/trace.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -18,18 +19,16 @@ using Thread = std::pair<int, int>;  // pid, tid
 // By Kind: the letter in the file.
 constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f"};
 
-// Nanoseconds as the microseconds of the format. Not through double: it would round a clock that
-// counts since the boot.
-std::string Microseconds(int64_t ns) {
-  const uint64_t magnitude = ns < 0 ? -static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
-  return absl::StrFormat("%s%d.%03d", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
-}
+// Nanoseconds as the microseconds of the format; not through double, which would round them.
+std::string Microseconds(uint64_t ns) { return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000); }
 
-std::string EventJson(const TraceEvent& event) {
+std::string EventJson(const TraceEvent& event, int64_t origin_ns) {
+  const uint64_t start_ns =
+      static_cast<uint64_t>(event.start_ns) - static_cast<uint64_t>(origin_ns);
   std::string out =
       absl::StrCat("{\"name\":", JsonQuote(event.name), ",\"cat\":", JsonQuote(event.category),
                    ",\"ph\":\"", kPhases[event.kind], "\",\"pid\":", event.pid,
-                   ",\"tid\":", event.tid, ",\"ts\":", Microseconds(event.start_ns));
+                   ",\"tid\":", event.tid, ",\"ts\":", Microseconds(start_ns));
   if (event.kind == TraceEvent::kSpan) {
     absl::StrAppend(&out, ",\"dur\":", Microseconds(event.duration_ns));
   } else {
@@ -173,7 +172,9 @@ std::string TraceWriter::ToJson() const {
     append(MetadataJson("thread_name", pid, tid, "name", JsonQuote(name)));
     append(MetadataJson("thread_sort_index", pid, tid, "sort_index", absl::StrCat(tid)));
   }
-  for (const TraceEvent& event : events_) append(EventJson(event));
+  int64_t origin_ns = std::numeric_limits<int64_t>::max();
+  for (const TraceEvent& event : events_) origin_ns = std::min(origin_ns, event.start_ns);
+  for (const TraceEvent& event : events_) append(EventJson(event, origin_ns));
   return out + "\n]}\n";
 }
 

@@ -55,6 +55,8 @@ class TraceWriter {
   // one end or with an end outside every span.
   absl::Status Check() const;
 
+  // Times count from the first event: viewers keep them as doubles, which are too coarse for the
+  // nanoseconds since 1970.
   std::string ToJson() const;
   absl::Status WriteFile(absl::string_view path) const;
 

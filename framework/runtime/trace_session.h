@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step that ran, as a timeline.
+// What of a replica's step a trace shows.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_SESSION_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_SESSION_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "framework/runtime/plan.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/trace.h"
 
 namespace mirrorflow {
 
-// Adds one replica's step to `trace`: a span an instruction on the lane's thread, and for each
-// collective an asynchronous span from its start to its finish.
-void AddTraceOfStep(const Plan& plan, int rank, absl::string_view device,
+// Adds one replica's step to `trace`: a span for the whole on the thread of the compute lane, and
+// within its time a span an instruction on the thread of its lane. Their categories say what the
+// lane does: `kernel`, `copy`, `collective` (it starts one) or `wait` (for an event, or for a
+// collective to finish, and on a device that runs its lanes inline it works off its share of that
+// then). From start to finish a collective is an asynchronous span, so several may overlap, and
+// an arrow leads from the one to the other.
+void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view device,
                     const std::vector<TraceSpan>& spans, TraceWriter* trace);
 
 }  // namespace mirrorflow
