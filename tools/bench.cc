@@ -15,6 +15,7 @@
 #include "tools/bench_graphs.h"
 #include "tools/bench_overhead.h"
 #include "tools/bench_report.h"
+#include "tools/bench_startup.h"
 #include "tools/bench_step.h"
 
 ABSL_DECLARE_FLAG(std::string, json);
@@ -29,6 +30,7 @@ constexpr struct {
 } kBenches[] = {
     {"step", BenchStep},         {"gates", BenchGates},     {"allreduce", BenchAllReduce},
     {"overhead", BenchOverhead}, {"compile", BenchCompile}, {"graphs", BenchGraphs},
+    {"startup", BenchStartup},   {"memory", BenchMemory},   {"peer", TrainAsPeer},
 };
 
 // What the flags can get wrong, before anything is measured.

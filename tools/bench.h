@@ -17,6 +17,9 @@ namespace mirrorflow {
 //   overhead   what a step and a node cost when they compute nothing, and what a step allocates
 //   compile    from a graph to plans, by nodes and by replicas
 //   graphs     from a file of many nodes to a result
+//   startup    from the start of a process to the end of its first step, ours and the peers'
+//   memory     the most memory of such a process
+//   peer       what these start: trains and says so
 // With --json=FILE one object a line goes there.
 // `code` is set to what the program should end with if the result is an error.
 absl::Status Bench(const std::vector<std::string>& args, ExitCode* code);

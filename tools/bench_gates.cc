@@ -23,6 +23,7 @@
 #include "tools/bench_overhead.h"
 #include "tools/bench_overlap.h"
 #include "tools/bench_peers.h"
+#include "tools/bench_startup.h"
 #include "tools/bench_step.h"
 #include "tools/machine.h"
 #include "tools/svg_chart.h"
@@ -193,11 +194,13 @@ std::vector<GateCase> GateCases() {
   }
   add("C16", "arena", BenchArena);
   add("C17", "steady state", BenchSteadyState);
+  add("C18", "memory", BenchMemory);
   add("C19", "compile", BenchCompileNodes);
   for (const char* model : {"mlp", "cnn"}) {
     add("C20", absl::StrCat("compile ", model),
         [model](Report* report) { return BenchCompileReplicas(model, report); });
   }
+  add("C21", "start-up", BenchStartup);
   add_steps("C22");
   return cases;
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_step.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
@@ -21,7 +17,6 @@
 #include "tools/bench_peers.h"
 #include "tools/command_line.h"
 #include "tools/peer_process.h"
-#include "train/npz.h"
 
 ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big, resnet, lstm or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step and replica");
@@ -40,20 +35,6 @@ constexpr int kCheckedSteps = 3;  // as in peer.py
 constexpr double kLossTolerance = 1e-3;
 constexpr double kPeerRoundMs = 300;
 
-// The weights in the order in which the model made them, and the batch.
-absl::Status WriteCase(const TrainingStep& t, const std::string& path) {
-  std::map<NodeId, const VariableInfo*> in_order;
-  for (const VariableInfo& variable : t.session->layout().variables()) {
-    if (!variable.is_slot) in_order[variable.handle] = &variable;
-  }
-  std::map<std::string, Tensor> arrays = {{"inputs", t.feeds[0]}, {"labels", t.feeds[1]}};
-  for (const auto& [id, variable] : in_order) {
-    MF_ASSIGN_OR_RETURN(Tensor value, t.session->ReadVariable(variable->name));
-    arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
-  }
-  return WriteNpz(path, arrays);
-}
-
 absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& peer,
                            absl::string_view name) {
   for (size_t i = 0; i < ours.size(); ++i) {
@@ -66,24 +47,12 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
   return absl::OkStatus();
 }
 
-// A file that goes when it is not needed any more.
-class CaseFile {
- public:
-  CaseFile() : path_(absl::StrCat("/tmp/mirrorflow_case_", getpid(), ".npz")) {}
-  ~CaseFile() { unlink(path_.c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
 }  // namespace
 
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers) {
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
-  const CaseFile file;
-  if (!peers.empty()) MF_RETURN_IF_ERROR(WriteCase(t, file.path()));
+  MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
   std::vector<double> losses;
   for (int i = 0; i < kCheckedSteps; ++i) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
@@ -93,7 +62,7 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   std::vector<std::unique_ptr<PeerProcess>> processes;
   std::vector<Side> sides = {SideOf([&t] { return t.step.Run(t.feeds).status(); })};
   for (const std::string& name : peers) {
-    auto started = StartPeer(name, {training.model, absl::StrCat(training.replicas), file.path()});
+    auto started = StartPeer(name, {training.model, absl::StrCat(training.replicas), file->path()});
     const absl::Status usable =
         started.ok() ? CompareLosses(losses, **started, name) : started.status();
     if (!usable.ok()) {

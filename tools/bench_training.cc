@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_training.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "examples/models.h"
 #include "framework/core/status.h"
@@ -120,5 +124,22 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   return t;
 }
+
+absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(const TrainingStep& t) {
+  std::map<NodeId, const VariableInfo*> in_order;
+  for (const VariableInfo& variable : t.session->layout().variables()) {
+    if (!variable.is_slot) in_order[variable.handle] = &variable;
+  }
+  std::map<std::string, Tensor> arrays = {{"inputs", t.feeds[0]}, {"labels", t.feeds[1]}};
+  for (const auto& [id, variable] : in_order) {
+    MF_ASSIGN_OR_RETURN(Tensor value, t.session->ReadVariable(variable->name));
+    arrays[absl::StrFormat("weights/%03d", arrays.size())] = std::move(value);
+  }
+  std::unique_ptr<CaseFile> file(new CaseFile(absl::StrCat("/tmp/mirrorflow_", getpid(), ".npz")));
+  MF_RETURN_IF_ERROR(WriteNpz(file->path_, arrays));
+  return file;
+}
+
+CaseFile::~CaseFile() { unlink(path_.c_str()); }
 
 }  // namespace mirrorflow

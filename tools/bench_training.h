@@ -50,6 +50,21 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
 
+// What a peer is given: the batch, and the weights in the order in which the model made them. The
+// file goes with the object.
+class CaseFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<CaseFile>> Write(const TrainingStep& t);
+  ~CaseFile();
+  CaseFile(const CaseFile&) = delete;
+  CaseFile& operator=(const CaseFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit CaseFile(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_TOOLS_BENCH_TRAINING_H_

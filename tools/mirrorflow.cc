@@ -18,7 +18,7 @@ constexpr char kUsage[] =
     "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
     "NODE]\n"
     "                                              run steps of a graph; alone: what it offers\n"
-    "mirrorflow bench step|gates|allreduce|overhead|compile|graphs\n"
+    "mirrorflow bench step|gates|allreduce|overhead|compile|graphs|startup|memory\n"
     "                                              measure this machine\n"
     "\nflags:\n";
 

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,7 @@ absl::Status SystemError(absl::string_view what, int error) {
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
   std::unique_ptr<PeerProcess> peer(new PeerProcess(command.front(), timeout));
+  const absl::Time start = absl::Now();
   MF_RETURN_IF_ERROR(peer->Launch(command));
   for (;;) {
     MF_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
@@ -38,6 +40,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
     if (words[0] == "version" && words.size() == 2) {
       peer->version_ = words[1];
     } else if (words[0] == "loss" && words.size() == 2 && absl::SimpleAtod(words[1], &loss)) {
+      if (peer->losses_.empty()) {
+        peer->first_step_ms_ = absl::ToDoubleMilliseconds(absl::Now() - start);
+      }
       peer->losses_.push_back(loss);
     }
   }
@@ -108,6 +113,19 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
     if (got > 0) unread_.append(buffer, static_cast<size_t>(got));
     if (got < 0 && errno != EINTR) return SystemError(name_, errno);
   }
+}
+
+absl::StatusOr<int64_t> PeerProcess::PeakBytes() const {
+  std::ifstream status(absl::StrCat("/proc/", pid_, "/status"));
+  int64_t kib = 0;
+  for (std::string line; std::getline(status, line);) {
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (words.size() == 3 && words[0] == "VmHWM:" && absl::SimpleAtoi(words[1], &kib)) {
+      return kib << 10;
+    }
+  }
+  return absl::UnavailableError(absl::StrCat(name_, " ended; see its messages"));
 }
 
 absl::StatusOr<double> PeerProcess::Run(double round_ms) {

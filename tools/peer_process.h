@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,11 @@ class PeerProcess {
   // Of its first steps.
   const std::vector<double>& losses() const { return losses_; }
 
+  // From its start to the end of its first step.
+  double first_step_ms() const { return first_step_ms_; }
+  // The most memory that it has had so far.
+  absl::StatusOr<int64_t> PeakBytes() const;
+
   // Trains for about so long; returns the milliseconds of a step.
   absl::StatusOr<double> Run(double round_ms);
 
@@ -48,6 +54,7 @@ class PeerProcess {
   std::string unread_;
   std::string version_;
   std::vector<double> losses_;
+  double first_step_ms_ = 0;
 };
 
 }  // namespace mirrorflow

@@ -67,10 +67,13 @@ KernelFactory Blocks(Fn) {
           Eigen::Map<Block>(y + i) = Fn{}(Eigen::Map<const Block>(x + i));
         }
         if (i == n) return;
-        Block tail = Block::Ones();
-        std::copy(x + i, x + n, tail.data());
+        // What is behind the end is a copy of one element, so that a single one, which small steps
+        // have many of, goes straight from memory into a register.
+        Block tail = Block::Constant(x[i]);
+        if (i + 1 < n) std::copy(x + i, x + n, tail.data());
         tail = Fn{}(tail).eval();
-        std::copy(tail.data(), tail.data() + (n - i), y + i);
+        y[i] = tail[0];
+        if (i + 1 < n) std::copy(tail.data() + 1, tail.data() + (n - i), y + i + 1);
       });
     });
   };

@@ -29,6 +29,16 @@ TEST(PeerProcessTest, IsReadyWithItsVersionAndLosses) {
   EXPECT_THAT((*peer)->losses(), ElementsAre(0.5, 0.25));
 }
 
+TEST(PeerProcessTest, TellsHowLongItsFirstStepTookAndWhatMemoryItHas) {
+  const auto peer = Start("echo version 1; sleep 0.05; echo loss 1; echo ready; cat");
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_GE((*peer)->first_step_ms(), 50);
+  const auto bytes = (*peer)->PeakBytes();
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_GT(*bytes, 100 << 10);
+  EXPECT_LT(*bytes, 100 << 20);
+}
+
 TEST(PeerProcessTest, RunsAsLongAsItIsTold) {
   const auto peer = Start("echo ready; read order; echo ran 4 ${order#run }; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
