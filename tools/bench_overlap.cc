@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,8 +28,21 @@ bool IsCommunication(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan &&
          (event.category == "wait" || event.category == "collective");
 }
+bool IsUpdate(const TraceEvent& event) {
+  return event.kind == TraceEvent::kSpan && absl::StrContains(event.name, "Apply");
+}
 bool IsStep(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan && event.category == "step";
+}
+
+// Of the time of all replicas' steps.
+double ShareOf(const TraceWriter& trace, absl::FunctionRef<bool(const TraceEvent&)> counts) {
+  double counted = 0, whole = 0;
+  for (const TraceEvent& event : trace.events()) {
+    if (IsStep(event)) whole += static_cast<double>(event.duration_ns);
+    if (counts(event)) counted += static_cast<double>(event.duration_ns);
+  }
+  return counted / whole;
 }
 
 absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training) {
@@ -48,13 +62,10 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
 
 }  // namespace
 
-double ExposedShare(const TraceWriter& trace) {
-  double exposed = 0, whole = 0;
-  for (const TraceEvent& event : trace.events()) {
-    if (IsStep(event)) whole += static_cast<double>(event.duration_ns);
-    if (IsCommunication(event)) exposed += static_cast<double>(event.duration_ns);
-  }
-  return exposed / whole;
+double ExposedShare(const TraceWriter& trace) { return ShareOf(trace, IsCommunication); }
+
+double ReduceAndUpdateShare(const TraceWriter& trace) {
+  return ShareOf(trace, [](const TraceEvent& e) { return IsCommunication(e) || IsUpdate(e); });
 }
 
 absl::Status BenchExposed(const TrainingCase& training, Report* report) {
@@ -68,6 +79,20 @@ absl::Status BenchExposed(const TrainingCase& training, Report* report) {
                .unit = "%",
                .bound = 8,
                .at_most = true});
+  return absl::OkStatus();
+}
+
+absl::Status BenchReduceAndUpdate(const TrainingCase& training, Report* report) {
+  MF_ASSIGN_OR_RETURN(const std::vector<TraceWriter> traces, TraceSteps(training));
+  std::vector<double> shares;
+  for (const TraceWriter& trace : traces) shares.push_back(ReduceAndUpdateShare(trace));
+  report->AddUnmeasured(
+      {.gate = "C12",
+       .what = absl::StrCat("reduction in the update, ", training.model, " ", training.batch_size),
+       .bound = 1.8},
+      "missed",
+      absl::StrFormat("not built; reduction, then update: %.0f %% of the step",
+                      MedianOf(shares).median * 100));
   return absl::OkStatus();
 }
 
@@ -100,9 +125,7 @@ absl::StatusOr<std::string> StepTimeline(const TrainingCase& training) {
           {row + 1, kInFlight, begins[{event.pid, event.id}], ms(event.start_ns), event.name});
     }
     if (event.kind != TraceEvent::kSpan || IsStep(event)) continue;
-    const Kind kind = IsCommunication(event)                   ? kWait
-                      : absl::StrContains(event.name, "Apply") ? kUpdate
-                                                               : kKernel;
+    const Kind kind = IsCommunication(event) ? kWait : IsUpdate(event) ? kUpdate : kKernel;
     spans.push_back(
         {row, kind, ms(event.start_ns), ms(event.start_ns + event.duration_ns), event.name});
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -48,7 +49,8 @@ class Canvas {
            absl::string_view class_name, absl::string_view title) {
     absl::StrAppendFormat(&svg_,
                           "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" "
-                          "height=\"%.1f\" fill=\"%s\"><title>%s</title></rect>\n",
+                          "height=\"%.1f\" fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.5\">"
+                          "<title>%s</title></rect>\n",
                           class_name, x, y, width, height, colour, Escaped(title));
   }
   void Legend(double x, double y, const std::vector<std::string>& names) {
@@ -72,6 +74,35 @@ double RoundStep(double range, int count) {
     if (rough <= factor * power) return factor * power;
   }
   return 10 * power;
+}
+
+// Where in its row a span lies: spans of a row that overlap are above one another.
+struct Place {
+  int level;
+  int levels;  // of the row
+};
+std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
+  std::vector<size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return spans[a].begin < spans[b].begin; });
+  std::vector<std::vector<double>> ends(num_rows);  // of each level's last span
+  std::vector<Place> places(spans.size());
+  for (const size_t i : order) {
+    std::vector<double>& levels = ends[spans[i].row];
+    const auto free = std::find_if(levels.begin(), levels.end(),
+                                   [&](double end) { return end <= spans[i].begin; });
+    places[i].level = static_cast<int>(free - levels.begin());
+    if (free == levels.end()) {
+      levels.push_back(spans[i].end);
+    } else {
+      *free = spans[i].end;
+    }
+  }
+  for (size_t i = 0; i < spans.size(); ++i) {
+    places[i].levels = static_cast<int>(ends[spans[i].row].size());
+  }
+  return places;
 }
 
 }  // namespace
@@ -138,10 +169,13 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   for (size_t row = 0; row < rows.size(); ++row) {
     canvas.Text(kLeft - 8, kTop + kRow * (static_cast<double>(row) + 0.5) + 4, "end", rows[row]);
   }
-  for (const TimelineSpan& span : spans) {
+  const std::vector<Place> places = StackOverlaps(spans, rows.size());
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const TimelineSpan& span = spans[i];
+    const double height = (kRow - 8) / places[i].levels;
     // What is shorter than the eye sees is still there.
-    canvas.Box(x(span.begin), kTop + kRow * span.row + 4,
-               std::max(x(span.end) - x(span.begin), 0.5), kRow - 8, Colour(span.kind), "span",
+    canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * places[i].level,
+               std::max(x(span.end) - x(span.begin), 0.5), height, Colour(span.kind), "span",
                absl::StrFormat("%s: %.3f ms", span.name, span.end - span.begin));
   }
   return canvas.Finish();

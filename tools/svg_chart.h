@@ -30,7 +30,8 @@ struct TimelineSpan {
   std::string name;  // shown when one points at it
 };
 
-// Spans of time in rows, the first at the top. Times are in milliseconds from 0.
+// Spans of time in rows, the first at the top; those of a row that overlap share its height. Times
+// are in milliseconds from 0.
 std::string Timeline(absl::string_view title, const std::vector<std::string>& rows,
                      const std::vector<std::string>& kinds, const std::vector<TimelineSpan>& spans);
 

@@ -86,6 +86,14 @@ TEST(TimelineTest, IsWellFormedWithABoxForEachSpan) {
   EXPECT_EQ(Count(svg, "x=\"385.00\" y=\"108.0\" width=\"585.00\""), 1);
 }
 
+TEST(TimelineTest, StacksWhatOverlapsInARow) {
+  const std::string svg =
+      Timeline("", {"row"}, {"kind"}, {{0, 0, 0, 2, "a"}, {0, 0, 1, 3, "b"}, {0, 0, 2, 4, "c"}});
+  EXPECT_EQ(Count(svg, "height=\"13.0\""), 3);
+  EXPECT_EQ(Count(svg, "y=\"74.0\" width=\"390.00\""), 2);
+  EXPECT_EQ(Count(svg, "y=\"87.0\" width=\"390.00\""), 1);
+}
+
 TEST(TimelineTest, IsWellFormedWithoutSpans) {
   EXPECT_EQ(WellFormed(Timeline("", {}, {}, {})), "");
 }
