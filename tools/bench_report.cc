@@ -11,7 +11,7 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 
-ABSL_FLAG(std::string, json, "", "bench: write one JSON object a line to this file");
+ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object a line to this file");
 
 namespace mirrorflow {
 namespace {

@@ -10,9 +10,10 @@
 #include "tools/command_line.h"
 
 ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
-          "inspect, run: nodes of the graph, all function calls inlined");
+          "inspect, explain, run: nodes of the graph, all function calls inlined");
 ABSL_FLAG(int64_t, max_memory, 0,
-          "inspect, run: MiB for the graph, and again for its variables and one step; 0: 2048 for "
+          "inspect, explain, run: MiB for the graph, and again for its variables and one step; 0: "
+          "2048 for "
           "the graph, and all that the machine has");
 
 namespace mirrorflow {

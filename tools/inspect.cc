@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,15 +18,15 @@
 #include "framework/graph/text_form.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
+#include "tools/asked_step.h"
 #include "tools/dot.h"
 #include "tools/graph_flags.h"
-#include "tools/graph_names.h"
 #include "train/variable.h"
 
 ABSL_FLAG(int64_t, global_batch_size, 128,
           "inspect: rows of the feeds whose leading dimension is open");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
-          "CPU replicas; if not given, inspect and bench take 2 and run takes one device");
+          "CPU replicas; if not given, inspect, explain and bench take 2 and run takes one device");
 
 ABSL_FLAG(std::string, pass, "", "inspect: print the graph before and after this compiler pass");
 ABSL_FLAG(
@@ -35,8 +34,6 @@ ABSL_FLAG(
     "inspect: write the graph to this file, in the form that its name says (.pb, .pbtxt, .txt, "
     ".dot); with --replicas the step as a graph of one device, for --global_batch_size rows, that "
     "has a copy of each node for each replica");
-ABSL_DECLARE_FLAG(std::vector<std::string>, fetch);
-ABSL_DECLARE_FLAG(std::vector<std::string>, target);
 
 namespace mirrorflow {
 namespace {
@@ -57,83 +54,6 @@ void PrintNodes(const Graph& graph) {
   for (const auto& [op, count] : by_op) std::printf("  %-40s %d\n", op.c_str(), count);
   std::printf("parameters: %lld, elements of other variables: %lld\n",
               static_cast<long long>(parameters), static_cast<long long>(state));
-}
-
-// What is fetched and run, and the placeholders that this needs, which are fed.
-struct InspectedStep {
-  std::vector<Output> feeds;
-  std::vector<Shape> shapes;
-  std::vector<Output> fetches;
-  std::vector<Operation> targets;
-};
-
-// What nobody uses is fetched, or run if it has no value.
-void AskForAll(const Graph& graph, InspectedStep* step) {
-  // Initial values are no part of a step.
-  absl::flat_hash_set<std::string> initial;
-  for (const Node* node : graph.Nodes()) {
-    if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
-  }
-  for (Node* node : graph.Nodes()) {
-    if (!node->uses().empty() || initial.contains(node->name())) continue;
-    if (node->num_outputs() == 0) {
-      step->targets.push_back({node});
-    } else if (node->output_dtype(0) != DT_RESOURCE && node->op().role != OpRole::kPlaceholder) {
-      step->fetches.push_back(node->output(0));
-    }
-  }
-}
-
-// What --fetch and --target say.
-absl::Status AskForFlags(const Graph& graph, InspectedStep* step) {
-  for (const std::string& name : absl::GetFlag(FLAGS_fetch)) {
-    const absl::StatusOr<Output> output = OutputByName(graph, name);
-    if (!output.ok()) return Annotate(output.status(), absl::StrCat("--fetch ", name));
-    step->fetches.push_back(*output);
-  }
-  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
-    const absl::StatusOr<Node*> node = NodeByName(graph, name);
-    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
-    step->targets.push_back({*node});
-  }
-  return absl::OkStatus();
-}
-
-absl::flat_hash_set<const Node*> NeededBy(const InspectedStep& step) {
-  std::vector<const Node*> pending;
-  for (const Output& fetch : step.fetches) pending.push_back(fetch.node);
-  for (const Operation& target : step.targets) pending.push_back(target.node);
-  absl::flat_hash_set<const Node*> needed;
-  while (!pending.empty()) {
-    const Node* node = pending.back();
-    pending.pop_back();
-    if (!needed.insert(node).second) continue;
-    for (const Output& in : node->inputs()) pending.push_back(in.node);
-    pending.insert(pending.end(), node->control_inputs().begin(), node->control_inputs().end());
-  }
-  return needed;
-}
-
-// `step` with its feeds: all placeholders, if nothing has been asked for, which is to ask for all.
-absl::StatusOr<InspectedStep> StepOf(const Graph& graph, InspectedStep step, int64_t batch_size) {
-  const bool all = step.fetches.empty() && step.targets.empty();
-  if (all) AskForAll(graph, &step);
-  const absl::flat_hash_set<const Node*> needed = NeededBy(step);
-  for (const Node* node : graph.Nodes()) {
-    if (node->op().role != OpRole::kPlaceholder) continue;
-    if (!all && !needed.contains(node)) continue;
-    Shape shape = node->attr<Shape>("shape");
-    if (shape.unknown_rank()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          node->name(), ": the shape of this placeholder is unknown; cannot choose a feed"));
-    }
-    for (int d = 0; d < shape.rank(); ++d) {
-      if (shape.dim(d) == kUnknownDim) shape.set_dim(d, d == 0 ? batch_size : 1);
-    }
-    step.feeds.push_back(node->output(0));
-    step.shapes.push_back(shape);
-  }
-  return step;
 }
 
 void PrintShardings(const Compilation& c) {
@@ -183,10 +103,10 @@ struct Compiled {
 };
 
 // The step, compiled.
-absl::StatusOr<Compiled> Compile(const Graph& graph, const InspectedStep& step,
+absl::StatusOr<Compiled> Compile(const Graph& graph, const AskedStep& step,
                                  const Strategy& strategy, int64_t batch_size) {
   Compiled compiled;
-  MF_ASSIGN_OR_RETURN(const InspectedStep whole, StepOf(graph, step, batch_size));
+  MF_ASSIGN_OR_RETURN(const AskedStep whole, WithFeeds(graph, step, batch_size));
   MF_ASSIGN_OR_RETURN(compiled.session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step prepared,
                       compiled.session->Prepare(whole.feeds, whole.fetches, whole.targets));
@@ -194,7 +114,7 @@ absl::StatusOr<Compiled> Compile(const Graph& graph, const InspectedStep& step,
   return compiled;
 }
 
-absl::Status PrintCompiled(const Graph& graph, const InspectedStep& step, const Strategy& strategy,
+absl::Status PrintCompiled(const Graph& graph, const AskedStep& step, const Strategy& strategy,
                            int64_t batch_size) {
   MF_ASSIGN_OR_RETURN(const Compiled compiled, Compile(graph, step, strategy, batch_size));
   const StepPlans& plans = compiled.plans;
@@ -249,9 +169,9 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
 }
 
 // The graph with the replicas of its step written out.
-absl::Status WriteReplicated(const Graph& graph, const InspectedStep& asked, int replicas,
+absl::Status WriteReplicated(const Graph& graph, const AskedStep& asked, int replicas,
                              int64_t batch_size, const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const InspectedStep step, StepOf(graph, asked, batch_size));
+  MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, batch_size));
   MF_ASSIGN_OR_RETURN(const Graph replicated, ReplicatedGraph(graph, {.feeds = step.feeds,
                                                                       .feed_shapes = step.shapes,
                                                                       .fetches = step.fetches,
@@ -291,8 +211,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
   *code = kExitUsage;
-  InspectedStep step;
-  MF_RETURN_IF_ERROR(AskForFlags(graph, &step));
+  MF_ASSIGN_OR_RETURN(const AskedStep step, StepOfFlags(graph));
   *code = kExitBadInput;
   if (!output.empty()) {
     const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);

@@ -26,17 +26,18 @@ ABSL_FLAG(std::vector<std::string>, feed, {},
           "run: NAME=FILE.npy, a tensor and its (global) value; more with commas or a flag each");
 ABSL_FLAG(
     std::vector<std::string>, fetch, {},
-    "run: NAME or NAME=FILE.npy, a tensor that is printed or written; inspect: NAME, a tensor "
-    "that the step gives");
+    "run: NAME or NAME=FILE.npy, a tensor that is printed or written; inspect, explain: NAME, a "
+    "tensor that the step gives");
 ABSL_FLAG(std::vector<std::string>, target, {},
-          "run, inspect: a node that is run for what it does");
+          "run, inspect, explain: a node that is run for what it does");
 ABSL_FLAG(int64_t, steps, 1, "run: how often; what the last one fetches is printed or written");
 ABSL_FLAG(std::string, variables, "",
           "run: initial values of variables, a .safetensors file; the others' are the graph's");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
 ABSL_FLAG(std::string, device, "CPU:0", "run: the device, if there is one replica");
-ABSL_FLAG(std::string, trace, "", "run: write a Chrome trace of the last steps to this file");
+ABSL_FLAG(std::string, trace, "",
+          "run, explain: write a Chrome trace of the last steps to this file");
 ABSL_FLAG(uint64_t, seed, 0, "run: of random initial values and random ops");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 

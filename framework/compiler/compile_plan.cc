@@ -281,6 +281,7 @@ class PlanBuilder {
   void EmitKernel(const Node& node) {
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_->kernels.size()));
     plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
+    plan_->kernel_flops.push_back(kernel_plans_[node.id()].flops);
   }
 
   void EmitControl(const Node& node) {

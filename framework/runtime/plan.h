@@ -142,9 +142,10 @@ struct Plan {
   int64_t arena_bytes = 0;
   int64_t live_bytes = 0;  // the lower bound: most that is alive at once
   int64_t num_arena_values = 0;
-  int64_t flops = 0;              // of products and convolutions
-  int64_t copied_to_buckets = 0;  // bytes that had to be copied to form a collective's operand
-  bool fails_on_data = false;     // some kernel does
+  int64_t flops = 0;                  // of products and convolutions
+  std::vector<int64_t> kernel_flops;  // the same, by kernel
+  int64_t copied_to_buckets = 0;      // bytes that had to be copied to form a collective's operand
+  bool fails_on_data = false;         // some kernel does
 
   // By instruction: the memory it touches.
   std::vector<std::vector<MemoryAccess>> accesses;

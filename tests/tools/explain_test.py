@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`mirrorflow explain`: what it says of a step adds up. How well it predicts is no test but a benchmark."""
+
+import json
+import unittest
+
+from programs import BAD_INPUT, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, node
+
+ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"
+DOUBLED = (
+    f"node {{ name: 'x' op: 'Placeholder' {ROWS_SHAPE}"
+    " attr { key: 'dtype' value { type: DT_FLOAT } } }\n" + node("twice", "AddV2", "x", "x", T="DT_FLOAT")
+    + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
+    + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
+
+# A variable that nothing has initialised.
+UNSET = """
+v = VarHandleOp() {dtype=float, shape=<2>}
+value = ReadVariableOp(v) {dtype=float}
+out = Neg(value) {T=float}
+"""
+
+
+class ExplainTest(ProgramTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("doubled.pbtxt", DOUBLED)
+
+    def explain(self, *args):
+        """What it prints, and the objects of its JSON: the step, the ops, the critical path."""
+        result = self.run_program(MIRRORFLOW, "explain", *args, "--json=e.json", "--trace=t.json",
+                                  new_files=["e.json", "t.json"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in (self.root / "e.json").read_text().splitlines()]
+        with open(self.root / "t.json", encoding="utf-8") as file:
+            self.trace = json.load(file)["traceEvents"]
+        for file in "e.json", "t.json":
+            (self.root / file).unlink()
+        return (result.stdout, lines[0], [l for l in lines[1:] if "op" in l],
+                [l for l in lines[1:] if "node" in l])
+
+    def check_sums(self, step, ops, path):
+        self.assertAlmostEqual(sum(op["share"] for op in ops), 100, places=5)
+        self.assertAlmostEqual(sum(op["predicted_ms"] for op in ops), step["predicted_ms"], places=8)
+        self.assertAlmostEqual(sum(node["share"] for node in path), 100, places=5)
+        self.assertAlmostEqual(sum(node["predicted_ms"] for node in path), step["critical_path_ms"],
+                               places=8)
+        self.assertLessEqual(step["critical_path_ms"], step["predicted_ms"])
+        self.assertLessEqual(step["exposed_ms"], step["predicted_ms"])
+        self.assertLessEqual(step["limit_ms"], step["predicted_ms"])
+        self.assertAlmostEqual(step["limit_ms"] * step["fma_gflops"] * 1e6, step["flops"],
+                               delta=step["flops"] * 1e-4)
+        self.assertAlmostEqual(sum(op["measured_ms"] for op in ops), step["undisturbed_ms"], places=8)
+        self.assertGreater(step["min_ms"], 0)
+        self.assertLessEqual(step["min_ms"], step["median_ms"])
+
+    def test_a_graph_file_is_explained_for_the_rows_of_a_replica(self):
+        for replicas in 1, 2:
+            out, step, ops, path = self.explain("doubled.pbtxt", f"--replicas={replicas}",
+                                                "--batch_size=4")
+            self.check_sums(step, ops, path)
+            self.assertEqual((step["kernels"], step["collectives"], step["flops"]), (3, 0, 0))
+            # Of a replica: rows of two floats, read five times and written three times.
+            self.assertEqual((step["read_bytes"], step["written_bytes"]), (5 * 32, 3 * 32))
+            self.assertEqual([n["node"] for n in path][-2:], ["twice", "square"])
+            self.assertEqual({op["op"] for op in ops}, {"AddV2", "Mul", "Neg"})
+            for line in (f"doubled.pbtxt: {replicas} replica", "\npredicted ", "\nmeasured ",
+                         "\ncritical path ", "\ntwice "):
+                self.assertIn(line, out)
+            spans = [e["pid"] for e in self.trace if e.get("cat") == "step"]
+            self.assertEqual(sorted(spans), sorted(3 * list(range(replicas))))
+
+    def test_only_what_is_asked_for_is_explained(self):
+        _, step, ops, path = self.explain("doubled.pbtxt", "--fetch=twice", "--batch_size=1")
+        self.check_sums(step, ops, path)
+        self.assertEqual([n["node"] for n in path], ["twice"])
+
+    def test_a_model_trains_with_the_arithmetic_of_its_layers(self):
+        sizes = [784, 512, 512, 10]
+        products = [a * b for a, b in zip(sizes, sizes[1:])]
+        rows = 2
+        for replicas in 1, 2:
+            _, step, ops, path = self.explain("--model=mlp", f"--batch_size={rows}",
+                                              f"--replicas={replicas}")
+            self.check_sums(step, ops, path)
+            # Each layer, the gradients of its weights and, but for the first, of its inputs.
+            self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))
+            gradients = 4 * (sum(products) + sum(sizes[1:])) if replicas > 1 else 0
+            self.assertGreaterEqual(step["collective_bytes"], gradients)
+            self.assertEqual(step["exposed_ms"] > 0, replicas > 1)
+
+    def test_a_step_that_cannot_run_is_explained_without_a_measurement(self):
+        self.write("unset.txt", UNSET)
+        result = self.run_program(MIRRORFLOW, "explain", "unset.txt", "--replicas=1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"\nmeasured +not: variable 'v' is read")
+
+    def test_bad_flags_and_bad_graphs(self):
+        self.write("cut.pbtxt", DOUBLED[:60])
+        good = ["doubled.pbtxt"]
+        for args, code, where, what in [
+            (good + ["--batch_size=0"], "INVALID_ARGUMENT", "--batch_size", "1 to 2147483647, got 0"),
+            (good + ["--replicas=0"], "INVALID_ARGUMENT", "--replicas", "got 0"),
+            (good + good, "INVALID_ARGUMENT", "explain", "at most one graph file, got 2"),
+            (good + ["--fetch=twise"], "INVALID_ARGUMENT", "--fetch twise", "mean 'twice'?"),
+            (good + ["--json=no/where"], "NOT_FOUND", "--json=no/where", ""),
+            (good + ["--trace=no/where"], "NOT_FOUND", "--trace=no/where", ""),
+            (["--model=bert"], "INVALID_ARGUMENT", "--model", "got 'bert'"),
+        ]:
+            self.check_fails(MIRRORFLOW, ["explain", *args], USAGE, code, where, what)
+        self.check_fails(MIRRORFLOW, ["explain", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")
+        self.check_fails(MIRRORFLOW, ["explain", "cut.pbtxt"], BAD_INPUT, "INVALID_ARGUMENT",
+                         "cut.pbtxt")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/asked_step.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "tools/graph_names.h"
+
+ABSL_DECLARE_FLAG(std::vector<std::string>, fetch);
+ABSL_DECLARE_FLAG(std::vector<std::string>, target);
+
+namespace mirrorflow {
+namespace {
+
+// What nobody uses is fetched, or run if it has no value.
+void AskForAll(const Graph& graph, AskedStep* step) {
+  // Initial values are no part of a step.
+  absl::flat_hash_set<std::string> initial;
+  for (const Node* node : graph.Nodes()) {
+    if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
+  }
+  for (Node* node : graph.Nodes()) {
+    if (!node->uses().empty() || initial.contains(node->name())) continue;
+    if (node->num_outputs() == 0) {
+      step->targets.push_back({node});
+    } else if (node->output_dtype(0) != DT_RESOURCE && node->op().role != OpRole::kPlaceholder) {
+      step->fetches.push_back(node->output(0));
+    }
+  }
+}
+
+absl::flat_hash_set<const Node*> NeededBy(const AskedStep& step) {
+  std::vector<const Node*> pending;
+  for (const Output& fetch : step.fetches) pending.push_back(fetch.node);
+  for (const Operation& target : step.targets) pending.push_back(target.node);
+  absl::flat_hash_set<const Node*> needed;
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    if (!needed.insert(node).second) continue;
+    for (const Output& in : node->inputs()) pending.push_back(in.node);
+    pending.insert(pending.end(), node->control_inputs().begin(), node->control_inputs().end());
+  }
+  return needed;
+}
+
+}  // namespace
+
+absl::StatusOr<AskedStep> StepOfFlags(const Graph& graph) {
+  AskedStep step;
+  for (const std::string& name : absl::GetFlag(FLAGS_fetch)) {
+    const absl::StatusOr<Output> output = OutputByName(graph, name);
+    if (!output.ok()) return Annotate(output.status(), absl::StrCat("--fetch ", name));
+    step.fetches.push_back(*output);
+  }
+  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
+    const absl::StatusOr<Node*> node = NodeByName(graph, name);
+    if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
+    step.targets.push_back({*node});
+  }
+  return step;
+}
+
+absl::StatusOr<AskedStep> WithFeeds(const Graph& graph, AskedStep step, int64_t rows) {
+  const bool all = step.fetches.empty() && step.targets.empty();
+  if (all) AskForAll(graph, &step);
+  const absl::flat_hash_set<const Node*> needed = NeededBy(step);
+  for (const Node* node : graph.Nodes()) {
+    if (node->op().role != OpRole::kPlaceholder) continue;
+    if (!all && !needed.contains(node)) continue;
+    Shape shape = node->attr<Shape>("shape");
+    if (shape.unknown_rank()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          node->name(), ": the shape of this placeholder is unknown; cannot choose a feed"));
+    }
+    for (int d = 0; d < shape.rank(); ++d) {
+      if (shape.dim(d) == kUnknownDim) shape.set_dim(d, d == 0 ? rows : 1);
+    }
+    step.feeds.push_back(node->output(0));
+    step.shapes.push_back(shape);
+  }
+  return step;
+}
+
+}  // namespace mirrorflow

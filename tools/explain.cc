@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "framework/graph/graph_file.h"
+#include "mirrorflow.h"
+#include "ops/registry.h"
+#include "tools/asked_step.h"
+#include "tools/bench_training.h"
+#include "tools/explain_report.h"
+#include "tools/graph_flags.h"
+#include "tools/traced_steps.h"
+
+ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(int64_t, batch_size);
+ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(std::string, trace);
+ABSL_DECLARE_FLAG(std::string, json);
+
+namespace mirrorflow {
+namespace {
+
+constexpr double kRoundMs = 40;
+constexpr int kRounds = 15;
+constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
+constexpr int kShownSteps = 3;  // in the trace
+
+// A step that is ready to run, and what keeps it alive.
+struct ReadyStep {
+  std::unique_ptr<MirroredStrategy> strategy;
+  std::unique_ptr<Session> session;
+  Step step;
+  std::vector<Tensor> feeds;
+};
+
+// Zeros, which are labels and indices of anything; noise where it is of floats.
+absl::StatusOr<Tensor> FeedOf(DataType dtype, const Shape& shape) {
+  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(dtype, shape));
+  if (dtype != DT_FLOAT) return value;
+  int i = 0;
+  for (float& element : value.flat<float>()) element = static_cast<float>(i++ % 251) / 251;
+  return value;
+}
+
+absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const AskedStep& asked, int64_t rows,
+                                     std::unique_ptr<MirroredStrategy> strategy) {
+  ReadyStep ready{.strategy = std::move(strategy)};
+  MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, rows));
+  for (size_t i = 0; i < step.feeds.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(Tensor value, FeedOf(step.feeds[i].dtype(), step.shapes[i]));
+    ready.feeds.push_back(std::move(value));
+  }
+  MF_ASSIGN_OR_RETURN(ready.session, ready.strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(ready.step, ready.session->Prepare(step.feeds, step.fetches, step.targets));
+  return ready;
+}
+
+// Compiles, predicts, runs, reports.
+absl::Status ExplainStep(ReadyStep ready, Explanation e) {
+  std::vector<Shape> shapes;
+  for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, ready.step.Compile(shapes));
+  e.plan = plans.plans[0].get();
+  MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
+  e.predicted_ns = CostsOf(*e.plan, e.machine.table);
+
+  auto run = [&] { return ready.step.Run(ready.feeds).status(); };
+  const absl::StatusOr<Timing> timing =
+      Measure(run, {.rounds = kRounds, .round_ms = kRoundMs, .canary_threads = e.replicas});
+  TraceWriter ignored, trace;
+  if (timing.ok()) {
+    e.measured = *timing;
+    MF_ASSIGN_OR_RETURN(e.fastest_ns, FastestInstructions(*ready.session, ready.step, ready.feeds,
+                                                          *e.plan, kTraceBudget, &ignored));
+    ready.session->TraceTo(&trace);
+    for (int i = 0; i < kShownSteps; ++i) MF_RETURN_IF_ERROR(run());
+    ready.session->TraceTo(nullptr);
+  } else {
+    e.not_run = std::string(timing.status().message());
+  }
+  PrintExplanation(e);
+  if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) {
+    MF_RETURN_IF_ERROR(WriteFileAtomically(path, {ExplanationJson(e)}));
+  }
+  const std::string path = absl::GetFlag(FLAGS_trace);
+  return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
+}
+
+}  // namespace
+
+absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (args.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "explain: wrong arguments; expected at most one graph file, got ", args.size()));
+  }
+  Explanation e{.replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                .batch_size = absl::GetFlag(FLAGS_batch_size)};
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("batch_size", e.batch_size, 1, std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
+  auto strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = e.replicas, .max_bytes = MaxBytesOfFlags()});
+  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  if (args.empty()) {
+    e.name = absl::GetFlag(FLAGS_model);
+    MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
+    *code = kExitBadInput;
+    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({e.name, e.batch_size, e.replicas}));
+    return Annotate(ExplainStep({std::move(t.strategy), std::move(t.session), std::move(t.step),
+                                 std::move(t.feeds)},
+                                std::move(e)),
+                    "--model");
+  }
+  e.name = args[0];
+  *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
+  *code = kExitUsage;
+  MF_ASSIGN_OR_RETURN(const AskedStep asked, StepOfFlags(graph));
+  *code = kExitBadInput;
+  absl::StatusOr<ReadyStep> ready =
+      StepOfFile(graph, asked, e.batch_size * e.replicas, *std::move(strategy));
+  if (!ready.ok()) return Annotate(ready.status(), args[0]);
+  return Annotate(ExplainStep(*std::move(ready), std::move(e)), args[0]);
+}
+
+}  // namespace mirrorflow

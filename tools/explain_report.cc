@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/explain_report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/json.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kPrintedRows = 15;
+
+double Sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+bool Communicates(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kStart ||
+         instruction.kind == InstructionKind::kFinish;
+}
+
+// A line of the table of ops.
+struct OpRow {
+  std::string op;
+  int count = 0;
+  double flops = 0;
+  double bytes = 0;
+  double predicted_ns = 0;
+  double measured_ns = 0;
+
+  void Add(const OpRow& other) {
+    count += other.count;
+    flops += other.flops;
+    bytes += other.bytes;
+    predicted_ns += other.predicted_ns;
+    measured_ns += other.measured_ns;
+  }
+};
+
+// The sums that the report is about.
+struct Totals {
+  double predicted_ns = 0;
+  double path_ns = 0;  // of the critical path
+  double limit_ns = 0;
+  double exposed_ns = 0;           // predicted for the starts and finishes of collectives
+  double measured_exposed_ns = 0;  // the same as it was measured
+  int64_t read_bytes = 0;          // by kernels
+  int64_t written_bytes = 0;
+  int64_t collective_bytes = 0;  // that they carry
+};
+
+struct Parts {
+  Totals totals;
+  std::vector<OpRow> ops;  // the most expensive first
+  std::vector<int> path;   // instructions
+};
+
+Parts TakeApart(const Explanation& e) {
+  const Plan& plan = *e.plan;
+  Parts parts;
+  Totals& t = parts.totals;
+  std::map<std::string, OpRow> by_op;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    if (instruction.node < 0) continue;
+    const double measured_ns = e.fastest_ns.empty() ? 0 : e.fastest_ns[i];
+    OpRow row = {.op = PricedAs(plan, instruction), .count = 1};
+    row.predicted_ns = e.predicted_ns[i];
+    row.measured_ns = measured_ns;
+    if (instruction.kind == InstructionKind::kKernel) {
+      row.flops = static_cast<double>(plan.kernel_flops[instruction.index]);
+    }
+    if (Communicates(instruction)) {
+      t.exposed_ns += e.predicted_ns[i];
+      t.measured_exposed_ns += measured_ns;
+    }
+    for (const MemoryAccess& access : plan.accesses[i]) {
+      if (instruction.kind != InstructionKind::kStart) {
+        row.bytes += static_cast<double>(access.bytes);
+      }
+      if (!Communicates(instruction)) {
+        (access.is_write ? t.written_bytes : t.read_bytes) += access.bytes;
+      }
+    }
+    OpRow& of_op = by_op[row.op];
+    of_op.op = row.op;
+    of_op.Add(row);
+  }
+  for (const PlannedCollective& c : plan.collectives) {
+    t.collective_bytes += c.count * static_cast<int64_t>(DataTypeSize(c.dtype));
+  }
+  for (auto& [op, row] : by_op) parts.ops.push_back(row);
+  std::stable_sort(parts.ops.begin(), parts.ops.end(),
+                   [](const OpRow& a, const OpRow& b) { return a.predicted_ns > b.predicted_ns; });
+  parts.path = CriticalPath(plan, e.predicted_ns);
+  for (const int i : parts.path) t.path_ns += e.predicted_ns[i];
+  t.predicted_ns = Sum(e.predicted_ns);
+  t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns;
+  return parts;
+}
+
+std::string NodeName(const Plan& plan, int i) {
+  const Instruction& instruction = plan.instructions[i];
+  if (instruction.node < 0) return "event";
+  const char* what = instruction.kind == InstructionKind::kStart    ? "start "
+                     : instruction.kind == InstructionKind::kFinish ? "finish "
+                     : instruction.kind == InstructionKind::kCopy   ? "copy for "
+                                                                    : "";
+  return absl::StrCat(what, plan.node_names[instruction.node]);
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+// A figure of the whole step: name, milliseconds, and what there is to say of it.
+void PrintFigure(const char* name, double ns, const std::string& remark) {
+  std::printf("%-14s %9.3f ms  %s\n", name, ns * 1e-6, remark.c_str());
+}
+
+void PrintTotals(const Explanation& e, const Totals& t) {
+  const Plan& plan = *e.plan;
+  const double measured_ns = e.measured.min_ms * 1e6;
+  std::printf("%s: %d %s, %lld rows each\n", e.name.c_str(), e.replicas,
+              e.replicas == 1 ? "replica" : "replicas", static_cast<long long>(e.batch_size));
+  std::printf("step           %d kernels, %d collectives, %d branches and loops, %.3f MB arena\n",
+              static_cast<int>(plan.kernels.size()), static_cast<int>(plan.collectives.size()),
+              static_cast<int>(plan.controls.size()), static_cast<double>(plan.arena_bytes) * 1e-6);
+  std::printf(
+      "moved          %.3f MB read and %.3f MB written by kernels, %.3f MB in collectives\n",
+      static_cast<double>(t.read_bytes) * 1e-6, static_cast<double>(t.written_bytes) * 1e-6,
+      static_cast<double>(t.collective_bytes) * 1e-6);
+  PrintFigure("limit", t.limit_ns,
+              absl::StrFormat("%.4f Gflop of products and convolutions at %.0f Gflop/s",
+                              static_cast<double>(plan.flops) * 1e-9, e.machine.fma_flops_per_ns));
+  PrintFigure("predicted", t.predicted_ns,
+              absl::StrFormat("%.0f %% of it the limit", Percent(t.limit_ns, t.predicted_ns)));
+  if (!e.not_run.empty()) {
+    std::printf("measured       not: %s\n", e.not_run.c_str());
+  } else {
+    PrintFigure(
+        "measured", measured_ns,
+        absl::StrFormat("the fastest of %d rounds, median %.3f ms; predicted / measured = "
+                        "%.3f",
+                        e.measured.rounds, e.measured.median_ms, t.predicted_ns / measured_ns));
+    PrintFigure("undisturbed", Sum(e.fastest_ns),
+                absl::StrFormat("the fastest of each instruction; predicted / undisturbed = %.3f",
+                                t.predicted_ns / Sum(e.fastest_ns)));
+  }
+  PrintFigure("critical path", t.path_ns,
+              absl::StrFormat("%.0f %% of predicted; the rest could run beside it",
+                              Percent(t.path_ns, t.predicted_ns)));
+  PrintFigure("communication", t.exposed_ns,
+              absl::StrFormat("exposed, %.1f %% of predicted; %.3f ms of undisturbed",
+                              Percent(t.exposed_ns, t.predicted_ns), t.measured_exposed_ns * 1e-6));
+}
+
+void PrintOps(const std::vector<OpRow>& ops, double whole_ns) {
+  std::printf("\n%-36s %6s %9s %9s %12s %7s %12s\n", "op", "count", "Gflop", "MB", "predicted ms",
+              "share", "measured ms");
+  auto print = [&](const OpRow& row) {
+    std::printf("%-36s %6d %9.4f %9.3f %12.4f %5.1f %% %12.4f\n", row.op.c_str(), row.count,
+                row.flops * 1e-9, row.bytes * 1e-6, row.predicted_ns * 1e-6,
+                Percent(row.predicted_ns, whole_ns), row.measured_ns * 1e-6);
+  };
+  OpRow others;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (i < kPrintedRows) {
+      print(ops[i]);
+    } else {
+      others.Add(ops[i]);
+    }
+  }
+  others.op = "others";
+  if (others.count > 0) print(others);
+}
+
+void PrintPath(const Explanation& e, const Parts& parts) {
+  std::vector<int> path = parts.path;
+  std::stable_sort(path.begin(), path.end(),
+                   [&](int a, int b) { return e.predicted_ns[a] > e.predicted_ns[b]; });
+  path.resize(std::min(path.size(), kPrintedRows));
+  std::sort(path.begin(), path.end());
+  std::printf(
+      "\n%-60s %12s %7s\n",
+      path.size() < parts.path.size()
+          ? absl::StrFormat("critical path, the longest %d of %d", path.size(), parts.path.size())
+                .c_str()
+          : "critical path",
+      "predicted ms", "share");
+  for (const int i : path) {
+    std::printf("%-60s %12.4f %5.1f %%\n", NodeName(*e.plan, i).c_str(), e.predicted_ns[i] * 1e-6,
+                Percent(e.predicted_ns[i], parts.totals.path_ns));
+  }
+}
+
+}  // namespace
+
+void PrintExplanation(const Explanation& e) {
+  const Parts parts = TakeApart(e);
+  PrintTotals(e, parts.totals);
+  PrintOps(parts.ops, parts.totals.predicted_ns);
+  PrintPath(e, parts);
+}
+
+std::string ExplanationJson(const Explanation& e) {
+  const Plan& plan = *e.plan;
+  const Parts parts = TakeApart(e);
+  const Totals& t = parts.totals;
+  std::string json = absl::StrFormat(
+      "{\"case\": %s, \"replicas\": %d, \"batch_size_per_replica\": %d, \"kernels\": %d, "
+      "\"collectives\": %d, \"arena_bytes\": %d, \"flops\": %d, \"read_bytes\": %d, "
+      "\"written_bytes\": %d, \"collective_bytes\": %d, \"fma_gflops\": %.6g, \"limit_ms\": %.9g, "
+      "\"predicted_ms\": %.9g, \"critical_path_ms\": %.9g, \"exposed_ms\": %.9g",
+      JsonQuote(absl::StrCat("explain/", e.name)), e.replicas, e.batch_size, plan.kernels.size(),
+      plan.collectives.size(), plan.arena_bytes, plan.flops, t.read_bytes, t.written_bytes,
+      t.collective_bytes, e.machine.fma_flops_per_ns, t.limit_ns * 1e-6, t.predicted_ns * 1e-6,
+      t.path_ns * 1e-6, t.exposed_ns * 1e-6);
+  if (e.not_run.empty()) {
+    absl::StrAppendFormat(
+        &json, ", \"min_ms\": %.9g, \"median_ms\": %.9g, \"rounds\": %d, \"undisturbed_ms\": %.9g",
+        e.measured.min_ms, e.measured.median_ms, e.measured.rounds, Sum(e.fastest_ns) * 1e-6);
+  }
+  json += "}\n";
+  for (const OpRow& row : parts.ops) {
+    absl::StrAppendFormat(&json,
+                          "{\"op\": %s, \"count\": %d, \"flops\": %.9g, \"bytes\": %.9g, "
+                          "\"predicted_ms\": %.9g, \"share\": %.9g, \"measured_ms\": %.9g}\n",
+                          JsonQuote(row.op), row.count, row.flops, row.bytes,
+                          row.predicted_ns * 1e-6, Percent(row.predicted_ns, t.predicted_ns),
+                          row.measured_ns * 1e-6);
+  }
+  for (const int i : parts.path) {
+    absl::StrAppendFormat(&json, "{\"node\": %s, \"predicted_ms\": %.9g, \"share\": %.9g}\n",
+                          JsonQuote(NodeName(plan, i)), e.predicted_ns[i] * 1e-6,
+                          Percent(e.predicted_ns[i], t.path_ns));
+  }
+  return json;
+}
+
+}  // namespace mirrorflow

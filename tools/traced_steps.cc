@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traced_steps.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+constexpr int kLeastSteps = 4;
+constexpr int kMostSteps = 100;
+}  // namespace
+
+absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
+                                                        absl::Span<const Tensor> feeds,
+                                                        const Plan& plan, absl::Duration budget,
+                                                        TraceWriter* trace) {
+  const size_t first = trace->events().size();
+  session.TraceTo(trace);
+  const absl::Time end = absl::Now() + budget;
+  for (int i = 0; i < kLeastSteps || (i < kMostSteps && absl::Now() < end); ++i) {
+    const absl::Status status = step.Run(feeds).status();
+    if (!status.ok()) session.TraceTo(nullptr);
+    MF_RETURN_IF_ERROR(status);
+  }
+  session.TraceTo(nullptr);
+  // The spans of a step come in the order in which it was dispatched; its own is the last.
+  std::vector<int> dispatched;
+  for (const int32_t i : plan.dispatch.original) {
+    if (plan.instructions[i].kind != InstructionKind::kRecord) dispatched.push_back(i);
+  }
+  std::vector<double> fastest(plan.instructions.size(), 0);
+  size_t at = 0;
+  for (size_t i = first; i < trace->events().size(); ++i) {
+    const TraceEvent& event = trace->events()[i];
+    if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
+    if (event.category == "step") {
+      MF_CHECK(at == dispatched.size());
+      at = 0;
+      continue;
+    }
+    MF_CHECK(at < dispatched.size());
+    double& ns = fastest[dispatched[at++]];
+    const auto took = static_cast<double>(std::max<int64_t>(event.duration_ns, 1));
+    ns = ns == 0 ? took : std::min(ns, took);
+  }
+  return fastest;
+}
+
+}  // namespace mirrorflow
