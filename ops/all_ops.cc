@@ -43,6 +43,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterMaxPool(ops);
   RegisterMirrorPad(ops);
   RegisterOneHot(ops);
+  RegisterOptional(ops);
   RegisterRandom(ops);
   RegisterReduction(ops);
   RegisterReplicaIndex(ops);

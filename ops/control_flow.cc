@@ -45,11 +45,7 @@ absl::Status WhileShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(OutputShapes(c));
   for (int i = 0; i < c.num_outputs(); ++i) {
     if (c.node().output_dtype(i) == DT_VARIANT) {
-      const ListInfo first = ListInput(c, i);
-      ListInfo list;
-      list.dtype = first.dtype;
-      list.element = first.element;
-      SetList(c, i, list);
+      SetList(c, i, ListInput(c, i).OfAnyLength());
     }
     if (c.node().output_dtype(i) != DT_RESOURCE) continue;
     c.set_handle(i, c.handle_dtype(i), c.handle_shape(i));
@@ -203,10 +199,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
     }
     if (args[i].dtype() == DT_VARIANT && scope.ok()) {  // what lists are of; they may grow
       const ListInfo outer = ListInfo::From(caller.graph().values().at(args[i]));
-      ListInfo list;
-      list.dtype = outer.dtype;
-      list.element = outer.element;
-      body.graph.values().Set(body.args.back(), list.ToValueInfo());
+      body.graph.values().Set(body.args.back(), outer.OfAnyLength().ToValueInfo());
     }
   }
   body.results = build(scope, body.args);

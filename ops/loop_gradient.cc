@@ -134,9 +134,7 @@ class LoopDifferentiator {
       d_args_[i] = ops::Placeholder(scope.WithName(absl::StrCat(name_, "/d_", i)), dtype, shape);
       MF_RETURN_IF_ERROR(scope.status());
       if (x.dtype() == DT_VARIANT) {
-        ListInfo list;
-        list.dtype = info.handle_dtype;
-        backward_.graph.values().Set(d_args_[i], list.ToValueInfo());
+        backward_.graph.values().Set(d_args_[i], ListInfo::From(info).OfAnyLength().ToValueInfo());
       }
       xs.push_back(x);
       if (IsHandle(i)) continue;
@@ -440,9 +438,8 @@ absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
   bool has_lists = false;
   for (size_t i = 0; i < body.args.size(); ++i) {
     if (body.args[i].dtype() != DT_VARIANT) continue;
-    ListInfo list;
-    list.dtype = caller.values().at(args[i]).handle_dtype;
-    body.graph.values().Set(body.args[i], list.ToValueInfo());
+    const ListInfo outer = ListInfo::From(caller.values().at(args[i]));
+    body.graph.values().Set(body.args[i], outer.OfAnyLength().ToValueInfo());
     has_lists = true;
   }
   if (!has_lists) return body;
@@ -459,9 +456,8 @@ Output GradientArgument(const Graph& caller, const Output& dy, const Shape& shap
   const Scope scope(&body->graph);
   const Output arg = ops::Placeholder(scope.WithName(name), dy.dtype(), shape);
   if (arg.valid() && dy.dtype() == DT_VARIANT) {
-    ListInfo list;
-    list.dtype = caller.values().at(dy).handle_dtype;
-    body->graph.values().Set(arg, list.ToValueInfo());
+    const ListInfo outer = ListInfo::From(caller.values().at(dy));
+    body->graph.values().Set(arg, outer.OfAnyLength().ToValueInfo());
   }
   return arg;
 }

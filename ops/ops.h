@@ -39,6 +39,7 @@
 #include "ops/max_pool.h"
 #include "ops/mirror_pad.h"
 #include "ops/one_hot.h"
+#include "ops/optional.h"
 #include "ops/random.h"
 #include "ops/reduction.h"
 #include "ops/replica_index.h"

@@ -60,17 +60,28 @@ absl::Status Merge(ListInfo* list, const Shape& element) {
   return list->element.Validate(list->dtype);
 }
 
+bool OfLists(const ShapeContext& c) { return c.attr<DataType>("element_dtype") == DT_VARIANT; }
+
 // The list that is input 0, whose elements are of the dtype that the node says.
 absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
   ListInfo list = ListInput(c, 0);
   const DataType dtype = c.attr<DataType>("element_dtype");
-  if (list.known() && list.dtype != dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the list has elements of ", DataTypeName(list.dtype),
-                     ", attribute element_dtype says ", DataTypeName(dtype)));
+  for (const ListKind& kind : list.kinds()) {
+    const DataType known = kind.inner.empty() ? kind.dtype : DT_VARIANT;
+    if (!kind.known() || known == dtype) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the list has elements of ", DataTypeName(known),
+                                                   ", attribute element_dtype says ",
+                                                   DataTypeName(dtype)));
   }
-  list.dtype = dtype;
+  if (dtype != DT_VARIANT) list.dtype = dtype;
   return list;
+}
+
+// The same where the elements must be tensors.
+absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
+  if (!OfLists(c)) return ListOfNode(c);
+  return absl::UnimplementedError(
+      "elements that are lists can only be pushed and popped; expected tensors");
 }
 
 // Output i is one element, or `rows` of them stacked.
@@ -90,15 +101,23 @@ absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Sha
 
 // --- Shape functions -------------------------------------------------------------------------
 
+// Of lists nobody knows yet of what.
 ListInfo NewList(const ShapeContext& c) {
   ListInfo list;
-  list.dtype = c.attr<DataType>("element_dtype");
+  if (!OfLists(c)) list.dtype = c.attr<DataType>("element_dtype");
   return list;
+}
+
+absl::StatusOr<ListInfo> NewListOfTensors(const ShapeContext& c) {
+  if (OfLists(c)) return absl::UnimplementedError("a list of lists must be empty at first");
+  return NewList(c);
 }
 
 absl::Status EmptyShape(ShapeContext& c) {
   ListInfo list = NewList(c);
-  MF_ASSIGN_OR_RETURN(list.element, ElementShapeInput(c, 0));
+  if (!OfLists(c)) {
+    MF_ASSIGN_OR_RETURN(list.element, ElementShapeInput(c, 0));
+  }
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   list.length = list.max_length = 0;
   SetList(c, 0, list);
@@ -106,7 +125,7 @@ absl::Status EmptyShape(ShapeContext& c) {
 }
 
 absl::Status ReserveShape(ShapeContext& c) {
-  ListInfo list = NewList(c);
+  MF_ASSIGN_OR_RETURN(ListInfo list, NewListOfTensors(c));
   MF_ASSIGN_OR_RETURN(list.element, ElementShapeInput(c, 0));
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> count, IntegerInput(c, 1));
   if (count.value_or(0) < 0) {
@@ -119,7 +138,7 @@ absl::Status ReserveShape(ShapeContext& c) {
 }
 
 absl::Status FromTensorShape(ShapeContext& c) {
-  ListInfo list = NewList(c);
+  MF_ASSIGN_OR_RETURN(ListInfo list, NewListOfTensors(c));
   MF_ASSIGN_OR_RETURN(list.element, ElementOfRows(c, 0));
   MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 1));
   MF_RETURN_IF_ERROR(Merge(&list, said));
@@ -129,7 +148,7 @@ absl::Status FromTensorShape(ShapeContext& c) {
 }
 
 absl::Status StackShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const ListInfo list, ListOfNode(c));
+  MF_ASSIGN_OR_RETURN(const ListInfo list, TensorsOfNode(c));
   MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 1));
   int64_t rows = c.attr<int64_t>("num_elements");
   if (rows < -1) {
@@ -144,7 +163,7 @@ absl::Status StackShape(ShapeContext& c) {
 }
 
 absl::Status GetItemShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const ListInfo list, ListOfNode(c));
+  MF_ASSIGN_OR_RETURN(const ListInfo list, TensorsOfNode(c));
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 2));
   return SetElements(c, 0, list, said);
@@ -161,7 +180,7 @@ void MergeCommon(const ShapeContext& c, int i, ListInfo* list) {
 }
 
 absl::Status SetItemShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(ListInfo list, ListOfNode(c));
+  MF_ASSIGN_OR_RETURN(ListInfo list, TensorsOfNode(c));
   if (c.attr<bool>("resize_if_index_out_of_bounds")) {
     return absl::UnimplementedError(
         "resize_if_index_out_of_bounds makes the length depend on data; expected a list of a given "
@@ -180,8 +199,16 @@ int64_t Sum(int64_t length, int64_t more) {
 
 absl::Status PushBackShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(ListInfo list, ListOfNode(c));
-  MF_RETURN_IF_ERROR(Merge(&list, c.input(1)));
-  MergeCommon(c, 1, &list);
+  if (OfLists(c)) {
+    const int64_t length = list.length, max_length = list.max_length;
+    MF_ASSIGN_OR_RETURN(const ListInfo item, ListInput(c, 1).InList());
+    MF_ASSIGN_OR_RETURN(list, EitherList(list, item));
+    list.length = length;
+    list.max_length = max_length;
+  } else {
+    MF_RETURN_IF_ERROR(Merge(&list, c.input(1)));
+    MergeCommon(c, 1, &list);
+  }
   list.length = Sum(list.length, 1);
   list.max_length = Sum(list.max_length, 1);
   SetList(c, 0, list);
@@ -190,8 +217,12 @@ absl::Status PushBackShape(ShapeContext& c) {
 
 absl::Status PopBackShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(ListInfo list, ListOfNode(c));
-  MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 1));
-  MF_RETURN_IF_ERROR(SetElements(c, 1, list, said));
+  if (OfLists(c)) {
+    SetList(c, 1, list.ElementList());
+  } else {
+    MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 1));
+    MF_RETURN_IF_ERROR(SetElements(c, 1, list, said));
+  }
   list.length = Sum(list.length, -1);
   list.max_length = Sum(list.max_length, -1);
   SetList(c, 0, list);
@@ -205,12 +236,18 @@ absl::Status LengthShape(ShapeContext& c) {
 }
 
 absl::Status ElementShapeShape(ShapeContext& c) {
+  if (!ListInput(c, 0).inner.empty()) {
+    return absl::UnimplementedError("the shape of elements that are lists; expected tensors");
+  }
   c.set_output_as_shape(0, ListInput(c, 0).element);
   return absl::OkStatus();
 }
 
 absl::Status ResizeShape(ShapeContext& c) {
   ListInfo list = ListInput(c, 0);
+  if (!list.inner.empty()) {
+    return absl::UnimplementedError("a list of lists has no other size; expected one of tensors");
+  }
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, IntegerInput(c, 1));
   if (size.value_or(0) < 0) {
     return absl::InvalidArgumentError(absl::StrCat("size must be at least 0, got ", *size));
@@ -222,14 +259,14 @@ absl::Status ResizeShape(ShapeContext& c) {
 }
 
 absl::Status GatherShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(const ListInfo list, ListOfNode(c));
+  MF_ASSIGN_OR_RETURN(const ListInfo list, TensorsOfNode(c));
   MF_ASSIGN_OR_RETURN(const Shape indices, c.WithRank(1, 1));
   MF_ASSIGN_OR_RETURN(const Shape said, ElementShapeInput(c, 2));
   return SetElements(c, 0, list, said, indices.dim(0));
 }
 
 absl::Status ScatterShape(ShapeContext& c) {
-  MF_ASSIGN_OR_RETURN(ListInfo list, ListOfNode(c));
+  MF_ASSIGN_OR_RETURN(ListInfo list, TensorsOfNode(c));
   MF_ASSIGN_OR_RETURN(const Shape element, ElementOfRows(c, 1));
   MF_RETURN_IF_ERROR(c.WithRank(2, 1).status());
   MF_RETURN_IF_ERROR(Merge(&list, element));

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
 
 namespace mirrorflow {
@@ -269,7 +270,7 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 
 bool TakesGradient(const Graph& graph, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
-  const DataType element = graph.values().at(value).handle_dtype;
+  const DataType element = ListInfo::From(graph.values().at(value)).dtype;
   return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
 }
 

@@ -6,6 +6,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 
 namespace mirrorflow {
 
+struct ListInfo;
+
 // What is known of one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
@@ -26,6 +29,7 @@ struct ValueInfo {
   // Of a variable's handle: what the variable holds.
   DataType handle_dtype = DT_INVALID;
   Shape handle_shape = Shape::UnknownRank();
+  std::shared_ptr<const ListInfo> list;  // of a value of dtype variant (list_info.h)
 };
 
 class ShapeTable {
@@ -73,6 +77,7 @@ class ShapeContext {
     return node_.attr<T>(name);
   }
 
+  void set_info(int i, ValueInfo info) { outputs_[i] = std::move(info); }
   void set_output(int i, Shape shape) { outputs_[i].shape = std::move(shape); }
   void set_constant(int i, Tensor value);
   // Output i is the integer vector that holds `shape`; it becomes constant if that is all known.

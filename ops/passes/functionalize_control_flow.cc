@@ -359,11 +359,6 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-bool IsListOfLists(const Node& node) {
-  const auto dtype = node.attrs().find("element_dtype");
-  return dtype != node.attrs().end() && dtype->second == AttrValue(DT_VARIANT);
-}
-
 // Whether the branch is known that an If takes; then it has taken it.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
@@ -398,10 +393,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     Node* node = c.graph.node(id);
     if (node == nullptr) continue;
     absl::Status status;
-    if (IsListOfLists(*node)) {
-      status =
-          absl::UnimplementedError("a list of lists is not supported; expected a list of tensors");
-    } else if (node->op().role == OpRole::kHasValue) {
+    if (node->op().role == OpRole::kHasValue) {
       status = AnswerHasValue(c, node, context.around);
     } else if (IsControlFlow(node->op()) && c.bodies.count(id) == 0) {
       context.budget.depth = depth - level[id];

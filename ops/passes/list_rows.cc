@@ -31,13 +31,12 @@ Output BelowLength(const Scope& scope, const ListRows& list, const Output& index
                        Int(scope, -1));
 }
 
-Output FirstRows(const Scope& scope, const ListRows& list, int64_t count) {
-  if (count == CapacityOf(scope, list)) return ops::Identity(scope, list.rows);
-  const Shape& shape = scope.shape(list.rows);
+Output FirstRows(const Scope& scope, const Output& rows, int64_t count) {
+  const Shape& shape = scope.shape(rows);
+  if (count == shape.dim(0)) return ops::Identity(scope, rows);
   std::vector<int64_t> begin(shape.rank(), 0), size(shape.dims().begin(), shape.dims().end());
   size[0] = count;
-  return ops::Slice(scope, list.rows, ops::VectorConst(scope, begin),
-                    ops::VectorConst(scope, size));
+  return ops::Slice(scope, rows, ops::VectorConst(scope, begin), ops::VectorConst(scope, size));
 }
 
 }  // namespace
@@ -98,36 +97,90 @@ Output PopRow(const Scope& scope, ListRows* list) {
   return item;
 }
 
+namespace {
+
+// How long the elements of a list of lists are, at depth `k`, as a list of as many elements.
+ListRows InnerLengths(const ListRows& list, size_t k) {
+  return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};
+}
+
+// The list with room for exactly `capacity` elements, which are as many as it ever has.
+ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
+  if (CapacityOf(scope, list) <= capacity) return WithRoom(scope, list, capacity);
+  ListRows fit = list;
+  fit.rows = FirstRows(scope, list.rows, capacity);
+  for (Output& lengths : fit.inner) lengths = FirstRows(scope, lengths, capacity);
+  return fit;
+}
+
+// An element of a list of lists, each part of which `get` takes out of a list of tensors.
+template <typename Get>
+ListRows EachPart(const ListRows& list, const Get& get) {
+  ListRows item{.rows = get(list), .length = get(InnerLengths(list, 0))};
+  for (size_t k = 1; k < list.inner.size(); ++k) item.inner.push_back(get(InnerLengths(list, k)));
+  return item;
+}
+
+}  // namespace
+
+ListRows GetList(const Scope& scope, const ListRows& list, const Output& index) {
+  return EachPart(list, [&](const ListRows& part) { return GetRow(scope, part, index); });
+}
+
+ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item) {
+  const ListRows fit = FitRoom(scope, item, scope.shape(list.rows).dim(1));
+  ListRows longer = PushRow(scope, list, fit.rows);
+  for (size_t k = 0; k < list.inner.size(); ++k) {
+    const Output lengths = k == 0 ? LengthOf(scope, fit) : fit.inner[k - 1];
+    longer.inner[k] = PushRow(scope, InnerLengths(list, k), lengths).rows;
+  }
+  return longer;
+}
+
+ListRows PopList(const Scope& scope, ListRows* list) {
+  ListRows shorter;
+  const ListRows item = EachPart(*list, [&](const ListRows& part) {
+    shorter = part;
+    return PopRow(scope, &shorter);
+  });
+  list->length = shorter.length;
+  list->fixed = shorter.fixed;
+  return item;
+}
+
 Operation CheckLength(const Scope& scope, const ListRows& list, const Output& length) {
   const Output have = LengthOf(scope, list);
   return ops::Assert(scope, ops::Equal(scope, have, length), {have, length});
 }
 
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements) {
-  if (!list.length.valid()) return FirstRows(scope, list, list.fixed);
+  if (!list.length.valid()) return FirstRows(scope, list.rows, list.fixed);
   if (num_elements > CapacityOf(scope, list)) {
     scope.Fail(absl::InvalidArgumentError(
         absl::StrCat("the list must have num_elements = ", num_elements,
                      " elements; it has room for ", CapacityOf(scope, list))));
   }
   const Operation check = CheckLength(scope, list, Int(scope, num_elements));
-  return FirstRows(scope.WithControlDependencies({check}), list, num_elements);
+  return FirstRows(scope.WithControlDependencies({check}), list.rows, num_elements);
 }
 
 ListRows WithRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   const Shape& rows = scope.shape(list.rows);
   const int64_t more = capacity - rows.dim(0);
   if (more <= 0) return list;
-  const ListRows zeros =
-      ZeroRows(scope, list.rows.dtype(), more, Shape(rows.dims().subspan(1)), more);
+  auto widened = [&](const Output& part) {
+    const Shape element(scope.shape(part).dims().subspan(1));
+    return ops::ConcatV2(scope, {part, ZeroRows(scope, part.dtype(), more, element, more).rows}, 0);
+  };
   ListRows wide = list;
-  wide.rows = ops::ConcatV2(scope, {list.rows, zeros.rows}, 0);
+  wide.rows = widened(list.rows);
+  for (Output& lengths : wide.inner) lengths = widened(lengths);
   return wide;
 }
 
 ListRows ResizeRows(const Scope& scope, const ListRows& list, int64_t size) {
   ListRows resized = list;
-  resized.rows = FirstRows(scope, list, std::min(size, list.fixed));
+  resized.rows = FirstRows(scope, list.rows, std::min(size, list.fixed));
   resized = WithRoom(scope, resized, size);
   resized.fixed = size;
   return resized;

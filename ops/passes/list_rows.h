@@ -5,7 +5,7 @@
 #ifndef MIRRORFLOW_OPS_PASSES_LIST_ROWS_H_
 #define MIRRORFLOW_OPS_PASSES_LIST_ROWS_H_
 
-#include <optional>
+#include <vector>
 
 #include "framework/compiler/compilation.h"
 
@@ -15,6 +15,9 @@ struct ListRows {
   Output rows;    // [capacity, element…]; what lies behind the length means nothing
   Output length;  // a scalar int32; invalid: it is `fixed`
   int64_t fixed = 0;
+  // Of a list of lists, whose rows are [capacity, capacity of each, element…]: how long those are,
+  // [capacity] int32; then how long theirs are, [capacity, capacity of each]; and so on.
+  std::vector<Output> inner;
 };
 
 Output LengthOf(const Scope& scope, const ListRows& list);
@@ -33,6 +36,11 @@ ListRows SetRow(const Scope& scope, const ListRows& list, const Output& index, c
 ListRows PushRow(const Scope& scope, const ListRows& list, const Output& item);
 // Takes the last element away; returns it.
 Output PopRow(const Scope& scope, ListRows* list);
+
+// The same of a list of lists.
+ListRows GetList(const Scope& scope, const ListRows& list, const Output& index);
+ListRows PushList(const Scope& scope, const ListRows& list, const ListRows& item);
+ListRows PopList(const Scope& scope, ListRows* list);
 
 // All elements. What has no fixed length must have `num_elements`, which the step checks.
 Output StackRows(const Scope& scope, const ListRows& list, int64_t num_elements);

@@ -2,6 +2,7 @@
 #include "ops/passes/lower_tensor_lists.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +12,16 @@
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/core/status.h"
-#include "framework/graph/list_info.h"
 #include "ops/add_n.h"
+#include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
 #include "ops/gather_nd.h"
 #include "ops/identity.h"
+#include "ops/optional.h"
+#include "ops/passes/list_flow.h"
 #include "ops/passes/list_rows.h"
+#include "ops/reshape.h"
 #include "ops/tensor_list.h"
 #include "ops/unary.h"
 
@@ -26,83 +30,8 @@ namespace {
 
 std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
 
-bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
-
 ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
-}
-
-// Of each list, also of those in bodies: what it and those that it becomes are, which all lie in
-// the same rows. That is the shape of their elements, and the most of them.
-using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
-
-// From a list to what an op, a branch or a loop makes of it.
-using Becomes = std::pair<Output, Output>;
-
-// Puts what the graph says of its lists, and of those in its bodies, into `lists`, and what becomes
-// what into `steps`, in the order in which things happen.
-absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
-  auto becomes = [&](const Output& from, const Output& to) {
-    if (IsList(from) && IsList(to)) steps->emplace_back(from, to);
-  };
-  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  for (const Node* node : order) {
-    for (int i = 0; i < node->num_outputs(); ++i) {
-      if (IsList(node->output(i))) lists->emplace(node->output(i), InfoOf(c, node->output(i)));
-    }
-    if (!IsControlFlow(node->op())) {
-      if (node->num_outputs() == 0) continue;
-      // LowerOp knows no op with more lists than that.
-      for (const Output& in : node->inputs()) becomes(in, node->output(0));
-      continue;
-    }
-    const bool loops = node->op().role == OpRole::kLoop;
-    const Compilation::Bodies& bodies = c.bodies.at(node->id());
-    for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
-      const Output in = node->input(FirstArgument(node->op()) + static_cast<int>(i));
-      if (loops) becomes(in, node->output(static_cast<int>(i)));
-      for (const auto& body : bodies) becomes(in, body->feeds[i]);
-    }
-    for (const auto& body : bodies) {
-      MF_RETURN_IF_ERROR(CollectLists(*body, lists, steps));
-      if (loops && body == bodies.front()) continue;
-      for (size_t i = 0; i < body->fetches.size(); ++i) {
-        becomes(body->fetches[i], node->output(static_cast<int>(i)));
-        for (size_t k = 0; k < bodies.size() && loops; ++k) {
-          becomes(body->fetches[i], bodies[k]->feeds[i]);
-        }
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Adds what `later`, which `list` becomes, is to what `list` is; whether that was new.
-absl::StatusOr<bool> Extend(ListInfo* list, const ListInfo& later) {
-  const bool bounded = list->max_length >= 0 && later.max_length >= 0;
-  const int64_t max_length =
-      bounded ? std::max(list->max_length, later.max_length) : ListInfo::kUnknown;
-  MF_ASSIGN_OR_RETURN(Shape element, list->element.MergeWith(later.element));
-  const bool is_new = max_length != list->max_length || !(element == list->element);
-  list->max_length = max_length;
-  list->element = std::move(element);
-  return is_new;
-}
-
-absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
-  ListsByValue lists;
-  std::vector<Becomes> steps;
-  MF_RETURN_IF_ERROR(CollectLists(c, &lists, &steps));
-  // Backwards once is enough but for loops.
-  for (bool again = true; again;) {
-    again = false;
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      const absl::StatusOr<bool> is_new = Extend(&lists.at(step->first), lists.at(step->second));
-      if (!is_new.ok()) return Annotate(is_new.status(), Where(*step->first.node));
-      again |= *is_new;
-    }
-  }
-  return lists;
 }
 
 bool DependsOn(const Node& node, const Node& on) {
@@ -150,10 +79,58 @@ void ReadBeforeWriting(Compilation& body) {
   }
 }
 
+// A list as it is lowered: the rows of each kind that `all` has, in that order.
+using ListParts = std::vector<ListRows>;
+
+// Zeros in the place of elements that are not there yet, or never.
+absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
+                                int64_t length) {
+  bool bounded = capacity >= 0;
+  for (const int64_t max : kind.inner) bounded &= max >= 0;
+  if (!bounded) {
+    return absl::UnimplementedError(
+        "how long the list becomes cannot be told before the step runs; expected max_num_elements, "
+        "or elements pushed by a loop that a counter and a constant bound (`maximum_iterations` of "
+        "a loop whose gradient is taken)");
+  }
+  Shape row;
+  std::vector<Output> inner;
+  for (const int64_t max : kind.inner) {
+    inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
+    row.AddDim(max);
+  }
+  // What is not known of the shape now is of elements that are never there; so is the dtype of an
+  // optional that has no value anywhere.
+  const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
+  for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));
+  ListRows none = ZeroRows(scope, kind.known() ? kind.dtype : DT_BOOL, capacity, row, length);
+  none.inner = std::move(inner);
+  return none;
+}
+
+// Of the list whose parts `have` says, its elements if `is_element`, the parts that `want` says.
+// `get(i)` gives part i of the former, or takes the element out of it.
+template <typename Get>
+absl::StatusOr<ListParts> Select(const Scope& scope, const ListInfo& have, const ListInfo& want,
+                                 bool is_element, const Get& get) {
+  const std::vector<ListKind> kinds = have.kinds();
+  ListParts parts;
+  for (const ListKind& kind : want.kinds()) {
+    const int found = FindKind(kinds, kind, kind.inner.size() + (is_element ? 1 : 0));
+    if (found >= 0) {
+      parts.push_back(get(found));
+    } else {  // that, it never is
+      MF_ASSIGN_OR_RETURN(ListRows none, NoRows(scope, kind, want.max_length, 0));
+      parts.push_back(std::move(none));
+    }
+  }
+  return parts;
+}
+
 class Lowering {
  public:
   // `lists`: what stands for the feeds that are lists.
-  Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListRows> lists)
+  Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListParts> lists)
       : c_(c), all_(all), lists_(std::move(lists)) {}
 
   absl::StatusOr<bool> Run() {
@@ -180,7 +157,11 @@ class Lowering {
     return changed;
   }
 
-  const ListRows& at(const Output& list) const { return lists_.at(list); }
+  // What stands for `list` where `want` is expected.
+  absl::StatusOr<ListParts> PartsAs(const Scope& scope, const Output& list,
+                                    const ListInfo& want) const {
+    return Select(scope, all_.at(list), want, false, [&](int i) { return lists_.at(list)[i]; });
+  }
 
  private:
   // New nodes wait for what the old one waited for and are named after it.
@@ -192,113 +173,184 @@ class Lowering {
 
   // How many elements there must be room for.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
-    int64_t given = -1;
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
       if (max.has_value()) {
         MF_ASSIGN_OR_RETURN(const std::vector<int64_t> number, IntegersOf(max));
-        given = number[0];
+        if (number[0] >= 0) return number[0];
       }
     } else if (all.length < 0) {
       return absl::UnimplementedError(
           "num_elements must be known before the step runs; lists whose length depends on data are "
           "not supported");
     }
-    if (given >= 0) return given;
-    if (all.max_length >= 0) return all.max_length;
-    return absl::UnimplementedError(
-        "how long the list becomes cannot be told before the step runs; expected max_num_elements, "
-        "or elements pushed by a loop that a counter and a constant bound (`maximum_iterations` of "
-        "a loop whose gradient is taken)");
+    return all.max_length;
   }
 
-  absl::StatusOr<ListRows> Create(const Node& node) {
+  absl::StatusOr<ListParts> Create(const Node& node) {
     const ListInfo& all = all_.at(node.output(0));
     MF_ASSIGN_OR_RETURN(const int64_t capacity, Capacity(node, all));
     const Scope scope = ScopeOf(node);
-    if (node.op().name == ops::kTensorListFromTensor) {
+    const bool has_value = node.op().name == ops::kOptionalFromValue;
+    const std::vector<ListKind> kinds = all.kinds();
+    ListParts parts;
+    for (const ListKind& kind : kinds) {
+      MF_ASSIGN_OR_RETURN(ListRows none, NoRows(scope, kind, capacity, has_value ? 0 : all.length));
+      parts.push_back(std::move(none));
+    }
+    if (has_value && IsList(node.input(0))) {
+      MF_RETURN_IF_ERROR(PushParts(scope, node.input(0), all, &parts));
+    } else if (has_value) {
+      const ListKind kind{.dtype = node.input(0).dtype(), .element = scope.shape(node.input(0))};
+      const Output row = ops::ExpandDims(scope, node.input(0), 0);
+      MF_RETURN_IF_ERROR(scope.status());
+      parts.at(FindKind(kinds, kind, 0)) =
+          WithRoom(scope, {.rows = row, .length = Output(), .fixed = 1}, capacity);
+    } else if (node.op().name == ops::kTensorListFromTensor) {
       const Output rows = ops::Identity(scope, node.input(0));
       MF_RETURN_IF_ERROR(scope.status());
-      return WithRoom(scope, {.rows = rows, .length = Output(), .fixed = all.length}, capacity);
+      parts[0] = WithRoom(scope, {.rows = rows, .length = Output(), .fixed = all.length}, capacity);
     }
-    // What is not known of the shape now is of elements that are never there.
-    Shape element = all.element.unknown_rank() ? Shape() : all.element;
-    for (int d = 0; d < element.rank(); ++d) {
-      if (element.dim(d) == kUnknownDim) element.set_dim(d, 0);
+    return parts;
+  }
+
+  // Pushes `item` onto `parts`, those of a list of lists that is `all`.
+  absl::Status PushParts(const Scope& scope, const Output& item, const ListInfo& all,
+                         ListParts* parts) {
+    const std::vector<ListKind> kinds = all.kinds();
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      if (kinds[k].inner.empty()) continue;  // an optional that is of a tensor at other times
+      ListInfo want;
+      static_cast<ListKind&>(want) = kinds[k];
+      want.max_length = kinds[k].inner[0];
+      want.inner.erase(want.inner.begin());
+      MF_ASSIGN_OR_RETURN(const ListParts as, PartsAs(scope, item, want));
+      (*parts)[k] = PushList(scope, (*parts)[k], as[0]);
     }
-    return ZeroRows(scope, all.dtype, capacity, element, all.length);
+    return absl::OkStatus();
   }
 
   absl::Status LowerOp(Node* node) {
     const std::string& op = node->op().name;
     if (op == ops::kEmptyTensorList || op == ops::kTensorListReserve ||
-        op == ops::kTensorListFromTensor) {
-      MF_ASSIGN_OR_RETURN(const ListRows made, Create(*node));
+        op == ops::kTensorListFromTensor || op == ops::kOptionalFromValue ||
+        op == ops::kOptionalNone) {
+      MF_ASSIGN_OR_RETURN(ListParts made, Create(*node));
       MF_RETURN_IF_ERROR(c_.graph.status());
-      lists_[node->output(0)] = made;
-      Replace(node, made.rows.node);
+      Replace(node, made[0].rows.node);
+      lists_[node->output(0)] = std::move(made);
       return absl::OkStatus();
     }
     const Scope scope = ScopeOf(*node);
-    std::vector<ListRows> in(node->num_inputs());
-    for (int i = 0; i < node->num_inputs(); ++i) {
-      if (IsList(node->input(i))) in[i] = lists_.at(node->input(i));
-    }
-    ListRows list;  // output 0, if that is one
-    Output value;   // the output that is none
+    const Output first = node->input(0);
+    if (!IsList(first)) return NoListTaken();
+    ListParts list = lists_.at(first);  // output 0, if that is one
+    ListRows& rows = list[0];           // where the elements are tensors that is all
+    Output value;                       // the output that is a tensor
+    ListParts item;                     // the element that is a list
     if (op == ops::kTensorListStack) {
-      value = StackRows(scope, in[0], node->attr<int64_t>("num_elements"));
+      value = StackRows(scope, rows, node->attr<int64_t>("num_elements"));
     } else if (op == ops::kTensorListGetItem) {
-      value = GetRow(scope, in[0], node->input(1));
+      value = GetRow(scope, rows, node->input(1));
     } else if (op == ops::kTensorListSetItem) {
-      list = SetRow(scope, in[0], node->input(1), node->input(2));
+      rows = SetRow(scope, rows, node->input(1), node->input(2));
+    } else if (op == ops::kTensorListPushBack && IsList(node->input(1))) {
+      MF_RETURN_IF_ERROR(PushParts(scope, node->input(1), all_.at(first), &list));
+      MF_RETURN_IF_ERROR(KeepKinds(scope, first, node->output(0), &list));
     } else if (op == ops::kTensorListPushBack) {
-      list = PushRow(scope, in[0], node->input(1));
+      rows = PushRow(scope, rows, node->input(1));
+    } else if (op == ops::kTensorListPopBack && IsList(node->output(1))) {
+      MF_ASSIGN_OR_RETURN(item, Select(scope, all_.at(first), all_.at(node->output(1)), true,
+                                       [&](int i) { return PopList(scope, &list[i]); }));
+      MF_RETURN_IF_ERROR(KeepKinds(scope, first, node->output(0), &list));
     } else if (op == ops::kTensorListPopBack) {
-      list = in[0];
-      value = PopRow(scope, &list);
+      value = PopRow(scope, &rows);
     } else if (op == ops::kTensorListLength) {
-      value = LengthOf(scope, in[0]);
+      value = LengthOf(scope, rows);
     } else if (op == ops::kTensorListElementShape) {
-      const Shape rows = scope.shape(in[0].rows);
-      value = ops::VectorConst(scope, rows.dims().subspan(1), node->output_dtype(0));
+      value =
+          ops::VectorConst(scope, scope.shape(rows.rows).dims().subspan(1), node->output_dtype(0));
+    } else if (op == ops::kOptionalGetValue) {
+      MF_RETURN_IF_ERROR(GetValue(scope, *node, &list, &value));
+    } else if (op == ops::kOptionalHasValue) {
+      std::vector<Output> lengths;
+      for (const ListRows& part : list) lengths.push_back(LengthOf(scope, part));
+      value = ops::Cast(scope, ops::AddN(scope, lengths), DT_BOOL);
     } else if (op == ops::kTensorListResize) {
-      MF_ASSIGN_OR_RETURN(list, Resize(scope, *node, in[0]));
+      MF_ASSIGN_OR_RETURN(rows, Resize(scope, *node, rows));
     } else if (op == ops::kTensorListGather) {
-      value = GatherRows(scope, in[0], node->input(1));
+      value = GatherRows(scope, rows, node->input(1));
     } else if (op == ops::kTensorListScatterIntoExistingList) {
-      list = ScatterRows(scope, in[0], node->input(2), node->input(1));
+      rows = ScatterRows(scope, rows, node->input(2), node->input(1));
     } else if (op == ops::kZerosLike) {
-      list = in[0];
-      list.rows = ops::ZerosLike(scope, list.rows);
+      for (ListRows& part : list) part.rows = ops::ZerosLike(scope, part.rows);
     } else if (node->op().role == OpRole::kAddAll) {
-      list = in[0];
-      const Output length = LengthOf(scope, list);
-      std::vector<Output> rows;
-      std::vector<Operation> checks;
-      for (const ListRows& part : in) {
-        rows.push_back(part.rows);
-        const bool same = part.length.valid() || list.length.valid() ? part.length == list.length
-                                                                     : part.fixed == list.fixed;
-        if (!same) checks.push_back(CheckLength(scope, part, length));
-      }
-      list.rows = ops::AddN(scope.WithControlDependencies(checks), rows);
+      MF_RETURN_IF_ERROR(Add(scope, *node, &rows));
     } else if (node->op().has(kView) && node->num_outputs() == 1) {
-      list = in[0];
-      list.rows = ops::Identity(scope, list.rows);
+      for (ListRows& part : list) part.rows = ops::Identity(scope, part.rows);
+      MF_RETURN_IF_ERROR(KeepKinds(scope, first, node->output(0), &list));
     } else {
-      return absl::UnimplementedError("takes a list of tensors; expected a tensor");
+      return NoListTaken();
     }
     MF_RETURN_IF_ERROR(c_.graph.status());
-    Node* by = value.valid() ? value.node : list.rows.node;
+    Node* by = value.valid() ? value.node : rows.rows.node;
     for (int i = 0; i < node->num_outputs(); ++i) {
       if (IsList(node->output(i))) {
-        lists_[node->output(i)] = list;
+        lists_[node->output(i)] = i == 0 ? list : item;
       } else {
         c_.ReplaceValue(node->output(i), value);
       }
     }
     Replace(node, by);
+    return absl::OkStatus();
+  }
+
+  static absl::Status NoListTaken() {
+    return absl::UnimplementedError("takes a list of tensors; expected a tensor");
+  }
+
+  // Makes the parts of `from` those of `to`, which it becomes.
+  absl::Status KeepKinds(const Scope& scope, const Output& from, const Output& to,
+                         ListParts* list) const {
+    MF_ASSIGN_OR_RETURN(*list, Select(scope, all_.at(from), all_.at(to), false,
+                                      [list](int i) { return (*list)[i]; }));
+    return absl::OkStatus();
+  }
+
+  // The value of an optional: a list, or a tensor.
+  absl::Status GetValue(const Scope& scope, const Node& node, ListParts* list, Output* value) {
+    const Output result = node.output(0);
+    const ListInfo& have = all_.at(node.input(0));
+    const Output zero = ops::Const(scope, Tensor::Scalar<int32_t>(0));
+    if (IsList(result)) {
+      MF_ASSIGN_OR_RETURN(*list, Select(scope, have, all_.at(result), true,
+                                        [&](int i) { return GetList(scope, (*list)[i], zero); }));
+      return absl::OkStatus();
+    }
+    const ListKind kind{.dtype = result.dtype(), .element = c_.values().shape(result)};
+    const int found = FindKind(have.kinds(), kind, 0);
+    if (found < 0) return absl::InvalidArgumentError("the optional never has a value");
+    *value = GetRow(scope, (*list)[found], zero);
+    return absl::OkStatus();
+  }
+
+  // Adds to `sum`, the first input, the others.
+  absl::Status Add(const Scope& scope, const Node& node, ListRows* sum) {
+    const Output length = LengthOf(scope, *sum);
+    std::vector<Output> rows;
+    std::vector<Operation> checks;
+    for (const Output& in : node.inputs()) {
+      const ListInfo& all = all_.at(in);
+      if (!all.inner.empty() || !all.others.empty()) {
+        return absl::UnimplementedError("adds lists of lists; expected lists of tensors");
+      }
+      const ListRows& part = lists_.at(in)[0];
+      rows.push_back(part.rows);
+      const bool same = part.length.valid() || sum->length.valid() ? part.length == sum->length
+                                                                   : part.fixed == sum->fixed;
+      if (!same) checks.push_back(CheckLength(scope, part, length));
+    }
+    sum->rows = ops::AddN(scope.WithControlDependencies(checks), rows);
     return absl::OkStatus();
   }
 
@@ -316,8 +368,32 @@ class Lowering {
 
   // --- Branches and loops ---------------------------------------------------------------------
 
-  // Whether the list's length must be carried with it: it is not always the same.
-  static bool Varies(const ListInfo& info) { return info.length < 0; }
+  // Whether the list's length must be carried with it: it is not always the same, or that of one
+  // kind only.
+  static bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
+
+  // What goes through a branch or loop in the place of a list of these parts.
+  static void Append(const Scope& scope, const ListParts& parts, const ListInfo& all,
+                     std::vector<Output>* values) {
+    for (const ListRows& part : parts) {
+      values->push_back(part.rows);
+      if (Varies(all)) values->push_back(LengthOf(scope, part));
+      values->insert(values->end(), part.inner.begin(), part.inner.end());
+    }
+  }
+
+  // And back: `next` returns the values.
+  template <typename Next>
+  static ListParts Take(const ListInfo& all, const Next& next) {
+    ListParts parts;
+    for (const ListKind& kind : all.kinds()) {
+      ListRows part{.rows = next(), .length = Output(), .fixed = all.length};
+      if (Varies(all)) part.length = next();
+      for (size_t k = 0; k < kind.inner.size(); ++k) part.inner.push_back(next());
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
 
   absl::Status LowerControlFlow(Node* node, bool touches, bool* changed) {
     Compilation::Bodies& bodies = c_.bodies.at(node->id());
@@ -331,68 +407,73 @@ class Lowering {
     }
     const bool loops = node->op().role == OpRole::kLoop;
     const int first = FirstArgument(node->op());
-    const Scope scope = c_.scope();
-    std::vector<Output> inputs;
-    for (int i = first; i < node->num_inputs(); ++i) {
-      if (!IsList(node->input(i))) {
-        inputs.push_back(node->input(i));
-        continue;
-      }
-      const ListRows& list = lists_.at(node->input(i));
-      inputs.push_back(list.rows);
-      const ListInfo inside = InfoOf(*bodies.back(), bodies.back()->feeds[i - first]);
-      if (Varies(inside)) inputs.push_back(LengthOf(scope, list));
+    const std::vector<Output>& feeds = bodies.back()->feeds;
+    Carried arguments, results;
+    for (const Output& feed : feeds) {
+      arguments.push_back(IsList(feed) ? std::optional<ListInfo>(all_.at(feed)) : std::nullopt);
     }
-    std::vector<bool> carried;  // by output: its length
     for (int i = 0; i < node->num_outputs(); ++i) {
-      const ListInfo info =
-          loops ? InfoOf(*bodies.back(), bodies.back()->feeds[i]) : InfoOf(c_, node->output(i));
-      carried.push_back(IsList(node->output(i)) && Varies(info));
+      const Output result = loops ? feeds[i] : node->output(i);
+      results.push_back(IsList(result) ? std::optional<ListInfo>(all_.at(result)) : std::nullopt);
     }
+    std::vector<Output> inputs;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Output in = node->input(first + static_cast<int>(i));
+      MF_RETURN_IF_ERROR(AppendAs(c_.scope(), in, arguments[i], &inputs));
+    }
+    MF_RETURN_IF_ERROR(c_.graph.status());
     for (const auto& body : bodies) {
       const bool is_condition = loops && &body == &bodies.front();
-      MF_RETURN_IF_ERROR(LowerBody(*node, *body, is_condition ? nullptr : &carried));
+      MF_RETURN_IF_ERROR(LowerBody(*body, inputs, arguments, is_condition ? nullptr : &results));
     }
     MF_RETURN_IF_ERROR(CheckRows(*node, bodies, inputs));
-    return Rebuild(node, inputs, carried);
+    return Rebuild(node, inputs, results);
   }
 
-  // Its arguments and results that are lists become rows, and lengths where those vary.
-  absl::Status LowerBody(const Node& node, Compilation& body, const std::vector<bool>* carried) {
-    absl::flat_hash_map<Output, ListRows> arguments;
+  // What goes through a branch or loop, argument by argument or result by result: what of a list,
+  // nothing of a tensor.
+  using Carried = std::vector<std::optional<ListInfo>>;
+
+  absl::Status AppendAs(const Scope& scope, const Output& value,
+                        const std::optional<ListInfo>& carried, std::vector<Output>* values) const {
+    if (!carried.has_value()) {
+      values->push_back(value);
+      return absl::OkStatus();
+    }
+    MF_ASSIGN_OR_RETURN(const ListParts parts, PartsAs(scope, value, *carried));
+    Append(scope, parts, *carried, values);
+    return absl::OkStatus();
+  }
+
+  // Its arguments and results that are lists become rows, and lengths where those vary; `inputs`
+  // are what the arguments will be.
+  absl::Status LowerBody(Compilation& body, const std::vector<Output>& inputs,
+                         const Carried& arguments, const Carried* results) {
+    absl::flat_hash_map<Output, ListParts> lists;
     std::vector<Output> feeds;
-    const int first = FirstArgument(node.op());
-    for (size_t i = 0; i < body.feeds.size(); ++i) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
       const Output feed = body.feeds[i];
-      if (!IsList(feed)) {
+      if (!arguments[i].has_value()) {
         feeds.push_back(feed);
         continue;
       }
-      const ListInfo info = InfoOf(body, feed);
-      const Output outer = lists_.at(node.input(first + static_cast<int>(i))).rows;
       const Scope scope = body.scope().SubScope(feed.node->name());
-      ListRows& list = arguments[feed];
-      list.rows = ops::Placeholder(scope.WithName("rows"), outer.dtype(), c_.values().shape(outer));
-      feeds.push_back(list.rows);
-      list.fixed = info.length;
-      if (!Varies(info)) continue;
-      list.length = ops::Placeholder(scope.WithName("length"), DT_INT32, Shape());
-      feeds.push_back(list.length);
+      const ListParts parts = Take(*arguments[i], [&] {
+        const Output& in = inputs[feeds.size()];
+        feeds.push_back(ops::Placeholder(scope, in.dtype(), c_.values().shape(in)));
+        return feeds.back();
+      });
+      MF_RETURN_IF_ERROR(body.graph.status());
+      MF_ASSIGN_OR_RETURN(lists[feed], Select(scope, *arguments[i], all_.at(feed), false,
+                                              [&](int k) { return parts[k]; }));
     }
     body.feeds = feeds;
-    Lowering inside(body, all_, std::move(arguments));
+    Lowering inside(body, all_, std::move(lists));
     MF_RETURN_IF_ERROR(inside.Run().status());
-    if (carried != nullptr) {
+    if (results != nullptr) {
       std::vector<Output> fetches;
       for (size_t i = 0; i < body.fetches.size(); ++i) {
-        const Output fetch = body.fetches[i];
-        if (!IsList(fetch)) {
-          fetches.push_back(fetch);
-          continue;
-        }
-        const ListRows& list = inside.at(fetch);
-        fetches.push_back(list.rows);
-        if ((*carried)[i]) fetches.push_back(LengthOf(body.scope(), list));
+        MF_RETURN_IF_ERROR(inside.AppendAs(body.scope(), body.fetches[i], (*results)[i], &fetches));
       }
       body.fetches = fetches;
     }
@@ -421,8 +502,7 @@ class Lowering {
   }
 
   // Puts a node without lists in the place of `node`.
-  absl::Status Rebuild(Node* node, const std::vector<Output>& inputs,
-                       const std::vector<bool>& carried) {
+  absl::Status Rebuild(Node* node, const std::vector<Output>& inputs, const Carried& results) {
     const bool loops = node->op().role == OpRole::kLoop;
     std::vector<Operation> before;
     for (Node* control : node->control_inputs()) before.push_back({control});
@@ -447,19 +527,20 @@ class Lowering {
         c_.bodies.emplace(plain->id(), std::move(c_.bodies.at(node->id()))).first->second;
     c_.bodies.erase(node->id());
     int next = 0;
-    for (int i = 0; i < node->num_outputs(); ++i) {
+    auto next_output = [&] {
       const Output result = bodies.back()->fetches[next];
       c_.values().Set(plain->output(next), {.shape = bodies.back()->values().shape(result)});
-      if (!IsList(node->output(i))) {
-        c_.ReplaceValue(node->output(i), plain->output(next++));
+      return plain->output(next++);
+    };
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      const Output old = node->output(i);
+      if (!results[i].has_value()) {
+        c_.ReplaceValue(old, next_output());
         continue;
       }
-      ListRows& list = lists_[node->output(i)];
-      list.rows = plain->output(next++);
-      list.fixed = InfoOf(c_, node->output(i)).length;
-      if (!carried[i]) continue;
-      list.length = plain->output(next);
-      c_.values().Set(plain->output(next++), {.shape = Shape()});
+      const ListParts parts = Take(*results[i], next_output);
+      MF_ASSIGN_OR_RETURN(lists_[old], Select(c_.scope(), *results[i], all_.at(old), false,
+                                              [&](int k) { return parts[k]; }));
     }
     Replace(node, plain);
     return absl::OkStatus();
@@ -467,7 +548,7 @@ class Lowering {
 
   Compilation& c_;
   const ListsByValue& all_;
-  absl::flat_hash_map<Output, ListRows> lists_;  // by what they stand for
+  absl::flat_hash_map<Output, ListParts> lists_;  // by what they stand for
 };
 
 }  // namespace

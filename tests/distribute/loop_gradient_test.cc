@@ -51,6 +51,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
 
 struct Case {
   const char* name;
+  bool has_forward;  // TensorFlow's gradient is in the graph in a way that ours cannot do with
   int replicas;
 };
 
@@ -68,7 +69,12 @@ class ForeignLoopTest : public testing::TestWithParam<Case> {
     }
     ASSERT_EQ(feeds_.size(), 2u);
     ASSERT_EQ(values_.size(), 3u);
-    auto graph = ReadGraphFile(path + ".pb", AllOps());
+    Read(".pb");
+  }
+
+  void Read(const std::string& ending) {
+    const std::string path = absl::StrCat("tests/references/loops/", GetParam().name, ending);
+    auto graph = ReadGraphFile(path, AllOps());
     ASSERT_TRUE(graph.ok()) << graph.status();
     graph_ = *std::move(graph);
   }
@@ -91,12 +97,11 @@ class ForeignLoopTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(ForeignLoopTest, RunsBackwardAsTensorFlowsGradientSays) {
-  const std::string name = GetParam().name;
-  if (name == "nested" || name == "branching") return;  // stored without a gradient
   ExpectValues({Value("y"), Value("dx0"), Value("dx1")});
 }
 
 TEST_P(ForeignLoopTest, HasOurGradientToo) {
+  if (GetParam().has_forward) Read("_forward.pb");
   const auto dx = Gradients(AllOps(), Scope(&graph_), {Value("y")}, {Value("x0"), Value("x1")});
   ASSERT_TRUE(dx.ok()) << dx.status();
   ExpectValues({Value("y"), (*dx)[0], (*dx)[1]});
@@ -104,9 +109,12 @@ TEST_P(ForeignLoopTest, HasOurGradientToo) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* name : {"counted", "counted_with_maximum", "bounded", "branching", "scan",
-                           "backward_scan", "nested"}) {
-    for (int replicas : {1, 3}) cases.push_back({name, replicas});
+  for (const char* name : {"counted", "counted_with_maximum", "bounded", "scan", "backward_scan"}) {
+    for (int replicas : {1, 3}) cases.push_back({name, false, replicas});
+  }
+  for (const char* name :
+       {"branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep"}) {
+    for (int replicas : {1, 3}) cases.push_back({name, true, replicas});
   }
   return cases;
 }

@@ -511,5 +511,108 @@ TEST(RecurrentLayerTest, KeepsTheBatchShardedAndReducesGradientsBehindTheLoops) 
   }
 }
 
+// --- Optionals, and lists in lists -------------------------------------------------------------
+
+Output Optional(const Scope& s, const Output& value) {
+  return ops::Build(s, ops::kOptionalFromValue).InputList({value}).Finish()->output(0);
+}
+Output None(const Scope& s) { return ops::Build(s, ops::kOptionalNone).Finish()->output(0); }
+Output ValueOf(const Scope& s, const Output& optional, DataType dtype,
+               const Shape& shape = Shape::UnknownRank()) {
+  return ops::Build(s, ops::kOptionalGetValue)
+      .Input(optional)
+      .Attr("output_types", AttrList{dtype})
+      .Attr("output_shapes", AttrList{shape})
+      .Finish()
+      ->output(0);
+}
+Output HasValue(const Scope& s, const Output& optional) {
+  return ops::Build(s, ops::kOptionalHasValue).Input(optional).Finish()->output(0);
+}
+
+// Both branches put what they keep into one value: a sum in one, rows in the other.
+TEST_F(TensorListTest, AnOptionalIsWhatTheBranchThatRanMadeIt) {
+  const Output x = Rows();
+  const Output first = Feed({}, Tensor::Scalar<bool>(false));
+  const Outputs kept = ops::If(
+      root_, first, {x},
+      [](const Scope& s, Args in) {
+        return Outputs{Optional(s, ops::Sum(s, in[0], {0, 1})), Optional(s, in[0])};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{Optional(s, ops::Sin(s, in[0])), None(s)};
+      });
+  const Output result = ops::If(
+      root_, first, {kept[0], kept[1]},
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Mul(s, ValueOf(s, in[0], DT_DOUBLE, {}), ValueOf(s, in[1], DT_DOUBLE))};
+      },
+      [](const Scope& s, Args in) {
+        return Outputs{ops::Neg(s, ValueOf(s, in[0], DT_DOUBLE, {kUnknownDim, 2}))};
+      })[0];
+  for (const bool runs_first : {false, true}) {
+    values_[1] = Tensor::Scalar<bool>(runs_first);
+    ExpectAsInterpreted({result, HasValue(root_, kept[0]), HasValue(root_, kept[1])});
+  }
+}
+
+TEST_F(TensorListTest, AnOptionalWithoutValueGivesNone) {
+  const Output x = Rows();
+  const Output first = Feed({}, Tensor::Scalar<bool>(false));
+  const Output kept = ops::If(
+      root_, first, {x}, [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; },
+      [](const Scope& s, Args in) { return Outputs{None(s)}; })[0];
+  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}),
+              HasSubstr("indices must be in [0, 1), got -1"));
+  values_[1] = Tensor::Scalar<bool>(true);
+  EXPECT_EQ(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), "");
+}
+
+TEST_F(TensorListTest, KindsOfAnOptionalMustBeToldApart) {
+  const Output x = Rows();
+  const Output kept = ops::If(
+      root_, Feed({}, Tensor::Scalar<bool>(false)), {x},
+      [](const Scope& s, Args in) { return Outputs{Optional(s, ops::Sum(s, in[0], {0}))}; },
+      [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; })[0];
+  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), HasSubstr("that tell them from"));
+  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_INT32)}), HasSubstr("the attributes say int32"));
+}
+
+// Lists of several lengths in a list, taken out backward.
+TEST_F(TensorListTest, ListsInListsGoThroughLoops) {
+  const Output x = Rows();
+  const Output no_rows = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
+  const Output no_lists = ops::EmptyTensorList(root_, DT_VARIANT, Shape());
+  const Output lists = Repeat(4, {x, no_rows, no_lists}, [](const Scope& s, Args in) {
+    const Output h = ops::Sin(s, in[1]);
+    const Output rows = ops::TensorListPushBack(s, in[2], h);
+    return Outputs{h, rows, ops::TensorListPushBack(s, in[3], rows)};
+  })[2];
+  const Outputs sums = Repeat(3, {ops::ZerosLike(root_, x), lists}, [](const Scope& s, Args in) {
+    const Outputs popped = ops::TensorListPopBack(s, in[2], DT_VARIANT);
+    const Output last = ops::TensorListPopBack(s, popped[1], DT_DOUBLE)[1];
+    const Output scale = ops::Cast(s, ops::TensorListLength(s, popped[1]), DT_DOUBLE);
+    return Outputs{ops::AddV2(s, in[1], ops::Mul(s, last, scale)), popped[0]};
+  });
+  ExpectAsInterpreted({sums[0], ops::TensorListLength(root_, sums[1])});
+}
+
+TEST_F(TensorListTest, ListsInListsThatDoNotFitAreErrors) {
+  const Output x = Rows();
+  const Output rows = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x}));
+  Output lists = ops::EmptyTensorList(root_, DT_VARIANT, Shape());
+  lists = ops::TensorListPushBack(root_, lists, rows);
+  EXPECT_THAT(ErrorOf({ops::TensorListPopBack(root_, lists, DT_DOUBLE)[1]}),
+              HasSubstr("attribute element_dtype says double"));
+}
+
+TEST_F(TensorListTest, ListsInListsMustNotBeTooDeep) {
+  Output list = ops::EmptyTensorList(root_, DT_DOUBLE, Shape({2}));
+  for (int depth = 0; depth < 100; ++depth) {
+    list = ops::TensorListPushBack(root_, ops::EmptyTensorList(root_, DT_VARIANT, Shape()), list);
+  }
+  EXPECT_THAT(ErrorOf({ops::TensorListLength(root_, list)}), HasSubstr("at most 8 deep"));
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports loops that TensorFlow wrote, with their gradients as tf.gradients makes them.
+"""Exports loops and branches that TensorFlow wrote, with their gradients as tf.gradients makes them.
 
-Each goes to loops/NAME.pb; what is fed, and the values of the results and of the gradients of their
-sum with respect to the operands, go to loops/NAME.txt. The graph has both: what the loop computes is
+Each goes to loops/NAME.pb, some without the gradients to loops/NAME_forward.pb; what is fed, and the values of the results and of the gradients of their
+sum with respect to the operands, go to loops/NAME.txt. The graph has both: what they compute is
 in `y`, TensorFlow's gradients of it are in `dx0`, `dx1`, of `x0`, `x1`.
 """
 
@@ -92,9 +92,44 @@ def _nested(x, w):
     return h
 
 
-# TensorFlow's gradient of a loop or branch in a loop keeps lists of lists, and of optional values:
-# only the loop itself is exported, as it is before its gradient is taken.
-_WITHOUT_GRADIENT = ("branching", "nested")
+def _conditional(x, w, negated):
+    """A branch in a branch; its gradient keeps what either computes as optional values."""
+    def inner(h):
+        return tf.cond(tf.reduce_sum(h * h) > 1.0, lambda: tf.tanh(h) * tf.exp(h),
+                       lambda: tf.sin(h))
+
+    positive = tf.reduce_sum(x) > -100.0
+    return tf.cond(tf.logical_not(positive) if negated else positive,
+                   lambda: inner(tf.matmul(x, w)), lambda: tf.matmul(tf.sin(x), w) * x)
+
+
+def _loop_in_branch(x, w):
+    """Stops when the data say so; its gradient keeps lists as optional values."""
+    return tf.cond(tf.reduce_sum(x * x) > 0.0, lambda: _bounded(x, w) + _counted(x, w),
+                   lambda: tf.matmul(x, w))
+
+
+def _deep(x, w):
+    """A branch in a loop in a loop in a loop, each as often as the one around it says."""
+    def cell(k, h):
+        return tf.cond(tf.equal(k % 2, 0), lambda: _cell(x, h, w), lambda: h * h - x)
+
+    def inner(j, h):
+        return tf.while_loop(lambda k, h: k <= j, lambda k, h: (k + 1, cell(k, h)),
+                             (tf.constant(0), h), maximum_iterations=3)[1]
+
+    def middle(i, h):
+        return tf.while_loop(lambda j, h: j <= i, lambda j, h: (j + 1, inner(j, h)),
+                             (tf.constant(0), h), maximum_iterations=2)[1]
+
+    _, h = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, middle(i, h) * 1.1),
+                         (tf.constant(0), x), maximum_iterations=2)
+    return h
+
+
+# TensorFlow's gradient of these keeps lists of lists, or optional values, in the graph of the loop
+# itself, of which another gradient cannot be taken: that is stored as it was before, too.
+_NESTED = ("branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep")
 
 # By name.
 _LOOPS = {
@@ -102,10 +137,20 @@ _LOOPS = {
     "counted_with_maximum": lambda x, w: _counted(x, w, maximum_iterations=_TIMES + 2),
     "bounded": _bounded,
     "branching": _branching,
+    "first_branch": lambda x, w: _conditional(x, w, negated=False),
+    "second_branch": lambda x, w: _conditional(x, w, negated=True),
     "scan": _scan,
     "backward_scan": _backward_scan,
     "nested": _nested,
+    "loop_in_branch": _loop_in_branch,
+    "deep": _deep,
 }
+
+
+def _write_graph(name, graph_def):
+    for node in graph_def.node:
+        node.ClearField("device")
+    (_FOLDER / f"{name}.pb").write_bytes(graph_def.SerializeToString(deterministic=True))
 
 
 def _write(name, loop):
@@ -116,19 +161,18 @@ def _write(name, loop):
         x = tf1.placeholder(tf.float32, [None, _UNITS], name="x0")
         w = tf1.placeholder(tf.float32, [_UNITS, _UNITS], name="x1")
         y = tf.identity(loop(x, w), name="y")
-        graph_def = graph.as_graph_def()
+        forward = graph.as_graph_def() if name in _NESTED else None
         gradients = [tf.identity(g, name=f"dx{i}") for i, g in enumerate(tf.gradients(y, [x, w]))]
-        if name not in _WITHOUT_GRADIENT:
-            graph_def = graph.as_graph_def()
+        graph_def = graph.as_graph_def()
         with tf1.Session() as session:
             results = session.run([y, *gradients], {x: values[0], w: values[1]})
-    for node in graph_def.node:
-        node.ClearField("device")
     lines = [f"# {name}.pb, by make_loop_graphs.py with TensorFlow {tf.__version__}."]
     lines += [f"feed x{i} {tensor_literal(value)}" for i, value in enumerate(values)]
     lines += [f"value {key} {tensor_literal(value)}"
               for key, value in zip(["y", "dx0", "dx1"], results)]
-    (_FOLDER / f"{name}.pb").write_bytes(graph_def.SerializeToString(deterministic=True))
+    _write_graph(name, graph_def)
+    if forward is not None:
+        _write_graph(f"{name}_forward", forward)
     (_FOLDER / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{name}: {len(graph_def.node)} nodes")
 

@@ -112,7 +112,15 @@ absl::StatusOr<std::vector<Tensor>> RunListOp(const Node& node, absl::Span<const
     MF_ASSIGN_OR_RETURN(std::vector<Tensor> rows, Rows(in[0]));
     return made({in[0].dtype(), Shape(in[0].shape().dims().subspan(1)), std::move(rows)});
   }
+  if (op == "OptionalNone") return made({});
+  if (op == "OptionalFromValue") return made({in[0].dtype(), in[0].shape(), {in[0]}});
   ReferenceList list = list_at(0);
+  if (op == "OptionalHasValue")
+    return std::vector<Tensor>{Tensor::Scalar<bool>(!list.items.empty())};
+  if (op == "OptionalGetValue") {
+    if (list.items.empty()) return absl::InvalidArgumentError("the optional has no value");
+    return list.items;
+  }
   if (op == "TensorListStack") {
     std::vector<int64_t> all(list.items.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);

@@ -9,7 +9,9 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kUnknown = ListInfo::kUnknown;
+constexpr int64_t kUnknown = ListKind::kUnknown;
+// The lists in a list that still grow after so many trials grow with every iteration.
+constexpr int kTrialsOfInner = 8;
 
 // first + iterations * growth, if that is known and fits.
 int64_t LengthAfter(int64_t first, std::optional<int64_t> iterations, int64_t growth) {
@@ -18,13 +20,6 @@ int64_t LengthAfter(int64_t first, std::optional<int64_t> iterations, int64_t gr
   const absl::StatusOr<int64_t> more = CheckedMultiply(std::max<int64_t>(*iterations, 0), growth);
   constexpr int64_t kLongest = int64_t{1} << 40;
   return more.ok() && *more < kLongest && first < kLongest ? first + *more : kUnknown;
-}
-
-bool SameInfo(const ListInfo& a, const ListInfo& b) {
-  const bool same_common = a.common.has_value() == b.common.has_value() &&
-                           (!a.common.has_value() || SameTensor(a.common, b.common));
-  return a.dtype == b.dtype && a.element == b.element && a.length == b.length &&
-         a.max_length == b.max_length && same_common;
 }
 
 }  // namespace
@@ -41,6 +36,7 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
   const std::optional<int64_t> before_last =
       bound.has_value() ? std::optional<int64_t>(*bound - 1) : std::nullopt;
   const bool is_first_trial = growth_.empty();
+  ++trials_;
   bool again = false;
   for (size_t i = 0; i < results.size(); ++i) {
     ListInfo& argument = arguments_[i];
@@ -50,12 +46,15 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
     // A result is the longest of some lists, each a few elements longer than one of the arguments:
     // if the last iteration adds no more than the first, none between them does.
     if (from >= 0 && (growth < 0 || growth > growth_[i])) growth_[i] = kUnknown;
-    if (!first_[i].known()) continue;
+    if (!first_[i].known() && !first_[i].holds_nothing()) continue;
     MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(argument, results[i]));
+    if (trials_ > kTrialsOfInner && either.kinds() != argument.kinds()) {
+      either = either.OfAnyLength();
+    }
     ListInfo behind = either;
     behind.max_length = LengthAfter(first_[i].max_length, bound, growth_[i]);
     either.max_length = LengthAfter(first_[i].max_length, before_last, growth_[i]);
-    again |= !SameInfo(either, argument) || !SameInfo(behind, behind_[i]);
+    again |= !(either == argument) || !(behind == behind_[i]);
     argument = std::move(either);
     behind_[i] = std::move(behind);
   }

@@ -35,7 +35,8 @@ class LoopLists {
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
   std::vector<ListInfo> behind_;
-  std::vector<int64_t> growth_;   // elements more an iteration, at most
+  std::vector<int64_t> growth_;  // elements more an iteration, at most
+  int trials_ = 0;
   std::optional<int64_t> bound_;  // of the trials so far
   bool bound_changed_ = false;
 };
