@@ -204,7 +204,7 @@ void PrintPreamble() {
   double load = 0;
   getloadavg(&load, 1);
   std::printf(
-      "- Machine: %s; %.1f of them busy when this began\n"
+      "- Machine: %s; load %.1f when this began\n"
       "- Versions: mirrorflow %s with oneDNN %s; %s\n"
       "- Settings: %d rounds in which all sides take turns; one thread and one core a replica for "
       "everybody; equal weights, batches and losses; batch sizes are a replica's\n"
