@@ -50,4 +50,10 @@ _NAMES = (
     "unary_math",
     "variable",
 )
-FAMILIES = {name: importlib.import_module(f"families.{name}") for name in _NAMES}
+
+
+def modules(*names):
+    return tuple(importlib.import_module(f"families.{name}") for name in names)
+
+
+FAMILIES = dict(zip(_NAMES, modules(*_NAMES)))

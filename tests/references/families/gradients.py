@@ -4,30 +4,19 @@
 import numpy as np
 
 from case import gradient_text as case_text  # how make_cases.py writes this family
-from families import (
-    activation,
-    binary,
-    binary_math,
-    clip_by_value,
-    cumulative,
-    reduction,
-    select,
-    unary,
-    unary_grad,
-    unary_math,
-)
+from families import modules
 
-_MODULES = (
-    activation,
-    binary,
-    binary_math,
-    clip_by_value,
-    cumulative,
-    reduction,
-    select,
-    unary,
-    unary_grad,
-    unary_math,
+_MODULES = modules(
+    "activation",
+    "binary",
+    "binary_math",
+    "clip_by_value",
+    "cumulative",
+    "reduction",
+    "select",
+    "unary",
+    "unary_grad",
+    "unary_math",
 )
 _MOST_ELEMENTS = 100
 # TensorFlow knows no gradient, or has no numbers in it.

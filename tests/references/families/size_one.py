@@ -6,34 +6,22 @@ import dataclasses
 import numpy as np
 
 from case import Variable, case
-from families import (
-    accumulate,
-    activation,
-    bitwise,
-    cast,
-    clip_by_value,
-    passing,
-    select,
-    unary,
-    unary_grad,
-    unary_math,
-    variable,
-)
+from families import modules
 from tensors import nonzero, sample, tensor
 
 # Those of their ops that take an element of each operand for one of the result.
-_MODULES = (
-    accumulate,
-    activation,
-    bitwise,
-    cast,
-    clip_by_value,
-    passing,
-    select,
-    unary,
-    unary_grad,
-    unary_math,
-    variable,
+_MODULES = modules(
+    "accumulate",
+    "activation",
+    "bitwise",
+    "cast",
+    "clip_by_value",
+    "passing",
+    "select",
+    "unary",
+    "unary_grad",
+    "unary_math",
+    "variable",
 )
 _NOT_THESE = {"EnsureShape", "PlaceholderWithDefault", "ReverseV2"}  # they say their shape
 _ROW, _COLUMN = [1, 3], [3, 1]
