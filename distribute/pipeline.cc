@@ -13,6 +13,7 @@
 #include "framework/core/status.h"
 #include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
+#include "ops/passes/fuse_updates.h"
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
 #include "ops/passes/simplify_algebra.h"
@@ -45,6 +46,7 @@ Pipeline ProgramPipeline() {
   p.Phase("communicate");
   p.Add<BucketCollectives>(
       kSmallBucketBytes);   // after CSE, or duplicates would hide inside buckets
+  p.Add<FuseUpdates>();     // of gradients that nobody has to reduce
   p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
   p.Add<OrderCollectives>();
   return p;

@@ -8,6 +8,7 @@
 #include "framework/core/status.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/transposed_product.h"
 #include "kernels/cpu/type_list.h"
 
 namespace mirrorflow {
@@ -81,8 +82,17 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const int64_t batch = BatchDims(out).num_elements();
   const double flops = 2.0 * batch * g.m * g.n * g.k;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
+  if (c.output_dtype(0) == DT_FLOAT && transpose_a && !transpose_b && out.rank() == 2 &&
+      TransposedProduct::IsGoodFor(g.m, g.n, g.k)) {
+    plan = KernelPlan{
+        .kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+          TransposedProduct{args.input<float>(0), args.input<float>(1), g.m, g.n, g.k}.Store(
+              args.output<float>(0));
+          return absl::OkStatus();
+        })};
+  }
   // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
-  if (c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&
+  if (!plan.ok() && c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&
       (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
     plan = OneDnnProduct(g);
   }

@@ -5,6 +5,7 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/transposed_product.h"
 
 namespace mirrorflow {
 namespace {
@@ -14,7 +15,7 @@ struct Inputs {
   int gradient;
   int first_gate;
   int last_gate;
-  int64_t n;
+  int64_t n = 0;  // of the gradient
 
   bool Open(const KernelArgs& args) const {
     for (int i = first_gate; i < last_gate; ++i) {
@@ -144,9 +145,26 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   }
 }
 
+// GradientDescentOfProduct: inputs var, alpha, a, b, gates.
+absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c) {
+  const int num_inputs = c.node().num_inputs();
+  const Inputs inputs = {.gradient = -1,
+                         .first_gate = num_inputs - static_cast<int>(c.attr<int64_t>("_gates")),
+                         .last_gate = num_inputs};
+  const int64_t k = c.input_shape(2).dim(0);
+  const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
+  KernelPlan plan = Gated(inputs, [m, n, k](const KernelArgs& args, int, int64_t) {
+    const TransposedProduct product = {args.input<float>(2), args.input<float>(3), m, n, k};
+    product.Subtract(Scalar<float>(args, 1), args.variable<float>(0));
+  });
+  plan.flops = 2 * m * n * k;
+  return plan;
+}
+
 }  // namespace
 
 void RegisterUpdateCpu(KernelRegistry& kernels) {
+  kernels.Register("GradientDescentOfProduct", "CPU", CreateGradientDescentOfProduct);
   kernels.Register("ResourceApplyAdagrad", "CPU", Create<AdagradPlan>);
   kernels.Register("ResourceApplyAdagradV2", "CPU", Create<AdagradV2Plan>);
   kernels.Register("ResourceApplyAdam", "CPU", Create<AdamPlan>);

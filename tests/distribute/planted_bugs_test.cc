@@ -28,7 +28,7 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "understand: prune, functionalize, infer, lower_lists\n"
             "simplify: einsum, algebra, cse\n"
             "shard: shard, insert_collectives\n"
-            "communicate: bucket, order_variables, order\n");
+            "communicate: bucket, fuse_updates, order_variables, order\n");
 }
 
 // What CheckPlan looks at, out of the plan of a training step with several collectives, which

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_updates.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "ops/fused_update.h"
+
+namespace mirrorflow {
+namespace {
+
+// An operand of at most so many elements is in a core's cache all the time.
+constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
+// Smaller gradients do not leave the cache anyway.
+constexpr int64_t kMinGradientElements = int64_t{1} << 13;
+
+// Whether the value lies where a variable does: the update would write over it.
+bool IsVariable(Output value) {
+  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
+  return value.node->op().role == OpRole::kRead;
+}
+
+// Whether `update` is gradient descent by a product that nobody else needs.
+bool IsByProduct(const Compilation& c, const Node& update) {
+  if (update.op().name != "ResourceApplyGradientDescent") return false;
+  const Output gradient = update.input(2);
+  const Node& product = *gradient.node;
+  if (product.op().name != "MatMul" || gradient.dtype() != DT_FLOAT ||
+      !product.attr<bool>("transpose_a") || product.attr<bool>("transpose_b") ||
+      product.uses().size() != 1 || IsVariable(product.input(0)) || IsVariable(product.input(1)) ||
+      std::count(c.fetches.begin(), c.fetches.end(), gradient) > 0) {
+    return false;
+  }
+  const Shape& b = c.values().shape(product.input(1));
+  return b.num_elements() <= kMaxOperandElements && b.dim(1) >= 32 &&
+         c.values().shape(gradient).num_elements() >= kMinGradientElements;
+}
+
+absl::Status Fuse(Compilation& c, Node* update) {
+  Node* product = update->input(2).node;
+  const std::vector<Output> gates(update->inputs().begin() + 3, update->inputs().end());
+  std::vector<Operation> before;
+  for (const Node* node : {update, product}) {
+    for (Node* control : node->control_inputs()) before.push_back({control});
+  }
+  Node* fused = c.scope()
+                    .WithControlDependencies(before)
+                    .WithName(update->name())
+                    .Build(FusedUpdateOps(), ops::kGradientDescentOfProduct)
+                    .Input(update->input(0))
+                    .Input(update->input(1))
+                    .Input(product->input(0))
+                    .Input(product->input(1))
+                    .InputList(gates)
+                    .Finish();
+  MF_RETURN_IF_ERROR(c.graph.status());
+  c.graph.ReplaceControlUses(update, fused);
+  std::replace(c.targets.begin(), c.targets.end(), update, fused);
+  c.graph.RemoveNode(update);
+  c.graph.RemoveNode(product);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FuseUpdates::Run(Compilation& c) {
+  std::vector<Node*> updates;
+  for (Node* node : c.graph.Nodes()) {
+    if (IsByProduct(c, *node)) updates.push_back(node);
+  }
+  for (Node* update : updates) MF_RETURN_IF_ERROR(Fuse(c, update));
+  return !updates.empty();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FuseUpdates: gradient descent by a product of matrices, the gradient of a layer's weights of one
+// replica, updates the weights while the product is made. The gradient is as large as the weights;
+// neither to write nor to read it saves most of the memory traffic of a layer with a small batch.
+#ifndef MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
+#define MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class FuseUpdates final : public Pass {
+ public:
+  absl::string_view name() const override { return "fuse_updates"; }
+  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_

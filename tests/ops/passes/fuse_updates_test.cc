@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_updates.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "gtest/gtest.h"
+#include "ops/fused_update.h"
+#include "ops/ops.h"
+#include "ops/registry.h"
+#include "tests/support/op_checks.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kRows = 6, kIn = 150, kOut = 70;
+
+// One step of a layer y = x · w that is trained to be small.
+struct Layer {
+  Graph graph;
+  Output x, w, dw;
+  Operation update;
+  std::vector<Output> fetches;
+
+  explicit Layer(const std::function<Output(const Scope&, const Layer&)>& delta,
+                 const std::function<std::vector<Output>(const Scope&)>& gates = nullptr) {
+    const Scope root(&graph);
+    x = ops::Placeholder(root, DT_FLOAT, {-1, kIn});
+    w = ops::VarHandleOp(root, DT_FLOAT, {kIn, kOut}, {.shared_name = "w"});
+    const Output read = ops::ReadVariableOp(root, w);
+    const Output y = ops::MatMul(root, x, read);
+    dw = ops::MatMul(root, x, y, {.transpose_a = true});
+    const Output rate = ops::ScalarConst(root, DT_FLOAT, 0.01);
+    update = ops::ResourceApplyGradientDescent(
+        root, w, rate, delta == nullptr ? dw : delta(root, *this),
+        {.gates = gates == nullptr ? std::vector<Output>() : gates(root)});
+  }
+};
+
+struct Outcome {
+  Tensor w;
+  bool fused = false;
+};
+
+absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse) {
+  TestSessionOptions options{.replicas = replicas};
+  if (!fuse) options.session.compile.disabled_passes = {"fuse_updates"};
+  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(layer.graph, options));
+  Random random(5);
+  MF_RETURN_IF_ERROR(
+      session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random)));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({layer.x}, layer.fetches, {layer.update}));
+  const Tensor x = RandomTensor(DT_FLOAT, Shape({kRows, kIn}), &random);
+  for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(step.Run({x}).status());
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({x.shape()}));
+  const std::vector<std::string>& ops = plans.plans[0]->node_ops;
+  Outcome outcome;
+  outcome.fused = std::count(ops.begin(), ops.end(), ops::kGradientDescentOfProduct) > 0;
+  MF_ASSIGN_OR_RETURN(outcome.w, session->ReadVariable("w"));
+  return outcome;
+}
+
+// Whether the update is fused, on one replica; the variable must become the same either way.
+bool Fuses(const Layer& layer) {
+  const auto with = Train(layer, 1, true), without = Train(layer, 1, false);
+  EXPECT_TRUE(with.ok()) << with.status();
+  EXPECT_TRUE(without.ok()) << without.status();
+  if (!with.ok() || !without.ok()) return false;
+  EXPECT_EQ(Difference(without->w, with->w, {.relative = 1e-5, .absolute = 1e-5}), "");
+  EXPECT_FALSE(without->fused);
+  return with->fused;
+}
+
+TEST(FuseUpdatesTest, UpdatesWhileTheProductIsMade) { EXPECT_TRUE(Fuses(Layer(nullptr))); }
+
+TEST(FuseUpdatesTest, GatesStayInForce) {
+  const Layer shut(nullptr, [](const Scope& scope) {
+    return std::vector<Output>{ops::Const(scope, Tensor::Scalar<bool>(true)),
+                               ops::Const(scope, Tensor::Scalar<bool>(false))};
+  });
+  EXPECT_TRUE(Fuses(shut));
+  const auto after = Train(shut, 1, true);
+  ASSERT_TRUE(after.ok()) << after.status();
+  Random random(5);
+  EXPECT_EQ(Difference(RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random), after->w, {}), "");
+}
+
+TEST(FuseUpdatesTest, AGradientThatOthersNeedIsMade) {
+  Layer fetched(nullptr);
+  fetched.fetches = {fetched.dw};
+  EXPECT_FALSE(Fuses(fetched));
+  Layer used(nullptr);
+  used.fetches = {ops::Neg(Scope(&used.graph), used.dw)};
+  EXPECT_FALSE(Fuses(used));
+}
+
+// aᵀ · w would be read while it is written over.
+TEST(FuseUpdatesTest, AProductOfTheVariableItselfIsMadeFirst) {
+  const Layer layer([](const Scope& scope, const Layer& l) {
+    const Output read = ops::ReadVariableOp(scope, l.w);
+    Random random(9);
+    const Output a = ops::Const(scope, RandomTensor(DT_FLOAT, Shape({kIn, kIn}), &random));
+    return ops::MatMul(scope, a, ops::Identity(scope, read), {.transpose_a = true});
+  });
+  EXPECT_FALSE(Fuses(layer));
+}
+
+TEST(FuseUpdatesTest, WhatReplicasReduceIsNotFused) {
+  const Layer layer(nullptr);
+  const auto two = Train(layer, 2, true), one = Train(layer, 1, true);
+  ASSERT_TRUE(two.ok()) << two.status();
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_FALSE(two->fused);
+  EXPECT_EQ(Difference(one->w, two->w, {.relative = 1e-5, .absolute = 1e-5}), "");
+}
+
+}  // namespace
+}  // namespace mirrorflow
