@@ -210,12 +210,27 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
                    deadline);
   }
+  // What a small kernel costs is spent here, so what is the same for all is looked up once.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
+  const Operand* const operands = plan_->operands.data();
+  const std::unique_ptr<const Kernel>* const kernels = plan_->kernels.data();
+  std::byte* const* const bases = kernel_bases_.data();
+  Device& device = replica_.device();
+  Lane* const lanes[] = {&device.lane(LaneKind::kCompute), &device.lane(LaneKind::kCommunicate),
+                         &device.lane(LaneKind::kCopy)};
   for (const int stop : plan_->dispatch.stops) {
     for (; reached_ < stop; ++reached_) {
-      absl::Status status = RunInstruction(instructions[reached_]);
+      const Instruction& instruction = instructions[reached_];
+      absl::Status status;
+      if (instruction.kind == InstructionKind::kKernel) [[likely]] {
+        const KernelArgs args(bases, operands + instruction.first_operand, instruction.num_inputs,
+                              instruction.num_outputs);
+        status = kernels[instruction.index]->Run(args, *lanes[static_cast<int>(instruction.lane)]);
+      } else {
+        status = RunInstruction(instruction);
+      }
       if (!status.ok()) [[unlikely]]
-        return Locate(status, instructions[reached_]);
+        return Locate(status, instruction);
     }
     if (reached_ < static_cast<int>(instructions.size())) {
       MF_RETURN_IF_ERROR(Locate(CheckTime(absl::Now(), deadline), instructions[reached_]));
