@@ -120,8 +120,8 @@ class Replicator {
   }
 
   static absl::Status Unimplemented(const Node& node, absl::string_view what) {
-    return absl::UnimplementedError(absl::StrCat(node.op().name, "(", node.name(), "): ", what,
-                                                 " cannot be written out as explicit replicas"));
+    return absl::UnimplementedError(
+        absl::StrCat(OpAndName(node), ": ", what, " cannot be written out as explicit replicas"));
   }
 
   absl::StatusOr<Node*> Add(absl::string_view name, const Node& like, Values inputs,

@@ -32,6 +32,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterConv2D(ops);
   RegisterCumulative(ops);
   RegisterDepthwiseConv2d(ops);
+  RegisterDynamicStitch(ops);
   RegisterEinsum(ops);
   RegisterGather(ops);
   RegisterGatherNd(ops);

@@ -13,6 +13,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
 #include "ops/control.h"
+#include "ops/function_gradient.h"
 #include "ops/loop_gradient.h"
 #include "ops/registry.h"
 #include "ops/unary.h"

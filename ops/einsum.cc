@@ -75,17 +75,14 @@ absl::Status EinsumShape(ShapeContext& c) {
       const char label = terms.inputs[i][d];
       const auto [it, is_new] = sizes.emplace(label, size);
       int64_t& merged = it->second;
-      if (is_new || size == merged) continue;
       const bool broadcasts = absl::ascii_isdigit(label);
+      if (is_new || size == merged || (broadcasts && size == 1)) continue;
       if (merged == kUnknownDim || (broadcasts && merged == 1)) {
-        // Unknown beside 1 stays unknown.
-        if (!(broadcasts && size == 1)) merged = size;
-      } else if (size != kUnknownDim && !(broadcasts && size == 1)) {
+        merged = size;
+      } else if (size != kUnknownDim) {
         return absl::InvalidArgumentError(absl::StrCat(
             "dimension ", d, " of operand ", i, " in '", equation,
             "' must be of one size with others of its label; expected ", merged, ", got ", size));
-      } else if (broadcasts && merged == 1) {
-        merged = size;
       }
     }
   }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "framework/graph/scope.h"
 
 namespace mirrorflow {
@@ -46,12 +45,6 @@ Output ResourceGather(const Scope& scope, Output resource, Output indices,
 // out. Gradient: dy gathered by segment_ids, 0 where they are negative. Determinism: rows are added
 // in their order.
 Output UnsortedSegmentSum(const Scope& scope, Output data, Output segment_ids, Output num_segments);
-
-// DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; the last one wins.
-// Shapes:   indices are constants; y has as many rows as their maximum says. Rows that no index
-//           names are 0.
-Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
-                     absl::Span<const Output> data);
 
 }  // namespace ops
 }  // namespace mirrorflow

@@ -7,16 +7,15 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/function_body.h"
 #include "framework/graph/gradients.h"
-#include "framework/graph/list_info.h"
+#include "framework/graph/shape_inference.h"
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/control.h"
-#include "ops/identity.h"
+#include "ops/function_gradient.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/tensor_list.h"
@@ -38,33 +37,6 @@ Output Zeros(const Scope& scope, DataType dtype, const Shape& shape) {
   const Output zero = dtype == DT_BOOL ? ops::Const(scope, Tensor::Scalar<bool>(false))
                                        : ops::ScalarConst(scope, dtype, 0);
   return ops::Fill(scope, ops::VectorConst(scope, dims), zero);
-}
-
-// Removes what neither the arguments nor the results need.
-void RemoveUnneeded(FunctionBody* body) {
-  absl::flat_hash_set<const Node*> needed;
-  std::vector<const Node*> pending;
-  auto need = [&](const Node* node) {
-    if (needed.insert(node).second) pending.push_back(node);
-  };
-  for (const Output& arg : body->args) need(arg.node);
-  for (const Output& result : body->results) need(result.node);
-  while (!pending.empty()) {
-    const Node* node = pending.back();
-    pending.pop_back();
-    for (const Output& in : node->inputs()) need(in.node);
-    for (const Node* control : node->control_inputs()) need(control);
-  }
-  for (bool removed = true; removed;) {
-    removed = false;
-    std::vector<Node*> nodes = body->graph.Nodes();
-    std::reverse(nodes.begin(), nodes.end());  // users first, as a rule
-    for (Node* node : nodes) {
-      if (needed.contains(node) || !node->uses().empty()) continue;
-      body->graph.RemoveNode(node);
-      removed = true;
-    }
-  }
 }
 
 class LoopDifferentiator {
@@ -125,17 +97,16 @@ class LoopDifferentiator {
     const Scope scope(&backward_.graph);
     Outputs ys, grad_ys, xs;
     d_args_.resize(loop_.num_inputs());
+    d_results_.resize(loop_.num_inputs());
     for (int i = 0; i < loop_.num_inputs(); ++i) {
       if (!Differentiates(i)) continue;
       const Output x = backward_.args[i];
       const ValueInfo& info = backward_.graph.values().at(x);
-      const DataType dtype = IsHandle(i) ? info.handle_dtype : x.dtype();
-      const Shape& shape = IsHandle(i) ? info.handle_shape : info.shape;
-      d_args_[i] = ops::Placeholder(scope.WithName(absl::StrCat(name_, "/d_", i)), dtype, shape);
+      const std::string name = absl::StrCat(name_, "/d_", i);
+      d_args_[i] =
+          IsHandle(i) ? ops::Placeholder(scope.WithName(name), info.handle_dtype, info.handle_shape)
+                      : GradientArgument(backward_.graph, x, info.shape, name, &backward_);
       MF_RETURN_IF_ERROR(scope.status());
-      if (x.dtype() == DT_VARIANT) {
-        backward_.graph.values().Set(d_args_[i], ListInfo::From(info).OfAnyLength().ToValueInfo());
-      }
       xs.push_back(x);
       if (IsHandle(i)) continue;
       ys.push_back(backward_.results[i]);
@@ -151,19 +122,13 @@ class LoopDifferentiator {
       } else if (!d.valid()) {
         d = ops::ZerosLike(scope, d_args_[i]);
       }
-      d_results_.push_back(d);
+      d_results_[i] = d;
     }
     return scope.status();
   }
 
   // Whether value i is the same in all iterations.
-  bool Stays(int i) const {
-    Output value = forward_.results[i];
-    while (value.node->op().has(kView) && value.node->num_inputs() > 0) {
-      value = value.node->input(0);
-    }
-    return value == forward_.args[i];
-  }
+  bool Stays(int i) const { return BehindViews(forward_.results[i]) == forward_.args[i]; }
 
   // Puts arguments in the place of what the gradient needs of the iteration: its values, each
   // popped from its history, and what is the same in all iterations.
@@ -174,9 +139,9 @@ class LoopDifferentiator {
       if (node->id() < first_gradient_) continue;
       if (node->has_attr(kRandomInside)) {
         return absl::UnimplementedError(absl::StrCat(
-            node->op().name, "(", node->name(),
-            ") would draw random numbers anew: a loop in a "
-            "loop runs again for its gradient; expected numbers that are drawn outside of it"));
+            OpAndName(*node),
+            " would draw random numbers anew: a loop in a loop runs again for its gradient; "
+            "expected numbers that are drawn outside of it"));
       }
       for (int i = 0; i < node->num_inputs(); ++i) {
         const Output value = node->input(i);
@@ -197,7 +162,7 @@ class LoopDifferentiator {
       }
     }
     for (Output& d : d_results_) {
-      if (d.node->id() >= first_gradient_) continue;
+      if (!d.valid() || d.node->id() >= first_gradient_) continue;
       MF_ASSIGN_OR_RETURN(d, Bring(scope, d));
     }
     return scope.status();
@@ -284,6 +249,7 @@ class LoopDifferentiator {
     MF_ASSIGN_OR_RETURN(FunctionRef body_ref,
                         DefineFunction(forward_, absl::StrCat(name_, "_body"), graph_));
     NodeBuilder builder = c_.scope.WithName(absl::StrCat(loop_.name(), "_forward"))
+                              .WithControlInputsOf(loop_)
                               .Build(loop_.op())
                               .InputList(inputs)
                               .Attr("cond", std::move(cond_ref))
@@ -291,83 +257,83 @@ class LoopDifferentiator {
                               .Attr("output_shapes", std::move(shapes))
                               .Attr(kInsteadOfCond, loop_.attr<FunctionRef>("cond"))
                               .Attr(kInsteadOfBody, loop_.attr<FunctionRef>("body"));
-    for (Node* control : loop_.control_inputs()) std::move(builder).Control(control);
     if (random_inside_) std::move(builder).Attr(kRandomInside, true);
     Node* node = std::move(builder).Finish();
     MF_RETURN_IF_ERROR(c_.scope.status());
     return node;
   }
 
-  // What goes into the backward loop, with how it is called inside.
+  // The loop that goes backward; returns what it makes of d value.
   absl::StatusOr<Outputs> BuildBackward(const Node& forward) {
     const int num_values = loop_.num_inputs();
     const Scope inside(&backward_.graph);
-    Outputs inputs = {Integer(c_.scope, 0), forward.output(num_values)};
+    Outputs inputs, args, results;
+    auto add = [&](const Output& first, const Output& arg, const Output& result) {
+      inputs.push_back(first);
+      args.push_back(arg);
+      results.push_back(result);
+    };
     const Output done = ops::Placeholder(inside, DT_INT32, Shape());
+    add(Integer(c_.scope, 0), done, ops::AddV2(inside, done, Integer(inside, 1)));
     const Output count = ops::Placeholder(inside, DT_INT32, Shape());
-    Outputs args = {done, count};
-    Outputs results = {ops::AddV2(inside, done, Integer(inside, 1)), count};
-    size_t next = 0;
+    int output = num_values;  // of the forward loop
+    add(forward.output(output++), count, count);
     for (int i = 0; i < num_values; ++i) {
-      if (!Differentiates(i)) continue;
-      inputs.push_back(FirstGradient(forward, i));
-      args.push_back(d_args_[i]);
-      results.push_back(d_results_[next++]);
+      if (Differentiates(i)) add(FirstGradient(forward, i), d_args_[i], d_results_[i]);
     }
-    for (size_t h = 0; h < histories_.size(); ++h) {
-      inputs.push_back(forward.output(num_values + 1 + static_cast<int>(h)));
-      args.push_back(histories_[h].list);
-      results.push_back(histories_[h].popped);
+    for (const History& history : histories_) {
+      add(forward.output(output++), history.list, history.popped);
     }
-    for (size_t r = 0; r < reads_.size(); ++r) {
-      inputs.push_back(forward.output(num_values + 1 + static_cast<int>(histories_.size() + r)));
-      args.push_back(reads_[r].arg);
-      results.push_back(reads_[r].arg);
-    }
+    for (const Read& read : reads_) add(forward.output(output++), read.arg, read.arg);
     for (const auto& [arg, i] : same_) {
       // A list may have got the shape of its elements in the loop.
-      inputs.push_back(arg.dtype() == DT_VARIANT ? forward.output(i) : loop_.input(i));
-      args.push_back(arg);
-      results.push_back(arg);
+      add(arg.dtype() == DT_VARIANT ? forward.output(i) : loop_.input(i), arg, arg);
     }
     for (int i = 0; i < num_values; ++i) {
-      if (!IsHandle(i)) continue;
-      inputs.push_back(loop_.input(i));
-      args.push_back(backward_.args[i]);
-      results.push_back(backward_.args[i]);
+      if (IsHandle(i)) add(loop_.input(i), backward_.args[i], backward_.args[i]);
     }
     MF_RETURN_IF_ERROR(inside.status());
     backward_.args = args;
     backward_.results = results;
     backward_.targets.clear();
-    RemoveUnneeded(&backward_);
-    bool stateful = false;
-    for (const Node* node : backward_.graph.Nodes()) {
-      stateful |= node->op().has(kStateful) && node->op().role != OpRole::kVariable;
+    std::vector<Node*> wanted;
+    for (const Outputs& values : {args, results}) {
+      for (const Output& value : values) wanted.push_back(value.node);
     }
-    MF_ASSIGN_OR_RETURN(FunctionRef cond_ref, CountingCondition(args));
-    MF_ASSIGN_OR_RETURN(FunctionRef body_ref,
-                        DefineFunction(backward_, absl::StrCat(name_, "_body_grad"), graph_));
-    AttrList shapes;
-    for (const Output& in : inputs) shapes.emplace_back(c_.scope.shape(in));
-    for (size_t i = 2; i < args.size(); ++i) {
-      const Output& arg = args[i];
-      if (arg.dtype() != DT_RESOURCE) shapes[i] = backward_.graph.values().shape(arg);
-    }
-    Node* node = ops::Build(c_.scope.WithName(absl::StrCat(loop_.name(), "_backward")),
-                            stateful ? "While" : "StatelessWhile")
-                     .InputList(inputs)
-                     .Attr("cond", std::move(cond_ref))
-                     .Attr("body", std::move(body_ref))
-                     .Attr("output_shapes", std::move(shapes))
-                     .Finish();
-    MF_RETURN_IF_ERROR(c_.scope.status());
+    backward_.graph.RemoveUnneeded(wanted);
+    MF_ASSIGN_OR_RETURN(const Node* node, CallBackward(inputs));
     Outputs dx(num_values);
-    int output = 2;
+    output = 2;
     for (int i = 0; i < num_values; ++i) {
       if (Differentiates(i)) dx[i] = node->output(output++);
     }
     return dx;
+  }
+
+  absl::StatusOr<const Node*> CallBackward(const Outputs& inputs) {
+    const std::vector<Node*> nodes = backward_.graph.Nodes();
+    const bool stateful = std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+      return node->op().has(kStateful) && node->op().role != OpRole::kVariable;
+    });
+    MF_ASSIGN_OR_RETURN(FunctionRef cond_ref, CountingCondition());
+    MF_ASSIGN_OR_RETURN(FunctionRef body_ref,
+                        DefineFunction(backward_, absl::StrCat(name_, "_body_grad"), graph_));
+    AttrList shapes;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Output& arg = backward_.args[i];
+      const bool is_known_inside = i >= 2 && arg.dtype() != DT_RESOURCE;
+      shapes.emplace_back(is_known_inside ? backward_.graph.values().shape(arg)
+                                          : c_.scope.shape(inputs[i]));
+    }
+    const Node* node = ops::Build(c_.scope.WithName(absl::StrCat(loop_.name(), "_backward")),
+                                  stateful ? "While" : "StatelessWhile")
+                           .InputList(inputs)
+                           .Attr("cond", std::move(cond_ref))
+                           .Attr("body", std::move(body_ref))
+                           .Attr("output_shapes", std::move(shapes))
+                           .Finish();
+    MF_RETURN_IF_ERROR(c_.scope.status());
+    return node;
   }
 
   // d value i behind the loop.
@@ -379,20 +345,20 @@ class LoopDifferentiator {
   }
 
   // done < count, of the backward loop's values.
-  absl::StatusOr<FunctionRef> CountingCondition(const Outputs& args) const {
+  absl::StatusOr<FunctionRef> CountingCondition() const {
     FunctionBody condition;
     const Scope scope(&condition.graph);
-    for (size_t i = 0; i < args.size(); ++i) {
-      const Scope at = scope.WithName(absl::StrCat("arg_", i));
-      if (args[i].dtype() == DT_RESOURCE) {
+    for (const Output& arg : backward_.args) {
+      const Scope at = scope.WithName(absl::StrCat("arg_", condition.args.size()));
+      if (arg.dtype() == DT_RESOURCE) {
         condition.args.push_back(
-            at.Build(args[i].node->op())
-                .Attr("dtype", args[i].node->attr<DataType>("dtype"))
-                .Attr("shape", args[i].node->attr<Shape>("shape"))
-                .Attr("shared_name", args[i].node->attr<std::string>("shared_name"))
+            at.Build(arg.node->op())
+                .Attr("dtype", arg.node->attr<DataType>("dtype"))
+                .Attr("shape", arg.node->attr<Shape>("shape"))
+                .Attr("shared_name", arg.node->attr<std::string>("shared_name"))
                 .One());
       } else {
-        condition.args.push_back(ops::Placeholder(at, args[i].dtype()));
+        condition.args.push_back(ops::Placeholder(at, arg.dtype()));
       }
     }
     condition.results = {ops::Less(scope, condition.args[0], condition.args[1])};
@@ -420,47 +386,14 @@ class LoopDifferentiator {
   FunctionBody forward_, backward_;
   bool random_inside_ = false;
   NodeId first_gradient_ = 0;  // of backward_: nodes before it are the body's
-  Outputs d_args_;             // of backward_, by value; invalid: it has no gradient
-  Outputs d_results_;          // for those that have one
+  // Of backward_, by value; invalid: it has no gradient.
+  Outputs d_args_, d_results_;
   std::vector<History> histories_;
   std::vector<Read> reads_;
   std::vector<std::pair<Output, int>> same_;  // an argument of backward_, and which value it is
 };
 
 }  // namespace
-
-absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
-                                                    const FunctionRef& function,
-                                                    absl::string_view name,
-                                                    absl::Span<const Output> args) {
-  MF_ASSIGN_OR_RETURN(FunctionBody body,
-                      InstantiateFunction(caller, function, name, args, AllOps()));
-  bool has_lists = false;
-  for (size_t i = 0; i < body.args.size(); ++i) {
-    if (body.args[i].dtype() != DT_VARIANT) continue;
-    const ListInfo outer = ListInfo::From(caller.values().at(args[i]));
-    body.graph.values().Set(body.args[i], outer.OfAnyLength().ToValueInfo());
-    has_lists = true;
-  }
-  if (!has_lists) return body;
-  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body.graph));
-  for (const Node* node : order) {
-    if (node->op().role == OpRole::kPlaceholder) continue;
-    MF_RETURN_IF_ERROR(body.graph.values().Infer(*node));
-  }
-  return body;
-}
-
-Output GradientArgument(const Graph& caller, const Output& dy, const Shape& shape,
-                        absl::string_view name, FunctionBody* body) {
-  const Scope scope(&body->graph);
-  const Output arg = ops::Placeholder(scope.WithName(name), dy.dtype(), shape);
-  if (arg.valid() && dy.dtype() == DT_VARIANT) {
-    const ListInfo outer = ListInfo::From(caller.values().at(dy));
-    body->graph.values().Set(arg, outer.OfAnyLength().ToValueInfo());
-  }
-  return arg;
-}
 
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c) {
   return LoopDifferentiator(c).Run();

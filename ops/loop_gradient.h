@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/graph/function_body.h"
 #include "framework/graph/op_def.h"
 
 namespace mirrorflow {
@@ -14,15 +13,6 @@ namespace mirrorflow {
 // of that one, whose inputs are its first. MergeLoops puts it in its place.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
-
-// InstantiateFunction, and what its lists are lists of, which says where gradients go in it.
-absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
-                                                    const FunctionRef& function,
-                                                    absl::string_view name,
-                                                    absl::Span<const Output> args);
-// A placeholder for the gradient `dy`, a value of `caller`, in `body`.
-Output GradientArgument(const Graph& caller, const Output& dy, const Shape& shape,
-                        absl::string_view name, FunctionBody* body);
 
 // The gradient of While. As TensorFlow's: the loop runs with its histories, lists of the values
 // that the gradient of the body needs, to which each iteration pushes; a loop of as many iterations

@@ -27,6 +27,7 @@
 #include "ops/cumulative.h"
 #include "ops/depthwise_conv2d.h"
 #include "ops/dropout.h"
+#include "ops/dynamic_stitch.h"
 #include "ops/einsum.h"
 #include "ops/gather.h"
 #include "ops/gather_nd.h"

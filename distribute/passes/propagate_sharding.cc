@@ -92,15 +92,13 @@ class Propagation {
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
   }
 
-  static bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
-
   absl::Status PerReplicaError(const Node* sink, const Output& value,
                                absl::string_view what) const {
     // Back to where the difference comes from.
-    std::vector<std::string> path = {absl::StrCat(sink->op().name, "(", sink->name(), ")")};
+    std::vector<std::string> path = {OpAndName(*sink)};
     const Node* node = value.node;
     while (true) {
-      path.push_back(absl::StrCat(node->op().name, "(", node->name(), ")"));
+      path.push_back(OpAndName(*node));
       const Node* next = nullptr;
       for (const Output& in : node->inputs()) {
         if (IsPerReplica(c_.shardings.at(in))) next = in.node;
@@ -138,8 +136,7 @@ class Propagation {
       return again;
     }
     if (depth == kMaxExpansionDepth) {
-      return absl::InternalError(
-          absl::StrCat(node->op().name, "(", node->name(), "): its decomposition has no end"));
+      return absl::InternalError(absl::StrCat(OpAndName(*node), ": its decomposition has no end"));
     }
     // Their ids are in an order in which they can be computed, and none comes before the inputs of
     // `node`, which were visited.
@@ -236,7 +233,7 @@ class Propagation {
       const Output& in = node->input(i);
       if (IsPerReplica(c_.shardings.at(in))) {
         return absl::UnimplementedError(
-            absl::StrCat(node->op().name, "(", node->name(), "): input ", i, " (", in.ToString(),
+            absl::StrCat(OpAndName(*node), ": input ", i, " (", in.ToString(),
                          ") differs between the replicas; expected one value of all of them"));
       }
       if (i < first) continue;
@@ -251,7 +248,7 @@ class Propagation {
     absl::StatusOr<Shardings> results = loops ? ShardLoop(bodies, arguments, is_zero, propagate)
                                               : ShardBranches(bodies, arguments, propagate);
     if (!results.ok()) {
-      return Annotate(results.status(), absl::StrCat(node->op().name, "(", node->name(), ")"));
+      return Annotate(results.status(), OpAndName(*node));
     }
     ShardingCandidate candidate;
     candidate.inputs.assign(first, Replicated());
@@ -283,9 +280,9 @@ class Propagation {
     MF_ASSIGN_OR_RETURN(const ShardingRule rule,
                         node->op().sharding(ShardContext(*node, c_.values())));
     if (rule.linearity != Linearity::kJoint) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          node->op().name, "(", node->name(), ") writes variable '", OnReadVariable(*node)->name,
-          "', which is synchronised on read; expected an assignment"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(OpAndName(*node), " writes variable '", OnReadVariable(*node)->name,
+                       "', which is synchronised on read; expected an assignment"));
     }
     const Output& value = node->input(1);
     bool restart = false;
@@ -391,8 +388,7 @@ class Propagation {
                         node->op().expand(c_.scope().SubScope(node->name()), *node));
     MF_RETURN_IF_ERROR(c_.graph.status());
     for (int i = 0; i < node->num_outputs(); ++i) c_.ReplaceValue(node->output(i), outputs[i]);
-    c_.graph.ReplaceControlUses(node, outputs[0].node);
-    std::replace(c_.targets.begin(), c_.targets.end(), node, outputs[0].node);
+    c_.ReplaceOperation(node, outputs[0].node);
     has_expanded_ = true;
     return absl::OkStatus();
   }

@@ -11,8 +11,6 @@
 namespace mirrorflow {
 namespace {
 
-bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
-
 // How values lie that are one, if it comes from two sides.
 Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_zero) {
   if (a == b) return a;
@@ -44,8 +42,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 }  // namespace
 
 bool IsZero(const Compilation& c, const Output& output) {
-  Output made = output;
-  while (made.node->op().has(kView) && made.node->num_inputs() > 0) made = made.node->input(0);
+  Output made = BehindViews(output);
   // It may be too large to be folded.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);

@@ -18,9 +18,7 @@ absl::StatusOr<std::unique_ptr<NodeSharding>> NodeSharding::Create(const Compila
                                                                    const Node& node) {
   auto sharding = absl::WrapUnique(new NodeSharding(c, node));
   if (node.op().sharding == nullptr) return sharding;
-  auto annotate = [&](const absl::Status& status) {
-    return Annotate(status, absl::StrCat(node.op().name, "(", node.name(), ")"));
-  };
+  auto annotate = [&](const absl::Status& status) { return Annotate(status, OpAndName(node)); };
   absl::StatusOr<ShardingRule> rule = node.op().sharding(ShardContext(node, c.values()));
   if (!rule.ok()) return annotate(rule.status());
   sharding->rule_ = *std::move(rule);

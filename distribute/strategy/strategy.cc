@@ -52,8 +52,8 @@ absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph
     for (const Node* node : graph.Nodes()) {
       if (node->op().role != OpRole::kVariable || !node->has_attr(kOutsideScopeAttr)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          node->op().name, "(", node->name(),
-          "): the variable was created outside the strategy's scope; expected `auto mirrored = "
+          OpAndName(*node),
+          ": the variable was created outside the strategy's scope; expected `auto mirrored = "
           "strategy->scope();` around the code that creates it"));
     }
   }

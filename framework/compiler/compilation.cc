@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/hash.h"
 #include "framework/graph/text_form.h"
 
 namespace mirrorflow {
@@ -21,48 +22,25 @@ void Compilation::ReplaceValue(Output from, Output to) {
   std::replace(fetches.begin(), fetches.end(), from, to);
 }
 
+void Compilation::ReplaceOperation(Node* from, Node* to) {
+  graph.ReplaceControlUses(from, to);
+  std::replace(targets.begin(), targets.end(), from, to);
+}
+
+void Compilation::ReplaceNode(Node* node, const Output& value) {
+  for (Node* control : node->control_inputs()) graph.AddControlEdge(control, value.node);
+  ReplaceValue(node->output(0), value);
+  ReplaceOperation(node, value.node);
+}
+
 bool Compilation::RemoveDeadNodes() {
-  std::vector<char> needed(graph.id_limit(), 0);
-  std::vector<Node*> pending;
-  auto need = [&](Node* node) {
-    if (needed[node->id()]) return;
-    needed[node->id()] = 1;
-    pending.push_back(node);
-  };
+  std::vector<Node*> wanted = targets;
   // Feeds stay, used or not: they are the signature.
-  for (const Output& feed : feeds) need(feed.node);
-  for (const Output& fetch : fetches) need(fetch.node);
-  for (Node* target : targets) need(target);
-  while (!pending.empty()) {
-    Node* node = pending.back();
-    pending.pop_back();
-    for (const Output& in : node->inputs()) need(in.node);
-    for (Node* control : node->control_inputs()) need(control);
-  }
-  std::vector<Node*> dead;
-  for (Node* node : graph.Nodes()) {
-    if (!needed[node->id()]) dead.push_back(node);
-  }
-  // A dead node is used by dead nodes only; take those without uses first.
-  std::vector<Node*> ready;
-  for (Node* node : dead) {
-    if (node->uses().empty()) ready.push_back(node);
-  }
-  while (!ready.empty()) {
-    Node* node = ready.back();
-    ready.pop_back();
-    std::vector<Node*> inputs;
-    for (const Output& in : node->inputs()) inputs.push_back(in.node);
-    inputs.insert(inputs.end(), node->control_inputs().begin(), node->control_inputs().end());
-    bodies.erase(node->id());
-    graph.RemoveNode(node);
-    std::sort(inputs.begin(), inputs.end());
-    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-    for (Node* in : inputs) {
-      if (!needed[in->id()] && in->uses().empty()) ready.push_back(in);
-    }
-  }
-  return !dead.empty();
+  for (const Output& feed : feeds) wanted.push_back(feed.node);
+  for (const Output& fetch : fetches) wanted.push_back(fetch.node);
+  if (!graph.RemoveUnneeded(wanted)) return false;
+  std::erase_if(bodies, [&](const auto& of_node) { return graph.node(of_node.first) == nullptr; });
+  return true;
 }
 
 bool Compilation::Communicates(const Node& node) const {
@@ -102,14 +80,6 @@ std::string ToText(const Compilation& state) {
 
 std::string Program::ToString() const { return ToText(state); }
 
-uint64_t Program::Fingerprint() const {
-  // FNV-1a, 64 bits (Fowler, Noll, Vo).
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : ToString()) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 1099511628211u;
-  }
-  return hash;
-}
+uint64_t Program::Fingerprint() const { return StableHash(ToString()); }
 
 }  // namespace mirrorflow

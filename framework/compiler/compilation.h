@@ -129,6 +129,11 @@ struct Compilation {
   }
   // Makes `to` stand in for `from` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
+  // Makes `to` stand in for `from` among the targets and for those that wait for it.
+  void ReplaceOperation(Node* from, Node* to);
+  // Makes `value` stand in for a node with one output. What had to happen before the node still has
+  // to happen before its users: before `value`, which must not come before that itself.
+  void ReplaceNode(Node* node, const Output& value);
   // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
   // any.
   bool RemoveDeadNodes();

@@ -22,8 +22,8 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
   const bool is_number = node.attr<DataType>("dtype") != DT_BOOL;
   if (synchronization == "ON_READ" && aggregation == "SUM" && is_number) return true;
   return absl::InvalidArgumentError(absl::StrCat(
-      node.op().name, "(", node.name(),
-      "): expected synchronization ON_WRITE, or ON_READ of numbers with aggregation SUM, "
+      OpAndName(node),
+      ": expected synchronization ON_WRITE, or ON_READ of numbers with aggregation SUM, "
       "got ",
       synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
 }
@@ -99,14 +99,13 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
       if (update->input(i).dtype() != DT_RESOURCE) continue;
       updated.push_back(FindHandle(update->input(i)));
       if (updated.back() < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(update->op().name, "(", update->name(), "): unknown variable"));
+        return absl::InvalidArgumentError(absl::StrCat(OpAndName(*update), ": unknown variable"));
       }
     }
     for (const int v : updated) {
       if (!variables_[v].on_read) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          update->op().name, "(", update->name(), ") updates variable '", variables_[v].name,
+          OpAndName(*update), " updates variable '", variables_[v].name,
           "', which is synchronised on read; expected one that is equal on all replicas"));
     }
     VariableInfo& weight = variables_[updated[0]];

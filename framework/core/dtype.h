@@ -46,47 +46,25 @@ size_t DataTypeSize(DataType dtype);
 bool IsFloating(DataType dtype);
 bool IsInteger(DataType dtype);
 
-// DT_… of a C++ type: DataTypeOf<float>() == DT_FLOAT.
-template <typename T>
-constexpr DataType DataTypeOf() = delete;
-template <>
-constexpr DataType DataTypeOf<float>() {
-  return DT_FLOAT;
-}
-template <>
-constexpr DataType DataTypeOf<double>() {
-  return DT_DOUBLE;
-}
-template <>
-constexpr DataType DataTypeOf<int32_t>() {
-  return DT_INT32;
-}
-template <>
-constexpr DataType DataTypeOf<int64_t>() {
-  return DT_INT64;
-}
-template <>
-constexpr DataType DataTypeOf<uint8_t>() {
-  return DT_UINT8;
-}
-template <>
-constexpr DataType DataTypeOf<uint32_t>() {
-  return DT_UINT32;
-}
-template <>
-constexpr DataType DataTypeOf<uint64_t>() {
-  return DT_UINT64;
-}
-template <>
-constexpr DataType DataTypeOf<bool>() {
-  return DT_BOOL;
-}
-
 // Carries a C++ type as a value, for generic lambdas.
 template <typename T>
 struct TypeTag {
   using type = T;
 };
+
+constexpr DataType DataTypeOf(TypeTag<float>) { return DT_FLOAT; }
+constexpr DataType DataTypeOf(TypeTag<double>) { return DT_DOUBLE; }
+constexpr DataType DataTypeOf(TypeTag<int32_t>) { return DT_INT32; }
+constexpr DataType DataTypeOf(TypeTag<int64_t>) { return DT_INT64; }
+constexpr DataType DataTypeOf(TypeTag<uint8_t>) { return DT_UINT8; }
+constexpr DataType DataTypeOf(TypeTag<uint32_t>) { return DT_UINT32; }
+constexpr DataType DataTypeOf(TypeTag<uint64_t>) { return DT_UINT64; }
+constexpr DataType DataTypeOf(TypeTag<bool>) { return DT_BOOL; }
+// DT_… of a C++ type: DataTypeOf<float>() == DT_FLOAT.
+template <typename T>
+constexpr DataType DataTypeOf() {
+  return DataTypeOf(TypeTag<T>());
+}
 
 // The one dtype switch: calls fn(TypeTag<T>()) for a dtype that kernels compute in and returns its
 // result, or `otherwise` for every other dtype.

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/error_list.h"
@@ -81,13 +82,6 @@ absl::StatusOr<std::string> OutputInFunction(const Output& output) {
   return absl::InternalError(absl::StrCat(output.ToString(), " is no output of ", op.name));
 }
 
-// FNV-1a, 64 bits (Fowler, Noll, Vo).
-uint64_t HashOf(absl::string_view bytes) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
-
 }  // namespace
 
 absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
@@ -134,7 +128,7 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
                                        absl::FunctionRef<bool(const OpDef&)> wanted) {
   proto::FunctionDefLibrary inside;
   for (const Node* node : body.graph.Nodes()) {
-    if (wanted(node->op())) return absl::StrCat(node->op().name, "(", node->name(), ")");
+    if (wanted(node->op())) return OpAndName(*node);
     for (const auto& [name, value] : node->attrs()) {
       const FunctionRef* function = value.get_if<FunctionRef>();
       if (function == nullptr) continue;
@@ -151,7 +145,7 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
 }
 
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
-                        absl::Span<Node* const> before, Graph& graph) {
+                        absl::Span<const Operation> before, Graph& graph) {
   std::vector<Output> value(body.graph.id_limit());  // output 0 of the copy, by id of the node
   for (size_t i = 0; i < args.size(); ++i) value[body.args[i].node->id()] = args[i];
   auto copied = [&](const Output& output) {
@@ -169,7 +163,7 @@ absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         graph.AddNode(graph.UniqueName(node->name()), node->op(), node->attrs(),
                                       std::move(inputs), std::move(controls)));
     if (node->op().has(kStateful)) {
-      for (Node* earlier : before) graph.AddControlEdge(earlier, copy);
+      for (const Operation& earlier : before) graph.AddControlEdge(earlier.node, copy);
     }
     MF_RETURN_IF_ERROR(graph.values().Infer(*copy));
     value[node->id()] = Output{copy, 0};
@@ -220,7 +214,7 @@ absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::strin
     MF_RETURN_IF_ERROR(caller.functions().Add(inner.signature().name(), std::move(bytes)));
   }
   MF_ASSIGN_OR_RETURN(const std::string nameless, SerializeDeterministically(function));
-  FunctionRef ref{absl::StrCat(name, "_", absl::Hex(HashOf(nameless), absl::kZeroPad16)), {}};
+  FunctionRef ref{absl::StrCat(name, "_", absl::Hex(StableHash(nameless), absl::kZeroPad16)), {}};
   function.mutable_signature()->set_name(ref.name);
   MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
   MF_RETURN_IF_ERROR(caller.functions().Add(ref.name, std::move(bytes)));

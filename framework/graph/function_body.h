@@ -45,7 +45,7 @@ absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistr
 // the values of its arguments, and what has effects comes after `before`. Its results and targets
 // there are left in `body`, whose own graph is not needed any more.
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
-                        absl::Span<Node* const> before, Graph& graph);
+                        absl::Span<const Operation> before, Graph& graph);
 
 // Puts `body` into the library of `caller`, with the functions that it mentions; returns what to
 // call it by: `name_` and a hash of what it does, so that libraries can be put together.

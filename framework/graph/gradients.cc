@@ -14,10 +14,6 @@
 namespace mirrorflow {
 namespace {
 
-std::string NodeText(const Node& node) {
-  return absl::StrCat(node.op().name, "(", node.name(), ")");
-}
-
 class Accumulator {
  public:
   Accumulator(const OpRegistry& ops, const Scope& scope, absl::Span<const Output> ys,
@@ -219,15 +215,15 @@ absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node
   if (node.op().role == OpRole::kRead) return std::vector<Output>(dy.begin(), dy.end());
   if (node.op().gradient == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "Gradients: ", NodeText(node),
+        "Gradients: ", OpAndName(node),
         " lies between an x and a y and has no gradient: ", node.op().no_gradient_because));
   }
   const Scope scope = scope_.SubScope(absl::StrCat(node.name(), "_grad"));
   absl::StatusOr<std::vector<Output>> dx = node.op().gradient({scope, node, dy});
   const absl::Status status = dx.ok() ? scope.status() : dx.status();
-  if (!status.ok()) return Annotate(status, absl::StrCat("gradient of ", NodeText(node)));
+  if (!status.ok()) return Annotate(status, absl::StrCat("gradient of ", OpAndName(node)));
   if (static_cast<int>(dx->size()) != node.num_inputs()) {
-    return absl::InternalError(absl::StrCat("gradient of ", NodeText(node), ": expected ",
+    return absl::InternalError(absl::StrCat("gradient of ", OpAndName(node), ": expected ",
                                             node.num_inputs(), " gradients, got ", dx->size()));
   }
   return dx;
@@ -240,7 +236,7 @@ absl::Status Accumulator::CheckGradient(const Node& node, int i, const Output& g
     return absl::OkStatus();
   }
   return absl::InternalError(absl::StrCat(
-      "gradient of ", NodeText(node), ": for input ", i, " expected ", DataTypeName(in.dtype()),
+      "gradient of ", OpAndName(node), ": for input ", i, " expected ", DataTypeName(in.dtype()),
       " of shape ", scope_.shape(in).ToString(), ", got ", DataTypeName(gradient.dtype()),
       " of shape ", scope_.shape(gradient).ToString()));
 }

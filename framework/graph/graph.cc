@@ -45,6 +45,25 @@ std::string Node::DebugString() const {
   return absl::StrCat(CallString(), attrs.empty() ? "" : " ", attrs);
 }
 
+std::string OpAndName(const Node& node) {
+  return absl::StrCat(node.op().name, "(", node.name(), ")");
+}
+
+Output BehindViews(Output value) {
+  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
+  return value;
+}
+
+std::vector<Operation> DoneBefore(const Node& node) {
+  std::vector<Operation> before;
+  for (Node* control : node.control_inputs()) before.push_back({control});
+  for (const Output& in : node.inputs()) {
+    const bool waits = in.node->num_inputs() > 0 || !in.node->control_inputs().empty();
+    if (waits) before.push_back({in.node});
+  }
+  return before;
+}
+
 Graph::Graph() : values_(std::make_unique<ShapeTable>()) {}
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
@@ -140,6 +159,44 @@ void Graph::RemoveNode(Node* node) {
   --num_nodes_;
   values_->Forget(*node);
   nodes_[node->id_].reset();
+}
+
+bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
+  std::vector<char> needed(id_limit(), 0);
+  std::vector<Node*> pending;
+  auto need = [&](Node* node) {
+    if (needed[node->id()]) return;
+    needed[node->id()] = 1;
+    pending.push_back(node);
+  };
+  for (Node* node : wanted) need(node);
+  while (!pending.empty()) {
+    Node* node = pending.back();
+    pending.pop_back();
+    for (const Output& in : node->inputs()) need(in.node);
+    for (Node* control : node->control_inputs()) need(control);
+  }
+  // An unneeded node is used by such nodes only; take those without uses first.
+  bool removed = false;
+  std::vector<Node*> ready;
+  for (Node* node : Nodes()) {
+    if (needed[node->id()]) continue;
+    removed = true;
+    if (node->uses().empty()) ready.push_back(node);
+  }
+  while (!ready.empty()) {
+    Node* node = ready.back();
+    ready.pop_back();
+    std::vector<Node*> inputs(node->control_inputs().begin(), node->control_inputs().end());
+    for (const Output& in : node->inputs()) inputs.push_back(in.node);
+    RemoveNode(node);
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    for (Node* in : inputs) {
+      if (!needed[in->id()] && in->uses().empty()) ready.push_back(in);
+    }
+  }
+  return removed;
 }
 
 void Graph::ReplaceUses(Output from, Output to) {

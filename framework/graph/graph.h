@@ -141,6 +141,8 @@ class Graph {
 
   // Requires that nothing uses the node.
   void RemoveNode(Node* node);
+  // Removes the nodes that none of `wanted` needs. True if there were any.
+  bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
   // Makes every data input that is `from` be `to`. O(uses of from.node).
   void ReplaceUses(Output from, Output to);
@@ -213,6 +215,16 @@ class Graph {
 // All nodes, each after its data and control inputs, ties by id. InvalidArgument naming the nodes
 // of one cycle if there is one.
 absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
+
+// `Op(name)`, as errors name a node.
+std::string OpAndName(const Node& node);
+
+// What the value is under another shape: the one behind all views that it has come through.
+Output BehindViews(Output value);
+
+// What is done before the node: its control inputs, and what makes its inputs, unless that waits
+// for nothing itself.
+std::vector<Operation> DoneBefore(const Node& node);
 
 // True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
 bool IsValidNodeName(absl::string_view name);

@@ -70,14 +70,12 @@ absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
       const std::string* bytes = value.get_if<std::string>();
       proto::AttrValue& attr = (*def->mutable_attr())[std::string(plain)];
       if (bytes != nullptr && attr.ParseFromString(*bytes)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(node.op().name, "(", node.name(),
-                                                     "): attribute '", name,
-                                                     "' is no serialized AttrValue"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(OpAndName(node), ": attribute '", name, "' is no serialized AttrValue"));
     }
     absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]);
     if (!status.ok()) {
-      return Annotate(status,
-                      absl::StrCat(node.op().name, "(", node.name(), "): attribute '", name, "'"));
+      return Annotate(status, absl::StrCat(OpAndName(node), ": attribute '", name, "'"));
     }
   }
   return absl::OkStatus();

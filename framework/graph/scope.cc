@@ -29,6 +29,13 @@ Scope Scope::WithControlDependencies(absl::Span<const Operation> operations) con
   return scope;
 }
 
+Scope Scope::WithControlInputsOf(const Node& node) const {
+  Scope scope = *this;
+  scope.control_inputs_.insert(scope.control_inputs_.end(), node.control_inputs().begin(),
+                               node.control_inputs().end());
+  return scope;
+}
+
 const Shape& Scope::shape(const Output& output) const {
   static const Shape* const unknown = new Shape(Shape::UnknownRank());
   return output.valid() ? graph_->values().shape(output) : *unknown;

@@ -32,6 +32,8 @@ class Scope {
   // Names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
   Scope SubScope(absl::string_view name) const;
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
+  // What has to happen before `node` has to happen before what is built, too.
+  Scope WithControlInputsOf(const Node& node) const;
 
   Graph& graph() const { return *graph_; }
   const absl::Status& status() const { return graph_->status(); }

@@ -29,9 +29,7 @@ void ShapeTable::Forget(const Node& node) {
 }
 
 absl::Status ShapeTable::Infer(const Node& node) {
-  auto annotate = [&](const absl::Status& status) {
-    return Annotate(status, absl::StrCat(node.op().name, "(", node.name(), ")"));
-  };
+  auto annotate = [&](const absl::Status& status) { return Annotate(status, OpAndName(node)); };
   std::vector<ValueInfo> outputs(node.num_outputs());
   if (node.op().shape != nullptr) {
     ShapeContext context(node, *this, &outputs);

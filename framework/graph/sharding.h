@@ -61,6 +61,7 @@ using Sharding = std::variant<Replicated, Sharded, Partial, PerReplica>;
 using Shardings = absl::InlinedVector<Sharding, 2>;
 
 inline bool IsReplicated(const Sharding& s) { return std::holds_alternative<Replicated>(s); }
+inline bool IsPerReplica(const Sharding& s) { return std::holds_alternative<PerReplica>(s); }
 inline const Sharded* AsSharded(const Sharding& s) { return std::get_if<Sharded>(&s); }
 inline const Partial* AsPartial(const Sharding& s) { return std::get_if<Partial>(&s); }
 // `replicated`, `sharded(a0, dim 0, x1)`, `partial(sum)`, `per-replica`.

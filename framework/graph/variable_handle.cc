@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/variable_handle.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace mirrorflow {
@@ -31,8 +33,16 @@ absl::StatusOr<std::string> VariableName(const Output& handle) {
   const Node& node = VariableOf(handle);
   if (node.op().role == OpRole::kVariable) return VariableName(node);
   return absl::InvalidArgumentError(absl::StrCat("the handle ", handle.ToString(), " is made by ",
-                                                 node.op().name, "(", node.name(),
-                                                 "); expected a variable's handle"));
+                                                 OpAndName(node),
+                                                 "; expected a variable's handle"));
+}
+
+bool TakesVariable(const Node& node, absl::string_view name) {
+  return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
+    if (in.dtype() != DT_RESOURCE) return false;
+    const absl::StatusOr<std::string> taken = VariableName(in);
+    return taken.ok() && *taken == name;
+  });
 }
 
 }  // namespace mirrorflow

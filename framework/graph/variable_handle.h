@@ -21,6 +21,9 @@ const std::string& VariableName(const Node& variable);
 // The same of a handle; InvalidArgument that names what makes it, if that is no variable.
 absl::StatusOr<std::string> VariableName(const Output& handle);
 
+// Whether a handle of the variable called `name` is among the node's inputs.
+bool TakesVariable(const Node& node, absl::string_view name);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_

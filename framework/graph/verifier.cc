@@ -36,7 +36,7 @@ class Verifier {
   using Edge = std::tuple<const Node*, const Node*, int>;  // from, to, slot of `to`
 
   void Error(const Node& node, absl::string_view what) {
-    errors_.Add(absl::StrCat(node.op().name, "(", node.name(), "): ", what));
+    errors_.Add(absl::StrCat(OpAndName(node), ": ", what));
   }
 
   void CheckIdentity(const Node& node) {

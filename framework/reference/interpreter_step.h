@@ -15,10 +15,6 @@
 
 namespace mirrorflow {
 
-inline std::string OpAndName(const Node& node) {
-  return absl::StrCat(node.op().name, "(", node.name(), ")");
-}
-
 // One step. Every write of a variable makes a new version of it; a node sees, of each variable, the
 // last version that is among what it is ordered after, 0 being the value before the step.
 class Interpreter::StepRun {

@@ -54,9 +54,9 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
   const EagerContext context(node, inputs, output_shapes, options);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels.Create(options.device_type, context));
   if (plan.flops > options.max_flops) {
-    return absl::ResourceExhaustedError(absl::StrCat(node.op().name, "(", node.name(),
-                                                     "): expected at most ", options.max_flops,
-                                                     " operations, got ", plan.flops));
+    return absl::ResourceExhaustedError(absl::StrCat(OpAndName(node), ": expected at most ",
+                                                     options.max_flops, " operations, got ",
+                                                     plan.flops));
   }
 
   // Each tensor is a region of its own, after the parameters.
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
   const KernelArgs args(bases.data(), operands.data(), node.num_inputs(), node.num_outputs());
   absl::Status status = plan.kernel->Run(args, lane);
   if (!status.ok()) {
-    return Annotate(status, absl::StrCat(node.op().name, "(", node.name(), ")"));
+    return Annotate(status, OpAndName(node));
   }
   return outputs;
 }

@@ -24,7 +24,7 @@ bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) co
 absl::StatusOr<KernelPlan> KernelRegistry::Create(absl::string_view device_type,
                                                   const KernelContext& context) const {
   const Node& node = context.node();
-  const std::string where = absl::StrCat(node.op().name, "(", node.name(), ")");
+  const std::string where = OpAndName(node);
   const auto it = factories_.find({node.op().name, std::string(device_type)});
   if (it == factories_.end()) {
     return absl::UnimplementedError(absl::StrCat(where, ": no kernel for device ", device_type));

@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   const Plan& plan = variant->bound[0]->plan();
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
     const PlannedFetch& fetch = plan.fetches[i];
-    if (std::holds_alternative<PerReplica>(fetch.sharding)) {
+    if (IsPerReplica(fetch.sharding)) {
       variant->output_is_view.push_back(true);
       variant->outputs.emplace_back();
       continue;

@@ -30,6 +30,7 @@ namespace mirrorflow {
   F(Conv2D)               \
   F(Cumulative)           \
   F(DepthwiseConv2d)      \
+  F(DynamicStitch)        \
   F(Einsum)               \
   F(Gather)               \
   F(GatherNd)             \

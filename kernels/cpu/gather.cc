@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherV2, UnsortedSegmentSum and DynamicStitch on the CPU: rows moved or added by number.
+// GatherV2 and UnsortedSegmentSum on the CPU: rows moved or added by number.
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -181,41 +180,12 @@ absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
       absl::StatusOr<KernelPlan>(UnsupportedDataType(c.input_dtype(0))));
 }
 
-// --- DynamicStitch ---------------------------------------------------------------------------
-
-// Each row is a move of its own; rows that several indices name are written by the last one.
-absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
-  const int n = c.node().num_inputs() / 2;
-  const DataType dtype = c.output_dtype(0);
-  const int64_t num_rows = c.output_shape(0).dim(0);
-  const int64_t row = Product(c.output_shape(0).dims().subspan(1));
-  struct Source {
-    int input;
-    int64_t row;
-  };
-  std::map<int64_t, Source> sources;  // by row of the output
-  for (int k = 0; k < n; ++k) {
-    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> indices, IntegersOf(c.constant(k)));
-    for (size_t i = 0; i < indices.size(); ++i) {
-      sources[indices[i]] = {n + k, static_cast<int64_t>(i)};
-    }
-  }
-  std::vector<Move> moves;
-  for (const auto& [r, source] : sources) {
-    moves.push_back(
-        {source.input, 0, StridedCopy(dtype, {{row, 1, 1}}, source.row * row, r * row)});
-  }
-  const bool all_written = static_cast<int64_t>(moves.size()) == num_rows;
-  return CopyKernel(dtype, std::move(moves), all_written ? 0 : BytesOf(dtype, c.output_shape(0)));
-}
-
 }  // namespace
 
 void RegisterGatherCpu(KernelRegistry& kernels) {
   kernels.Register("GatherV2", "CPU", CreateGatherV2);
   kernels.Register("ResourceGather", "CPU", CreateResourceGather);
   kernels.Register("UnsortedSegmentSum", "CPU", CreateSegmentSum);
-  kernels.Register("DynamicStitch", "CPU", CreateDynamicStitch);
 }
 
 }  // namespace mirrorflow

@@ -10,6 +10,7 @@
 
 #include "Eigen/Core"
 #include "absl/base/casts.h"
+#include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/random_share.h"
@@ -27,13 +28,6 @@ uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
   return x ^ (x >> 31);
-}
-
-// FNV-1a: the same on every machine and in every build.
-uint64_t StableHash(absl::string_view text) {
-  uint64_t hash = 0xCBF29CE484222325;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return hash;
 }
 
 // 24 bits: every multiple of 2^-24 in [0, 1) is a float.

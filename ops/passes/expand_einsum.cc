@@ -167,11 +167,7 @@ absl::StatusOr<bool> ExpandEinsum::Run(Compilation& c) {
     MF_ASSIGN_OR_RETURN(const Output value, Expansion(c, *node).Run());
     MF_RETURN_IF_ERROR(c.graph.status());
     if (!value.valid()) continue;
-    // What had to happen before the node still has to happen before its users.
-    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, value.node);
-    c.ReplaceValue(node->output(0), value);
-    c.graph.ReplaceControlUses(node, value.node);
-    std::replace(c.targets.begin(), c.targets.end(), node, value.node);
+    c.ReplaceNode(node, value);
     changed = true;
   }
   return c.RemoveDeadNodes() || changed;

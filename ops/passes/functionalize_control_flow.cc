@@ -22,8 +22,6 @@
 namespace mirrorflow {
 namespace {
 
-std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
-
 // The attributes that name the functions of a node, in the order of Compilation::bodies.
 std::vector<std::string> FunctionAttrs(const OpDef& op) {
   std::vector<std::string> names;
@@ -41,12 +39,8 @@ struct Lifted {
 };
 
 bool UsesVariable(const Node& node, absl::string_view name) {
-  if (node.op().role != OpRole::kRead && node.op().role != OpRole::kWrite) return false;
-  return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
-    if (in.dtype() != DT_RESOURCE) return false;
-    const absl::StatusOr<std::string> used = VariableName(in);
-    return used.ok() && *used == name;
-  });
+  const OpRole role = node.op().role;
+  return (role == OpRole::kRead || role == OpRole::kWrite) && TakesVariable(node, name);
 }
 
 // A read, and the version that it sees: the last write that it is ordered after, as in a step, 0
@@ -79,7 +73,7 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
   if (op == ops::kAssignAddVariable) return ops::AddV2(scope, before, write.input(1));
   if (op == ops::kAssignSubVariable) return ops::Sub(scope, before, write.input(1));
   return absl::UnimplementedError(absl::StrCat(
-      Where(write), " updates a variable in a function of a branch or loop; expected ",
+      OpAndName(write), " updates a variable in a function of a branch or loop; expected ",
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 
@@ -111,7 +105,7 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
   for (const Node* node : body.graph.Nodes()) {
     if (node->op().role != OpRole::kVariable) continue;
     std::string users;
-    for (const Use& use : node->uses()) absl::StrAppend(&users, " ", Where(*use.user));
+    for (const Use& use : node->uses()) absl::StrAppend(&users, " ", OpAndName(*use.user));
     return absl::UnimplementedError(
         absl::StrCat("a function of a branch or loop may only read and assign variables that it is "
                      "given; variable '",
@@ -282,15 +276,8 @@ class Functionalizer {
 
   // Puts a node without handles in the place of the one that has some.
   absl::Status ReplaceNode() {
-    std::vector<Operation> before;
-    for (Node* control : node_->control_inputs()) before.push_back({control});
-    const Scope scope = c_.scope().WithControlDependencies(before);
     // What the node is ordered after its reads are ordered after.
-    for (const Output& in : node_->inputs()) {
-      const bool has_past = in.node->num_inputs() > 0 || !in.node->control_inputs().empty();
-      if (has_past) before.push_back({in.node});
-    }
-    const Scope read_scope = c_.scope().WithControlDependencies(before);
+    const Scope read_scope = c_.scope().WithControlDependencies(DoneBefore(*node_));
     std::vector<Output> inputs;
     for (const Output& arg : args_) {
       if (!IsHandle(arg)) inputs.push_back(arg);
@@ -304,7 +291,8 @@ class Functionalizer {
     AttrList dtypes;
     for (const Output& result : bodies_.back()->fetches) dtypes.emplace_back(result.dtype());
     attrs[node_->op().outputs[0].type_list_attr] = std::move(dtypes);
-    NodeBuilder builder = scope.WithName(node_->name()).Build(node_->op());
+    NodeBuilder builder =
+        c_.scope().WithName(node_->name()).WithControlInputsOf(*node_).Build(node_->op());
     if (!loops_) {
       attrs.erase(node_->op().inputs[1].type_list_attr);
       std::move(builder).Input(node_->input(0));
@@ -344,8 +332,7 @@ class Functionalizer {
       const bool is_handle = node_->output_dtype(i) == DT_RESOURCE;
       c_.ReplaceValue(node_->output(i), is_handle ? args_[i] : pure->output(next++));
     }
-    c_.graph.ReplaceControlUses(node_, pure);
-    std::replace(c_.targets.begin(), c_.targets.end(), node_, pure);
+    c_.ReplaceOperation(node_, pure);
     c_.targets.insert(c_.targets.end(), writes.begin(), writes.end());
     return absl::OkStatus();
   }
@@ -401,7 +388,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     } else {
       continue;
     }
-    if (!status.ok()) return Annotate(status, Where(*node));
+    if (!status.ok()) return Annotate(status, OpAndName(*node));
     level.resize(c.graph.id_limit(), level[id] + 1);
     changed = true;
   }

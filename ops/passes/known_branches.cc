@@ -27,15 +27,6 @@ absl::Status CheckVariables(const FunctionBody& body) {
   return absl::OkStatus();
 }
 
-bool Writes(const Node& node, const std::string& variable) {
-  if (node.op().role != OpRole::kWrite) return false;
-  return std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
-    if (in.dtype() != DT_RESOURCE) return false;
-    const absl::StatusOr<std::string> name = VariableName(in);
-    return name.ok() && *name == variable;
-  });
-}
-
 // Whether the node comes after a write of the variable in its own graph.
 absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variable,
                                      int64_t& visits) {
@@ -44,7 +35,7 @@ absl::StatusOr<bool> ComesAfterWrite(const Node& node, const std::string& variab
   while (!pending.empty()) {
     const Node* later = pending.back();
     pending.pop_back();
-    if (Writes(*later, variable)) return true;
+    if (later->op().role == OpRole::kWrite && TakesVariable(*later, variable)) return true;
     if (--visits < 0) {
       return absl::ResourceExhaustedError(
           "too many questions whether variables are initialised for a graph of this size");
@@ -84,10 +75,7 @@ absl::Status AnswerHasValue(Compilation& c, Node* node, Enclosing& around) {
   }
   const Output constant = ops::Const(c.scope().WithName(node->name()), Tensor::Scalar(answer));
   MF_RETURN_IF_ERROR(c.graph.status());
-  for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, constant.node);
-  c.ReplaceValue(node->output(0), constant);
-  c.graph.ReplaceControlUses(node, constant.node);
-  std::replace(c.targets.begin(), c.targets.end(), node, constant.node);
+  c.ReplaceNode(node, constant);
   return absl::OkStatus();
 }
 
@@ -95,15 +83,11 @@ absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body) {
   MF_RETURN_IF_ERROR(CheckVariables(body));
   // The If waits for arguments that the branch does not use, too: something may be written on the
   // way to them.
-  std::vector<Node*> before(node->control_inputs().begin(), node->control_inputs().end());
-  for (const Output& in : node->inputs()) {
-    const bool has_past = in.node->num_inputs() > 0 || !in.node->control_inputs().empty();
-    if (has_past) before.push_back(in.node);
-  }
+  const std::vector<Operation> before = DoneBefore(*node);
   MF_RETURN_IF_ERROR(InlineBody(body, node->inputs().subspan(1), before, c.graph));
   std::vector<Operation> all;
   for (Node* target : body.targets) all.push_back({target});
-  for (Node* earlier : before) all.push_back({earlier});
+  all.insert(all.end(), before.begin(), before.end());
   const Scope scope = c.scope().WithName(node->name());
   const Scope after = scope.WithControlDependencies(all);
   for (int i = 0; i < node->num_outputs(); ++i) {
@@ -117,8 +101,7 @@ absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body) {
   }
   Node* done = ops::Group(scope, all).node;
   MF_RETURN_IF_ERROR(c.graph.status());
-  c.graph.ReplaceControlUses(node, done);
-  std::replace(c.targets.begin(), c.targets.end(), node, done);
+  c.ReplaceOperation(node, done);
   return absl::OkStatus();
 }
 

@@ -19,11 +19,6 @@ constexpr int kMaxVisits = 256;
 
 using Bound = std::optional<int64_t>;
 
-Output BehindViews(Output value) {
-  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
-  return value;
-}
-
 Bound ConstantOf(const Compilation& c, const Output& value) {
   const Tensor& tensor = c.values().at(value).constant;
   if (!tensor.has_value() || tensor.num_elements() != 1) return std::nullopt;

@@ -44,8 +44,7 @@ bool MergeLoops(Compilation& c) {
     for (int i = 0; i < loop->num_outputs(); ++i) {
       c.ReplaceValue(loop->output(i), with_history->output(i));
     }
-    c.graph.ReplaceControlUses(loop, with_history);
-    std::replace(c.targets.begin(), c.targets.end(), loop, with_history);
+    c.ReplaceOperation(loop, with_history);
     changed = true;
   }
   if (changed) c.RemoveDeadNodes();

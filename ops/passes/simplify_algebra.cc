@@ -152,26 +152,18 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
-// What stood for an output stands for another one; who waited for the node waits for what makes it.
-void Replace(Compilation& c, Node* node, const Output& output, const Output& value) {
-  c.ReplaceValue(output, value);
-  c.graph.ReplaceControlUses(node, value.node);
-  std::replace(c.targets.begin(), c.targets.end(), node, value.node);
-}
-
 // A gather from a variable is one from a read, at the same place among the writes.
 absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   if (!Is(*node, ops::kResourceGather)) return false;
-  std::vector<Operation> before;
-  for (Node* control : node->control_inputs()) before.push_back({control});
-  const Scope scope = c.scope().SubScope(node->name()).WithControlDependencies(before);
+  const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);
   const Output read = ops::ReadVariableOp(scope, node->input(0));
   const int64_t batch_dims = node->attr<int64_t>("batch_dims");
   const Output axis = ops::ScalarConst(c.scope(), DT_INT32, batch_dims);
   const Output rows = ops::GatherV2(c.scope().WithName(node->name()), read, node->input(1), axis,
                                     {.batch_dims = batch_dims});
   MF_RETURN_IF_ERROR(c.graph.status());
-  Replace(c, node, node->output(0), rows);
+  c.ReplaceValue(node->output(0), rows);
+  c.ReplaceOperation(node, rows.node);
   return true;
 }
 
@@ -183,12 +175,11 @@ absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
     c.ReplaceValue(node->output(i), node->input(i));
     all.push_back({node->input(i).node});
   }
-  const auto target = std::find(c.targets.begin(), c.targets.end(), node);
-  if (node->uses().empty() && target == c.targets.end()) return true;
+  const bool is_target = std::find(c.targets.begin(), c.targets.end(), node) != c.targets.end();
+  if (node->uses().empty() && !is_target) return true;
   Node* done = ops::Group(c.scope().WithName(node->name()), all).node;
   MF_RETURN_IF_ERROR(c.graph.status());
-  c.graph.ReplaceControlUses(node, done);
-  if (target != c.targets.end()) *target = done;
+  c.ReplaceOperation(node, done);
   return true;
 }
 
@@ -205,7 +196,7 @@ absl::StatusOr<bool> SimplifyAlgebra::Run(Compilation& c) {
     const Output value = Simplified(c, *node);
     MF_RETURN_IF_ERROR(c.graph.status());
     if (!value.valid()) continue;
-    Replace(c, node, node->output(0), value);
+    c.ReplaceNode(node, value);
     changed = true;
   }
   return c.RemoveDeadNodes() || changed;

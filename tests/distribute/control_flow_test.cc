@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "tests/support/loops.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"
@@ -30,9 +31,6 @@ constexpr Tolerance kTolerance{.relative = 1e-9, .absolute = 1e-12};
 
 Output Number(const Scope& scope, double value) {
   return ops::ScalarConst(scope, DT_DOUBLE, value);
-}
-Output Integer(const Scope& scope, int32_t value) {
-  return ops::Const(scope, Tensor::Scalar<int32_t>(value));
 }
 
 Variable MakeVariable(const Scope& scope, const std::string& name, const Tensor& initial) {
@@ -127,17 +125,8 @@ class ControlFlowTest : public testing::Test {
 
   // `times` iterations of a loop whose body is `next` of the values.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
-    values.insert(values.begin(), Integer(root_, 0));
-    Outputs results = ops::While(
-        root_, values,
-        [&](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, times))}; },
-        [&](const Scope& s, Args in) {
-          Outputs out = next(s, in.subspan(1));
-          out.insert(out.begin(), ops::AddV2(s, in[0], Integer(s, 1)));
-          return out;
-        });
-    results.erase(results.begin());
-    return results;
+    return CountedLoop(root_, times, std::move(values),
+                       [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });
   }
 
   Random random_{7};

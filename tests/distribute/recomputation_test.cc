@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "tests/support/loops.h"
 #include "tests/support/test_session.h"
 
 namespace mirrorflow {
@@ -23,9 +24,6 @@ using Args = absl::Span<const Output>;
 class RecomputationTest : public testing::Test {
  protected:
   static Output Number(const Scope& s, float value) { return ops::ScalarConst(s, DT_FLOAT, value); }
-  static Output Integer(const Scope& s, int32_t value) {
-    return ops::Const(s, Tensor::Scalar<int32_t>(value));
-  }
   static Outputs Same(const Scope&, Args in) { return {in[0]}; }
   // x times a random number.
   static Outputs Noisy(const Scope& s, Args in) {
@@ -37,19 +35,10 @@ class RecomputationTest : public testing::Test {
     return {ops::If(s, ops::Greater(s, in[0], Number(s, 0)), {in[0]}, Noisy, Same)[0]};
   }
 
-  // `times` iterations of `body`, whose first value is the one that counts.
-  static Outputs Repeat(const Scope& scope, int times, Outputs values, ops::FunctionBuilder body) {
-    values.push_back(Integer(scope, 0));
-    return ops::While(
-        scope, values,
-        [&](const Scope& s, Args in) {
-          return Outputs{ops::Less(s, in.back(), Integer(s, times))};
-        },
-        [&](const Scope& s, Args in) {
-          Outputs out = body(s, in.subspan(0, in.size() - 1));
-          out.push_back(ops::AddV2(s, in.back(), Integer(s, 1)));
-          return out;
-        });
+  // `times` iterations of a loop whose body is `next` of the values.
+  static Outputs Repeat(const Scope& scope, int times, Outputs values, ops::FunctionBuilder next) {
+    return CountedLoop(scope, times, std::move(values),
+                       [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });
   }
 
   std::string GradientError(const Output& y) {

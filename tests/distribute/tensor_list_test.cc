@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "tests/support/loops.h"
 #include "tests/support/reference_lists.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
@@ -27,10 +28,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Outputs = std::vector<Output>;
 using Args = absl::Span<const Output>;
-
-Output Integer(const Scope& scope, int32_t value) {
-  return ops::Const(scope, Tensor::Scalar<int32_t>(value));
-}
 
 class TensorListTest : public testing::Test {
  protected:
@@ -82,17 +79,7 @@ class TensorListTest : public testing::Test {
 
   // `times` iterations of a loop whose body is `next` of the counter and the values.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
-    values.insert(values.begin(), Integer(root_, 0));
-    Outputs results = ops::While(
-        root_, values,
-        [&](const Scope& s, Args in) { return Outputs{ops::Less(s, in[0], Integer(s, times))}; },
-        [&](const Scope& s, Args in) {
-          Outputs out = next(s, in);
-          out.insert(out.begin(), ops::AddV2(s, in[0], Integer(s, 1)));
-          return out;
-        });
-    results.erase(results.begin());
-    return results;
+    return CountedLoop(root_, times, std::move(values), next);
   }
 
   Random random_{11};

@@ -9,6 +9,7 @@
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/dynamic_stitch.h"
 #include "ops/gather.h"
 #include "ops/gradients.h"
 #include "ops/reshape.h"

@@ -8,6 +8,7 @@
 #include "kernels/cpu/all_kernels.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/dynamic_stitch.h"
 #include "ops/gather.h"
 #include "ops/shape_ops.h"
 #include "ops/transpose.h"

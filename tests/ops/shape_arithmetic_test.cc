@@ -12,6 +12,7 @@
 #include "ops/concat.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/dynamic_stitch.h"
 #include "ops/gather.h"
 #include "ops/registry.h"
 #include "ops/reshape.h"

@@ -73,8 +73,7 @@ absl::StatusOr<bool> CommonSubexpressions::Run(Compilation& c) {
     for (int i = 0; i < node->num_outputs(); ++i) {
       c.ReplaceValue(node->output(i), it->second->output(i));
     }
-    c.graph.ReplaceControlUses(node, it->second);
-    std::replace(c.targets.begin(), c.targets.end(), node, it->second);
+    c.ReplaceOperation(node, it->second);
     changed = true;
   }
   return c.RemoveDeadNodes() || changed;

@@ -19,8 +19,6 @@ constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 // Of what KnownValue looks at, a node counted each time.
 constexpr int kMaxKnownNodes = 256;
 
-std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
-
 bool IsConstant(const Compilation& c, const Output& output) {
   return c.values().at(output).constant.has_value();
 }
@@ -78,11 +76,27 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
-// Whether result `i` of a loop's body is its argument `i`, whatever happens in it.
-bool IsInvariant(const Compilation& body, size_t i) {
-  Output value = body.fetches[i];
-  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
-  return value == body.feeds[i];
+// What is known of the value as a list; nothing if it is none.
+ListInfo ListOf(const Compilation& c, const Output& value) {
+  return value.dtype() == DT_VARIANT ? ListInfo::From(c.values().at(value)) : ListInfo();
+}
+
+// The same of what a branch or loop gives to its functions.
+std::vector<ListInfo> ListArguments(const Compilation& c, const Node& node) {
+  std::vector<ListInfo> lists;
+  for (const Output& in : node.inputs().subspan(FirstArgument(node.op()))) {
+    lists.push_back(ListOf(c, in));
+  }
+  return lists;
+}
+
+void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shapes,
+                const std::vector<ListInfo>& lists) {
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const bool is_list = node.output_dtype(i) == DT_VARIANT;
+    c.values().Set(node.output(i),
+                   is_list ? lists[i].ToValueInfo() : ValueInfo{.shape = shapes[i]});
+  }
 }
 
 }  // namespace
@@ -108,13 +122,12 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
     const Tensor value = c.values().at(output).constant;
     Node* constant = c.scope()
                          .WithName(absl::StrCat(node->name(), "/folded"))
+                         .WithControlInputsOf(*node)
                          .Build(*constant_op)
                          .Attr("dtype", value.dtype())
                          .Attr("value", value)
                          .Finish();
     MF_RETURN_IF_ERROR(c.graph.status());
-    // What had to happen before the node still has to happen before its users.
-    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, constant);
     c.ReplaceValue(output, constant->output(0));
     changed = true;
   }
@@ -123,10 +136,8 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
   const std::vector<Use> uses(node->uses().begin(), node->uses().end());
   for (const Use& use : uses) {
     if (use.slot != Use::kControl) continue;
-    for (Node* control : node->control_inputs()) c.graph.AddControlEdge(control, use.user);
-    for (const Output& in : node->inputs()) {
-      const bool has_past = in.node->num_inputs() > 0 || !in.node->control_inputs().empty();
-      if (has_past) c.graph.AddControlEdge(in.node, use.user);
+    for (const Operation& earlier : DoneBefore(*node)) {
+      c.graph.AddControlEdge(earlier.node, use.user);
     }
     changed = true;
   }
@@ -139,7 +150,7 @@ absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) c
   for (int i = 0; i < node.num_inputs(); ++i) {
     if (node.is_static_input(i) && !IsConstant(c, node.input(i))) {
       return absl::UnimplementedError(absl::StrCat(
-          Where(node), ": input ", i, " (", node.input(i).ToString(),
+          OpAndName(node), ": input ", i, " (", node.input(i).ToString(),
           ") must be known before the step runs; shapes that depend on data are not supported"));
     }
   }
@@ -147,7 +158,7 @@ absl::Status InferAndFold::CheckStatic(const Compilation& c, const Node& node) c
     const Shape& shape = c.values().shape(node.output(i));
     if (!shape.IsFullyDefined()) {
       return absl::UnimplementedError(
-          absl::StrCat(Where(node), ": the shape of output ", i, " depends on data, got ",
+          absl::StrCat(OpAndName(node), ": the shape of output ", i, " depends on data, got ",
                        shape.ToString(), "; only shapes known before the step runs are supported"));
     }
   }
@@ -184,7 +195,7 @@ absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilati
   if (trials_ > 0) trial_nodes_left_ -= body.graph.num_nodes() + kNodesAsACall;
   if (trial_nodes_left_ < 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        Where(node), ": what the lists of loops in loops are takes too long to find out"));
+        OpAndName(node), ": what the lists of loops in loops are takes too long to find out"));
   }
   const int first = FirstArgument(node.op());
   body.feed_shapes.clear();
@@ -200,24 +211,21 @@ absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilati
 }
 
 absl::StatusOr<LoopLists> InferAndFold::TryLists(Compilation& c, const Node& node,
-                                                 const std::vector<bool>& stays,
-                                                 const std::vector<ListInfo>& first) {
+                                                 const std::vector<bool>& stays) {
   const Compilation::Bodies& bodies = c.bodies.at(node.id());
-  LoopLists lists(first);
+  LoopLists lists(ListArguments(c, node));
+  const auto is_list = [](const Output& in) { return in.dtype() == DT_VARIANT; };
+  if (std::none_of(node.inputs().begin(), node.inputs().end(), is_list)) return lists;
   ++trials_;
   for (bool again = true; again;) {
     MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[1], stays, lists.arguments()));
     MF_RETURN_IF_ERROR(InferBody(c, node, *bodies[0], stays, lists.behind()));
     std::vector<ListInfo> results;
-    for (const Output& result : bodies.back()->fetches) {
-      results.push_back(result.dtype() == DT_VARIANT
-                            ? ListInfo::From(bodies.back()->values().at(result))
-                            : ListInfo());
-    }
+    for (const Output& result : bodies[1]->fetches) results.push_back(ListOf(*bodies[1], result));
     const std::optional<int64_t> bound =
         loop_bound_ != nullptr ? loop_bound_(c, node) : std::nullopt;
     absl::StatusOr<bool> refined = lists.Refine(results, bound);
-    if (!refined.ok()) return Annotate(refined.status(), Where(node));
+    if (!refined.ok()) return Annotate(refined.status(), OpAndName(node));
     again = *refined;
   }
   --trials_;
@@ -230,60 +238,49 @@ Tensor KnownValue(Compilation& c, const Output& value) {
   return c.values().at(value).constant;
 }
 
-// Infers what the functions of a branch or loop make of the node's inputs, which are known, and
-// gives the node's outputs their shapes.
-absl::Status InferAndFold::InferBodies(Compilation& c, const Node& node) {
-  const Compilation::Bodies& bodies = c.bodies.at(node.id());
-  const bool loops = node.op().role == OpRole::kLoop;
-  std::vector<bool> stays;               // by argument: it is the node's input in every iteration
-  std::vector<ListInfo> lists, results;  // results: behind the node; a loop's condition sees them
-  bool has_lists = false;
-  for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
-    stays.push_back(!loops || IsInvariant(*bodies.back(), i));
-    const Output& in = node.input(FirstArgument(node.op()) + static_cast<int>(i));
-    const bool is_list = in.dtype() == DT_VARIANT;
-    has_lists |= is_list;
-    lists.push_back(is_list ? ListInfo::From(c.values().at(in)) : ListInfo());
-  }
-  if (loops && has_lists) {
-    MF_ASSIGN_OR_RETURN(const LoopLists found, TryLists(c, node, stays, lists));
-    lists = found.arguments();
-    results = found.behind();
-  } else if (loops) {
-    results = lists;
-  }
+absl::Status InferAndFold::CheckSame(const Node& node, int output, absl::string_view depends_on,
+                                     const Shape& a, const Shape& b) const {
+  if (a == b || trials_ > 0) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(OpAndName(node), ": the shape of output ", output, " depends on ", depends_on,
+                   "; expected one shape, got ", a.ToString(), " and ", b.ToString()));
+}
+
+absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
+  Compilation &then_branch = *c.bodies.at(node.id())[0], &else_branch = *c.bodies.at(node.id())[1];
+  const std::vector<ListInfo> lists = ListArguments(c, node);
+  const std::vector<bool> stays(lists.size(), true);
+  MF_RETURN_IF_ERROR(InferBody(c, node, else_branch, stays, lists));
+  MF_RETURN_IF_ERROR(InferBody(c, node, then_branch, stays, lists));
   std::vector<Shape> shapes;
-  // A loop's body first: its results are the condition's arguments too.
-  for (auto it = bodies.rbegin(); it != bodies.rend(); ++it) {
-    Compilation& body = **it;
-    const bool is_condition = loops && &body == bodies.front().get();
-    MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, is_condition ? results : lists));
-    for (size_t i = 0; i < body.fetches.size() && !is_condition; ++i) {
-      const Output& result = body.fetches[i];
-      if (result.dtype() == DT_VARIANT && !loops) {
-        ListInfo list = ListInfo::From(body.values().at(result));
-        if (results.size() <= i) results.resize(i + 1);
-        if (it != bodies.rbegin()) {
-          absl::StatusOr<ListInfo> either = EitherList(results[i], list);
-          if (!either.ok()) return Annotate(either.status(), Where(node));
-          list = *std::move(either);
-        }
-        results[i] = std::move(list);
-      }
-      const Shape& shape = body.values().shape(result);
-      if (shapes.size() <= i) shapes.push_back(loops ? body.feed_shapes[i] : shape);
-      if (shapes[i] == shape || trials_ > 0) continue;
-      return absl::UnimplementedError(absl::StrCat(
-          Where(node), ": the shape of output ", i, " depends on ",
-          loops ? "how often the loop runs" : "which branch runs", "; expected one shape, got ",
-          shapes[i].ToString(), " and ", shape.ToString()));
-    }
-  }
+  std::vector<ListInfo> results;
   for (int i = 0; i < node.num_outputs(); ++i) {
-    const bool is_list = node.output_dtype(i) == DT_VARIANT;
-    c.values().Set(node.output(i),
-                   is_list ? results[i].ToValueInfo() : ValueInfo{.shape = shapes[i]});
+    const Output &a = else_branch.fetches[i], &b = then_branch.fetches[i];
+    shapes.push_back(else_branch.values().shape(a));
+    MF_RETURN_IF_ERROR(
+        CheckSame(node, i, "which branch runs", shapes[i], then_branch.values().shape(b)));
+    absl::StatusOr<ListInfo> either = EitherList(ListOf(else_branch, a), ListOf(then_branch, b));
+    if (!either.ok()) return Annotate(either.status(), OpAndName(node));
+    results.push_back(*std::move(either));
   }
+  SetOutputs(c, node, shapes, results);
+  return absl::OkStatus();
+}
+
+absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
+  Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
+  std::vector<bool> stays;  // by argument: it is the node's input in every iteration
+  for (size_t i = 0; i < body.feeds.size(); ++i) {
+    stays.push_back(BehindViews(body.fetches[i]) == body.feeds[i]);
+  }
+  MF_ASSIGN_OR_RETURN(const LoopLists lists, TryLists(c, node, stays));
+  MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, lists.arguments()));
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    MF_RETURN_IF_ERROR(CheckSame(node, i, "how often the loop runs", body.feed_shapes[i],
+                                 body.values().shape(body.fetches[i])));
+  }
+  MF_RETURN_IF_ERROR(InferBody(c, node, condition, stays, lists.behind()));
+  SetOutputs(c, node, body.feed_shapes, lists.behind());
   return absl::OkStatus();
 }
 
@@ -295,12 +292,13 @@ absl::StatusOr<bool> InferAndFold::Run(Compilation& c) {
     if (node->op().role == OpRole::kPlaceholder) {
       if (std::find(c.feeds.begin(), c.feeds.end(), node->output(0)) == c.feeds.end()) {
         return absl::InvalidArgumentError(
-            absl::StrCat(Where(*node), ": the step needs this placeholder, but it is not fed"));
+            absl::StrCat(OpAndName(*node), ": the step needs this placeholder, but it is not fed"));
       }
       continue;
     }
     MF_RETURN_IF_ERROR(c.values().Infer(*node));
-    if (IsControlFlow(node->op())) MF_RETURN_IF_ERROR(InferBodies(c, *node));
+    if (node->op().role == OpRole::kBranch) MF_RETURN_IF_ERROR(InferBranches(c, *node));
+    if (node->op().role == OpRole::kLoop) MF_RETURN_IF_ERROR(InferLoop(c, *node));
     TryEvaluate(c, *node);
     MF_RETURN_IF_ERROR(CheckStatic(c, *node));
     MF_ASSIGN_OR_RETURN(const bool replaced, ReplaceByConstants(c, node));

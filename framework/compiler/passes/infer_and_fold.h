@@ -26,19 +26,22 @@ class InferAndFold final : public Pass {
   absl::string_view name() const override { return "infer"; }
   Facts needs() const override { return kPruned; }
   Facts gives() const override { return kShapesKnown; }
-  bool enters_bodies() const override {
-    return true;
-  }  // they say what shapes the node's outputs have
+  // They say what shapes the node's outputs have.
+  bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 
  private:
-  absl::Status InferBodies(Compilation& c, const Node& node);
+  // Infer what the functions make of the node's inputs, which are known, and give the node's
+  // outputs their shapes.
+  absl::Status InferBranches(Compilation& c, const Node& node);
+  absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
                          const std::vector<bool>& stays, const std::vector<ListInfo>& lists);
   // Finds out, without changing the bodies, what the loop's lists are.
   absl::StatusOr<LoopLists> TryLists(Compilation& c, const Node& node,
-                                     const std::vector<bool>& stays,
-                                     const std::vector<ListInfo>& first);
+                                     const std::vector<bool>& stays);
+  absl::Status CheckSame(const Node& node, int output, absl::string_view depends_on, const Shape& a,
+                         const Shape& b) const;
   absl::Status SetFeedShapes(Compilation& c) const;
   absl::Status CheckStatic(const Compilation& c, const Node& node) const;
   absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) const;

@@ -52,9 +52,7 @@ std::vector<Node*> UsersThroughViews(Node* read) {
 
 bool IsFetchedThroughViews(const Compilation& c, Node* read) {
   for (const Output& fetch : c.fetches) {
-    const Node* node = fetch.node;
-    while (node->op().has(kView) && node->num_inputs() > 0) node = node->input(0).node;
-    if (node == read) return true;
+    if (BehindViews(fetch).node == read) return true;
   }
   return false;
 }

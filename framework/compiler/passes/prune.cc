@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/passes/prune.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -23,15 +22,15 @@ bool TakeDefaults(Compilation& c) {
     if (!HasDefault(*node)) continue;
     changed = true;
     const Output by_default = node->input(0);
-    // What had to happen before the node still has to happen before its users.
+    // What had to happen before the node still has to happen before its users, but may come after
+    // its default.
     for (Node* control : node->control_inputs()) {
       for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
         c.graph.AddControlEdge(control, use.user);
       }
     }
     c.ReplaceValue(node->output(0), by_default);
-    c.graph.ReplaceControlUses(node, by_default.node);
-    std::replace(c.targets.begin(), c.targets.end(), node, by_default.node);
+    c.ReplaceOperation(node, by_default.node);
   }
   return changed;
 }

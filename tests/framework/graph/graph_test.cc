@@ -215,6 +215,27 @@ TEST_F(GraphTest, RemovingANodeFreesItsNameButNotItsId) {
   ExpectValid();
 }
 
+TEST_F(GraphTest, RemoveUnneededKeepsWhatIsWantedAndAllBeforeIt) {
+  const Output x = Float("x");
+  Node* const before = Square("before", x);
+  Node* const wanted = Add("wanted", "NoOp", {}, {}, {before});
+  Square("end", Square("middle", Square("start", x)->output(0))->output(0));
+  EXPECT_TRUE(graph_.RemoveUnneeded({wanted}));
+  EXPECT_THAT(graph_.Nodes(), ElementsAre(x.node, before, wanted));
+  EXPECT_FALSE(graph_.RemoveUnneeded({wanted}));
+  ExpectValid();
+}
+
+TEST_F(GraphTest, WhatWaitsForNothingIsNotDoneBefore) {
+  const Output x = Float("x");
+  Node* const inner = Square("inner", x);
+  Node* const control = Add("control", "NoOp");
+  Node* const sum = Add("sum", "AddV2", {x, inner->output(0)}, {{"T", DT_FLOAT}}, {control});
+  std::vector<Node*> before;
+  for (const Operation& earlier : DoneBefore(*sum)) before.push_back(earlier.node);
+  EXPECT_THAT(before, ElementsAre(control, inner));
+}
+
 TEST_F(GraphTest, RemovingAUsedNodeDies) {
   const Output x = Float("x");
   Square("y", x);

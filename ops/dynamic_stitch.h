@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_OPS_DYNAMIC_STITCH_H_
+#define MIRRORFLOW_OPS_DYNAMIC_STITCH_H_
+
+#include "absl/types/span.h"
+#include "framework/graph/scope.h"
+
+namespace mirrorflow {
+
+void RegisterDynamicStitch(OpRegistry& ops);
+
+namespace ops {
+
+// DynamicStitch: y[indices[k][i…], b…] = data[k][i…, b…]; the last one wins.
+// Shapes:   indices are constants; y has as many rows as their maximum says. Rows that no index
+//           names are 0.
+Output DynamicStitch(const Scope& scope, absl::Span<const Output> indices,
+                     absl::Span<const Output> data);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_DYNAMIC_STITCH_H_
