@@ -16,6 +16,7 @@
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
+#include "ops/passes/merge_row_sums.h"
 #include "ops/passes/simplify_algebra.h"
 
 namespace mirrorflow {
@@ -38,6 +39,7 @@ Pipeline ProgramPipeline() {
   p.Add<LowerTensorLists>();
   p.Phase("simplify");
   p.Add<ExpandEinsum>();
+  p.Add<MergeRowSums>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Phase("shard");
   p.Add<PropagateSharding>();

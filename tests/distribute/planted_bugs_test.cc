@@ -26,7 +26,7 @@ namespace {
 TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(ProgramPipeline().ToString(),
             "understand: prune, functionalize, infer, lower_lists\n"
-            "simplify: einsum, algebra, cse\n"
+            "simplify: einsum, row_sums, algebra, cse\n"
             "shard: shard, insert_collectives\n"
             "communicate: bucket, fuse_updates, order_variables, order\n");
 }
