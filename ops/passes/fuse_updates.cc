@@ -16,10 +16,7 @@ constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
 
 // Whether the value lies where a variable does: the update would write over it.
-bool IsVariable(Output value) {
-  while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
-  return value.node->op().role == OpRole::kRead;
-}
+bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
 
 // Whether `update` is gradient descent by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
@@ -55,8 +52,7 @@ absl::Status Fuse(Compilation& c, Node* update) {
                     .InputList(gates)
                     .Finish();
   MF_RETURN_IF_ERROR(c.graph.status());
-  c.graph.ReplaceControlUses(update, fused);
-  std::replace(c.targets.begin(), c.targets.end(), update, fused);
+  c.ReplaceOperation(update, fused);
   c.graph.RemoveNode(update);
   c.graph.RemoveNode(product);
   return absl::OkStatus();

@@ -14,8 +14,6 @@
 namespace mirrorflow {
 namespace {
 
-std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
-
 ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
@@ -105,7 +103,7 @@ absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
     again = false;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
       const absl::StatusOr<bool> is_new = Extend(&lists.at(step->from), lists.at(step->to), *step);
-      if (!is_new.ok()) return Annotate(is_new.status(), Where(*step->from.node));
+      if (!is_new.ok()) return Annotate(is_new.status(), OpAndName(*step->from.node));
       again |= *is_new;
     }
   }

@@ -28,8 +28,6 @@
 namespace mirrorflow {
 namespace {
 
-std::string Where(const Node& node) { return absl::StrCat(node.op().name, "(", node.name(), ")"); }
-
 ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
@@ -56,8 +54,7 @@ void ReadBeforeWriting(Compilation& body) {
   constexpr size_t kManyReaders = 16;
   for (Node* writer : body.graph.Nodes()) {
     if (writer->op().name != ops::kTensorScatterUpdate) continue;
-    Output rows = writer->input(0);
-    while (rows.node->op().has(kView) && rows.node->num_inputs() > 0) rows = rows.node->input(0);
+    const Output rows = BehindViews(writer->input(0));
     std::vector<Node*> readers, aliases = {rows.node};
     while (!aliases.empty() && readers.size() <= kManyReaders) {
       Node* alias = aliases.back();
@@ -142,7 +139,7 @@ class Lowering {
       for (int i = 0; i < node->num_outputs(); ++i) touches |= IsList(node->output(i));
       if (node->op().role == OpRole::kPlaceholder) {
         if (!touches || lists_.contains(node->output(0))) continue;
-        return absl::UnimplementedError(absl::StrCat(Where(*node), ": a list cannot be fed"));
+        return absl::UnimplementedError(absl::StrCat(OpAndName(*node), ": a list cannot be fed"));
       }
       changed |= touches;
       absl::Status status = absl::OkStatus();
@@ -152,7 +149,7 @@ class Lowering {
         status = LowerOp(node);
       }
       if (status.ok()) status = c_.graph.status();
-      if (!status.ok()) return Annotate(status, Where(*node));
+      if (!status.ok()) return Annotate(status, OpAndName(*node));
     }
     return changed;
   }
@@ -166,9 +163,7 @@ class Lowering {
  private:
   // New nodes wait for what the old one waited for and are named after it.
   Scope ScopeOf(const Node& node) {
-    std::vector<Operation> before;
-    for (Node* control : node.control_inputs()) before.push_back({control});
-    return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlDependencies(before);
+    return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
   // How many elements there must be room for.
@@ -237,7 +232,7 @@ class Lowering {
         op == ops::kOptionalNone) {
       MF_ASSIGN_OR_RETURN(ListParts made, Create(*node));
       MF_RETURN_IF_ERROR(c_.graph.status());
-      Replace(node, made[0].rows.node);
+      c_.ReplaceOperation(node, made[0].rows.node);
       lists_[node->output(0)] = std::move(made);
       return absl::OkStatus();
     }
@@ -301,7 +296,7 @@ class Lowering {
         c_.ReplaceValue(node->output(i), value);
       }
     }
-    Replace(node, by);
+    c_.ReplaceOperation(node, by);
     return absl::OkStatus();
   }
 
@@ -359,11 +354,6 @@ class Lowering {
     if (size >= 0 && !list.length.valid()) return ResizeRows(scope, list, size);
     return absl::UnimplementedError(
         "the lengths before and after must be known before the step runs");
-  }
-
-  void Replace(Node* node, Node* by) {
-    c_.graph.ReplaceControlUses(node, by);
-    std::replace(c_.targets.begin(), c_.targets.end(), node, by);
   }
 
   // --- Branches and loops ---------------------------------------------------------------------
@@ -504,10 +494,8 @@ class Lowering {
   // Puts a node without lists in the place of `node`.
   absl::Status Rebuild(Node* node, const std::vector<Output>& inputs, const Carried& results) {
     const bool loops = node->op().role == OpRole::kLoop;
-    std::vector<Operation> before;
-    for (Node* control : node->control_inputs()) before.push_back({control});
     NodeBuilder builder =
-        c_.scope().WithControlDependencies(before).WithName(node->name()).Build(node->op());
+        c_.scope().WithControlInputsOf(*node).WithName(node->name()).Build(node->op());
     AttrMap attrs = node->attrs();
     attrs["output_shapes"] = AttrList();
     AttrList dtypes;
@@ -542,7 +530,7 @@ class Lowering {
       MF_ASSIGN_OR_RETURN(lists_[old], Select(c_.scope(), *results[i], all_.at(old), false,
                                               [&](int k) { return parts[k]; }));
     }
-    Replace(node, plain);
+    c_.ReplaceOperation(node, plain);
     return absl::OkStatus();
   }
 
