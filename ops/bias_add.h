@@ -12,6 +12,8 @@ void RegisterBiasAdd(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kBiasAddGrad[] = "BiasAddGrad";  // for passes that are about it
+
 struct BiasAddOptions {
   std::string data_format = "NHWC";  // the bias goes along the last dimension; "NCHW": dimension 1
 };

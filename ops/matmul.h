@@ -10,6 +10,8 @@ void RegisterMatMul(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kMatMul[] = "MatMul";  // for passes that are about it
+
 struct MatMulOptions {
   bool transpose_a = false;
   bool transpose_b = false;

@@ -15,6 +15,9 @@ void RegisterUpdate(OpRegistry& ops);
 
 namespace ops {
 
+// For passes that are about it.
+inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
+
 // Each of the updates below takes scalars and a gradient of the variable's dtype (float, double)
 // and, at the end, any number of gates: bool scalars. If one of them is false, nothing is written.
 // Errors:   InvalidArgument if a slot or the gradient has not the variable's dtype and shape, or a

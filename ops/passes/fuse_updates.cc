@@ -6,6 +6,8 @@
 
 #include "framework/core/status.h"
 #include "ops/fused_update.h"
+#include "ops/matmul.h"
+#include "ops/update.h"
 
 namespace mirrorflow {
 namespace {
@@ -20,10 +22,10 @@ bool IsVariable(const Output& value) { return BehindViews(value).node->op().role
 
 // Whether `update` is gradient descent by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
-  if (update.op().name != "ResourceApplyGradientDescent") return false;
+  if (update.op().name != ops::kResourceApplyGradientDescent) return false;
   const Output gradient = update.input(2);
   const Node& product = *gradient.node;
-  if (product.op().name != "MatMul" || gradient.dtype() != DT_FLOAT ||
+  if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||
       !product.attr<bool>("transpose_a") || product.attr<bool>("transpose_b") ||
       product.uses().size() != 1 || IsVariable(product.input(0)) || IsVariable(product.input(1)) ||
       std::count(c.fetches.begin(), c.fetches.end(), gradient) > 0) {

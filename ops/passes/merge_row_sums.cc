@@ -22,10 +22,10 @@ constexpr size_t kFewest = 3;
 // is used only once.
 bool SumsRows(const Node &node) {
   if (!node.control_inputs().empty() || node.uses().size() != 1) return false;
-  if (node.op().name == "MatMul") {
+  if (node.op().name == ops::kMatMul) {
     return node.attr<bool>("transpose_a") && !node.attr<bool>("transpose_b");
   }
-  return node.op().name == "BiasAddGrad" && node.attr<std::string>("data_format") == "NHWC";
+  return node.op().name == ops::kBiasAddGrad && node.attr<std::string>("data_format") == "NHWC";
 }
 
 bool AreAlike(const Compilation &c, const Node &a, const Node &b) {
