@@ -21,30 +21,29 @@ void Print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Three digits, and never as a power of ten.
-std::string Number(double value) {
-  if (value >= 1000) return absl::StrFormat("%.0f", value);
-  return absl::StrFormat("%.3g", value);
-}
-
 std::string WithUnit(const std::string& number, absl::string_view unit) {
   return unit.empty() ? number : absl::StrCat(number, " ", unit);
 }
 
 std::string FigureText(const Estimate& figure, absl::string_view unit) {
-  std::string text = WithUnit(Number(figure.median), unit);
+  std::string text = WithUnit(FormatNumber(figure.median), unit);
   if (figure.low < figure.high) {
-    absl::StrAppend(&text, " (", Number(figure.low), " to ", Number(figure.high), ")");
+    absl::StrAppend(&text, " (", FormatNumber(figure.low), " to ", FormatNumber(figure.high), ")");
   }
   return text;
 }
 
 }  // namespace
 
+std::string FormatNumber(double value) {
+  if (value >= 1000) return absl::StrFormat("%.0f", value);
+  return absl::StrFormat("%.3g", value);
+}
+
 std::string FormatMs(double ms) {
-  if (ms < 1e-3) return absl::StrCat(Number(ms * 1e6), " ns");
-  if (ms < 1) return absl::StrCat(Number(ms * 1e3), " µs");
-  return absl::StrCat(Number(ms), " ms");
+  if (ms < 1e-3) return absl::StrCat(FormatNumber(ms * 1e6), " ns");
+  if (ms < 1) return absl::StrCat(FormatNumber(ms * 1e3), " µs");
+  return absl::StrCat(FormatNumber(ms), " ms");
 }
 
 const char* Verdict(const Goal& goal) {
@@ -61,9 +60,9 @@ std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_v
   const bool met = verdict == "met";
   // Nothing is at least 0 of its own: that is a goal whose measurement failed before its bound.
   const bool bounded = goal.at_most || goal.bound > 0;
-  const std::string bound =
-      bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ", WithUnit(Number(goal.bound), goal.unit))
-              : "";
+  const std::string bound = bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ",
+                                                   WithUnit(FormatNumber(goal.bound), goal.unit))
+                                    : "";
   return absl::StrFormat("| %s | %s | %s | %s | %s | %s | %s%s%s |\n", goal.gate, goal.what,
                          goal.ours, goal.peer,
                          why.empty() ? FigureText(goal.figure, goal.unit) : std::string(why), bound,
@@ -117,7 +116,7 @@ void Report::Add(const Goal& goal) {
   const std::string bound = goal.at_most ? "at_most" : "at_least";
   AddLine(absl::StrFormat("%-3s %-45s %s (%s %s) %s", goal.gate, goal.what,
                           FigureText(goal.figure, goal.unit), goal.at_most ? "at most" : "at least",
-                          Number(goal.bound), verdict),
+                          FormatNumber(goal.bound), verdict),
           absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"ours\": %s, \"peer\": %s, "
                           "\"value\": %.6g, \"low\": %.6g, \"high\": %.6g, \"unit\": \"%s\", "
                           "\"%s\": %.6g, \"verdict\": \"%s\"",

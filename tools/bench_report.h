@@ -79,6 +79,8 @@ class Report {
   std::string json_;
 };
 
+// Three digits, and never as a power of ten.
+std::string FormatNumber(double value);
 // Three digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
 // The row of the table, without its figure if `why` says so.

@@ -15,7 +15,6 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
@@ -91,7 +90,7 @@ absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model,
     return Quantile(a.second, 0.5) < Quantile(b.second, 0.5);
   });
   auto say = [&](const std::vector<double>& values) {
-    return absl::StrFormat("%.3g %s", Quantile(values, 0.5), goal.unit);
+    return absl::StrCat(FormatNumber(Quantile(values, 0.5)), " ", goal.unit);
   };
   row.figure = RatioOf(best->second, ours);
   row.ours = say(ours);
