@@ -384,8 +384,8 @@ class Propagation {
       return absl::InternalError(
           absl::StrCat(node->op().name, ": the rule says expand, but the op has no decomposition"));
     }
-    MF_ASSIGN_OR_RETURN(const std::vector<Output> outputs,
-                        node->op().expand(c_.scope().SubScope(node->name()), *node));
+    const Scope scope = c_.scope().SubScope(node->name()).WithControlInputsOf(*node);
+    MF_ASSIGN_OR_RETURN(const std::vector<Output> outputs, node->op().expand(scope, *node));
     MF_RETURN_IF_ERROR(c_.graph.status());
     for (int i = 0; i < node->num_outputs(); ++i) c_.ReplaceValue(node->output(i), outputs[i]);
     c_.ReplaceOperation(node, outputs[0].node);

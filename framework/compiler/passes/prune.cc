@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/passes/prune.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,10 +25,13 @@ bool TakeDefaults(Compilation& c) {
     const Output by_default = node->input(0);
     // What had to happen before the node still has to happen before its users, but may come after
     // its default.
+    const bool is_asked_for = std::count(c.fetches.begin(), c.fetches.end(), node->output(0)) > 0 ||
+                              std::count(c.targets.begin(), c.targets.end(), node) > 0;
     for (Node* control : node->control_inputs()) {
       for (const Use& use : std::vector<Use>(node->uses().begin(), node->uses().end())) {
         c.graph.AddControlEdge(control, use.user);
       }
+      if (is_asked_for) c.targets.push_back(control);
     }
     c.ReplaceValue(node->output(0), by_default);
     c.ReplaceOperation(node, by_default.node);
