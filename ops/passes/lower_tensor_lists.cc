@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/core/status.h"
@@ -16,11 +15,12 @@
 #include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
-#include "ops/gather_nd.h"
 #include "ops/identity.h"
 #include "ops/optional.h"
 #include "ops/passes/list_flow.h"
+#include "ops/passes/list_parts.h"
 #include "ops/passes/list_rows.h"
+#include "ops/passes/read_before_writing.h"
 #include "ops/reshape.h"
 #include "ops/tensor_list.h"
 #include "ops/unary.h"
@@ -30,98 +30,6 @@ namespace {
 
 ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
-}
-
-bool DependsOn(const Node& node, const Node& on) {
-  absl::flat_hash_set<const Node*> seen = {&node};
-  std::vector<const Node*> pending = {&node};
-  auto visit = [&](const Node* before) {
-    if (seen.insert(before).second) pending.push_back(before);
-  };
-  while (!pending.empty()) {
-    const Node* at = pending.back();
-    pending.pop_back();
-    if (at == &on) return true;
-    for (const Output& in : at->inputs()) visit(in.node);
-    for (const Node* control : at->control_inputs()) visit(control);
-  }
-  return false;
-}
-
-// Who reads rows reads them before they are written over, where that is possible: else each
-// iteration of a loop would copy the whole list.
-void ReadBeforeWriting(Compilation& body) {
-  constexpr size_t kManyReaders = 16;
-  for (Node* writer : body.graph.Nodes()) {
-    if (writer->op().name != ops::kTensorScatterUpdate) continue;
-    const Output rows = BehindViews(writer->input(0));
-    std::vector<Node*> readers, aliases = {rows.node};
-    while (!aliases.empty() && readers.size() <= kManyReaders) {
-      Node* alias = aliases.back();
-      aliases.pop_back();
-      for (const Use& use : alias->uses()) {
-        const bool reads =
-            use.slot != Use::kControl &&
-            (alias != rows.node || alias->output(rows.index) == use.user->input(use.slot));
-        if (!reads || use.user == writer) continue;
-        (use.user->op().has(kView) ? aliases : readers).push_back(use.user);
-        if (readers.size() > kManyReaders) break;
-      }
-    }
-    if (readers.size() > kManyReaders) continue;  // a copy is less than so much waiting
-    for (Node* reader : readers) {
-      if (reader->op().name == ops::kTensorScatterUpdate || DependsOn(*reader, *writer)) continue;
-      body.graph.AddControlEdge(reader, writer);
-    }
-  }
-}
-
-// A list as it is lowered: the rows of each kind that `all` has, in that order.
-using ListParts = std::vector<ListRows>;
-
-// Zeros in the place of elements that are not there yet, or never.
-absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
-                                int64_t length) {
-  bool bounded = capacity >= 0;
-  for (const int64_t max : kind.inner) bounded &= max >= 0;
-  if (!bounded) {
-    return absl::UnimplementedError(
-        "how long the list becomes cannot be told before the step runs; expected max_num_elements, "
-        "or elements pushed by a loop that a counter and a constant bound (`maximum_iterations` of "
-        "a loop whose gradient is taken)");
-  }
-  Shape row;
-  std::vector<Output> inner;
-  for (const int64_t max : kind.inner) {
-    inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
-    row.AddDim(max);
-  }
-  // What is not known of the shape now is of elements that are never there; so is the dtype of an
-  // optional that has no value anywhere.
-  const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
-  for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));
-  ListRows none = ZeroRows(scope, kind.known() ? kind.dtype : DT_BOOL, capacity, row, length);
-  none.inner = std::move(inner);
-  return none;
-}
-
-// Of the list whose parts `have` says, its elements if `is_element`, the parts that `want` says.
-// `get(i)` gives part i of the former, or takes the element out of it.
-template <typename Get>
-absl::StatusOr<ListParts> Select(const Scope& scope, const ListInfo& have, const ListInfo& want,
-                                 bool is_element, const Get& get) {
-  const std::vector<ListKind> kinds = have.kinds();
-  ListParts parts;
-  for (const ListKind& kind : want.kinds()) {
-    const int found = FindKind(kinds, kind, kind.inner.size() + (is_element ? 1 : 0));
-    if (found >= 0) {
-      parts.push_back(get(found));
-    } else {  // that, it never is
-      MF_ASSIGN_OR_RETURN(ListRows none, NoRows(scope, kind, want.max_length, 0));
-      parts.push_back(std::move(none));
-    }
-  }
-  return parts;
 }
 
 class Lowering {
@@ -157,7 +65,8 @@ class Lowering {
   // What stands for `list` where `want` is expected.
   absl::StatusOr<ListParts> PartsAs(const Scope& scope, const Output& list,
                                     const ListInfo& want) const {
-    return Select(scope, all_.at(list), want, false, [&](int i) { return lists_.at(list)[i]; });
+    return SelectParts(scope, all_.at(list), want, false,
+                       [&](int i) { return lists_.at(list)[i]; });
   }
 
  private:
@@ -255,8 +164,8 @@ class Lowering {
     } else if (op == ops::kTensorListPushBack) {
       rows = PushRow(scope, rows, node->input(1));
     } else if (op == ops::kTensorListPopBack && IsList(node->output(1))) {
-      MF_ASSIGN_OR_RETURN(item, Select(scope, all_.at(first), all_.at(node->output(1)), true,
-                                       [&](int i) { return PopList(scope, &list[i]); }));
+      MF_ASSIGN_OR_RETURN(item, SelectParts(scope, all_.at(first), all_.at(node->output(1)), true,
+                                            [&](int i) { return PopList(scope, &list[i]); }));
       MF_RETURN_IF_ERROR(KeepKinds(scope, first, node->output(0), &list));
     } else if (op == ops::kTensorListPopBack) {
       value = PopRow(scope, &rows);
@@ -307,8 +216,8 @@ class Lowering {
   // Makes the parts of `from` those of `to`, which it becomes.
   absl::Status KeepKinds(const Scope& scope, const Output& from, const Output& to,
                          ListParts* list) const {
-    MF_ASSIGN_OR_RETURN(*list, Select(scope, all_.at(from), all_.at(to), false,
-                                      [list](int i) { return (*list)[i]; }));
+    MF_ASSIGN_OR_RETURN(*list, SelectParts(scope, all_.at(from), all_.at(to), false,
+                                           [list](int i) { return (*list)[i]; }));
     return absl::OkStatus();
   }
 
@@ -318,8 +227,9 @@ class Lowering {
     const ListInfo& have = all_.at(node.input(0));
     const Output zero = ops::Const(scope, Tensor::Scalar<int32_t>(0));
     if (IsList(result)) {
-      MF_ASSIGN_OR_RETURN(*list, Select(scope, have, all_.at(result), true,
-                                        [&](int i) { return GetList(scope, (*list)[i], zero); }));
+      MF_ASSIGN_OR_RETURN(*list, SelectParts(scope, have, all_.at(result), true, [&](int i) {
+        return GetList(scope, (*list)[i], zero);
+      }));
       return absl::OkStatus();
     }
     const ListKind kind{.dtype = result.dtype(), .element = c_.values().shape(result)};
@@ -357,33 +267,6 @@ class Lowering {
   }
 
   // --- Branches and loops ---------------------------------------------------------------------
-
-  // Whether the list's length must be carried with it: it is not always the same, or that of one
-  // kind only.
-  static bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
-
-  // What goes through a branch or loop in the place of a list of these parts.
-  static void Append(const Scope& scope, const ListParts& parts, const ListInfo& all,
-                     std::vector<Output>* values) {
-    for (const ListRows& part : parts) {
-      values->push_back(part.rows);
-      if (Varies(all)) values->push_back(LengthOf(scope, part));
-      values->insert(values->end(), part.inner.begin(), part.inner.end());
-    }
-  }
-
-  // And back: `next` returns the values.
-  template <typename Next>
-  static ListParts Take(const ListInfo& all, const Next& next) {
-    ListParts parts;
-    for (const ListKind& kind : all.kinds()) {
-      ListRows part{.rows = next(), .length = Output(), .fixed = all.length};
-      if (Varies(all)) part.length = next();
-      for (size_t k = 0; k < kind.inner.size(); ++k) part.inner.push_back(next());
-      parts.push_back(std::move(part));
-    }
-    return parts;
-  }
 
   absl::Status LowerControlFlow(Node* node, bool touches, bool* changed) {
     Compilation::Bodies& bodies = c_.bodies.at(node->id());
@@ -431,7 +314,7 @@ class Lowering {
       return absl::OkStatus();
     }
     MF_ASSIGN_OR_RETURN(const ListParts parts, PartsAs(scope, value, *carried));
-    Append(scope, parts, *carried, values);
+    AppendParts(scope, parts, *carried, values);
     return absl::OkStatus();
   }
 
@@ -448,14 +331,14 @@ class Lowering {
         continue;
       }
       const Scope scope = body.scope().SubScope(feed.node->name());
-      const ListParts parts = Take(*arguments[i], [&] {
+      const ListParts parts = TakeParts(*arguments[i], [&] {
         const Output& in = inputs[feeds.size()];
         feeds.push_back(ops::Placeholder(scope, in.dtype(), c_.values().shape(in)));
         return feeds.back();
       });
       MF_RETURN_IF_ERROR(body.graph.status());
-      MF_ASSIGN_OR_RETURN(lists[feed], Select(scope, *arguments[i], all_.at(feed), false,
-                                              [&](int k) { return parts[k]; }));
+      MF_ASSIGN_OR_RETURN(lists[feed], SelectParts(scope, *arguments[i], all_.at(feed), false,
+                                                   [&](int k) { return parts[k]; }));
     }
     body.feeds = feeds;
     Lowering inside(body, all_, std::move(lists));
@@ -526,9 +409,9 @@ class Lowering {
         c_.ReplaceValue(old, next_output());
         continue;
       }
-      const ListParts parts = Take(*results[i], next_output);
-      MF_ASSIGN_OR_RETURN(lists_[old], Select(c_.scope(), *results[i], all_.at(old), false,
-                                              [&](int k) { return parts[k]; }));
+      const ListParts parts = TakeParts(*results[i], next_output);
+      MF_ASSIGN_OR_RETURN(lists_[old], SelectParts(c_.scope(), *results[i], all_.at(old), false,
+                                                   [&](int k) { return parts[k]; }));
     }
     c_.ReplaceOperation(node, plain);
     return absl::OkStatus();
