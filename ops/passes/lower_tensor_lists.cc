@@ -197,7 +197,7 @@ class Lowering {
       return NoListTaken();
     }
     MF_RETURN_IF_ERROR(c_.graph.status());
-    Node* by = value.valid() ? value.node : rows.rows.node;
+    Node* by = value.valid() ? value.node : list[0].rows.node;
     for (int i = 0; i < node->num_outputs(); ++i) {
       if (IsList(node->output(i))) {
         lists_[node->output(i)] = i == 0 ? list : item;
