@@ -14,6 +14,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kUnknown = ListKind::kUnknown;
+// TensorFlow makes one for each branch; a file could ask for as many as it has nodes.
+constexpr size_t kMaxKinds = 64;
 
 int64_t Longest(int64_t a, int64_t b) { return a < 0 || b < 0 ? kUnknown : std::max(a, b); }
 
@@ -30,9 +32,9 @@ bool HasOptionals(const ListInfo& list) {
          std::any_of(list.inner.begin(), list.inner.end(), at_most_one);
 }
 
-bool AreAlike(const ListKind& a, const ListKind& b) {
-  return a.dtype == b.dtype && a.inner.size() == b.inner.size() &&
-         a.element.IsCompatibleWith(b.element);
+// Whether the tensors of `a`, which lie `depth` lists deep, are like those of `b`.
+bool AreAlike(const ListKind& a, const ListKind& b, size_t depth) {
+  return a.dtype == b.dtype && a.inner.size() == depth && a.element.IsCompatibleWith(b.element);
 }
 
 // Why two kinds that are not alike are not.
@@ -159,9 +161,7 @@ bool operator==(const ListInfo& a, const ListInfo& b) {
 
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth) {
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const bool alike = kinds[i].dtype == kind.dtype && kinds[i].inner.size() == depth &&
-                       kinds[i].element.IsCompatibleWith(kind.element);
-    if (alike) return static_cast<int>(i);
+    if (AreAlike(kinds[i], kind, depth)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -175,13 +175,17 @@ absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b) {
     const bool other_holds = !HoldsNothing(b.max_length, other);
     bool merged = false;
     for (ListKind& kind : kinds) {
-      if (other.known() && !AreAlike(kind, other)) continue;
+      if (other.known() && !AreAlike(kind, other, other.inner.size())) continue;
       const bool kind_holds = !HoldsNothing(a.max_length, kind);
       MF_RETURN_IF_ERROR(MergeKind(other, other_holds, kind_holds, &kind));
       merged = true;
     }
     if (merged) continue;
     if (!HasOptionals(a) || !HasOptionals(b)) return NotAlike(a, other);
+    if (kinds.size() == kMaxKinds) {
+      return absl::UnimplementedError(
+          absl::StrCat("an optional must be of at most ", kMaxKinds, " kinds of tensors"));
+    }
     kinds.push_back(other);
   }
   ListInfo either;

@@ -565,6 +565,19 @@ TEST_F(TensorListTest, KindsOfAnOptionalMustBeToldApart) {
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_INT32)}), HasSubstr("the attributes say int32"));
 }
 
+TEST_F(TensorListTest, KindsOfAnOptionalMustBeFew) {
+  const Output first = Feed({}, Tensor::Scalar<bool>(false));
+  Output kept = None(root_);
+  for (int64_t size = 1; size <= 100; ++size) {
+    kept = ops::If(
+        root_, first, {kept}, [](const Scope& s, Args in) { return Outputs{in[0]}; },
+        [size](const Scope& s, Args in) {
+          return Outputs{Optional(s, ops::VectorConst(s, std::vector<int64_t>(size, 1)))};
+        })[0];
+  }
+  EXPECT_THAT(ErrorOf({HasValue(root_, kept)}), HasSubstr("at most 64 kinds"));
+}
+
 // Lists of several lengths in a list, taken out backward.
 TEST_F(TensorListTest, ListsInListsGoThroughLoops) {
   const Output x = Rows();
