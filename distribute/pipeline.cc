@@ -6,6 +6,7 @@
 #include "distribute/passes/insert_collectives.h"
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
+#include "distribute/passes/reduce_in_updates.h"
 #include "framework/compiler/passes/common_subexpressions.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
@@ -46,6 +47,7 @@ Pipeline ProgramPipeline() {
   p.Add<InsertCollectives>();
   p.Phase("mix");  // mixed precision goes here: shardings are known, and no bucket is made yet
   p.Phase("communicate");
+  p.Add<ReduceInUpdates>();
   p.Add<BucketCollectives>(
       kSmallBucketBytes);   // after CSE, or duplicates would hide inside buckets
   p.Add<FuseUpdates>();     // of gradients that nobody has to reduce
@@ -87,6 +89,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   }
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
+  c.ranks_share_memory = backend.ranks_share_memory;
   MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));

@@ -23,6 +23,8 @@ ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples a step and replica"
 ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: others to measure in turns with: tensorflow, torch, jax");
+ABSL_FLAG(std::vector<std::string>, without, {},
+          "bench step: measure this, too, without these compiler passes");
 ABSL_FLAG(std::string, svg, "",
           "bench: draw to this file: the timeline of a step, or of gates the times of all");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
@@ -51,7 +53,8 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
 
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers) {
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training));
+  MF_ASSIGN_OR_RETURN(TrainingStep t,
+                      PrepareTraining({training.model, training.batch_size, training.replicas}));
   MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
   std::vector<double> losses;
   for (int i = 0; i < kCheckedSteps; ++i) {
@@ -61,6 +64,14 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
   StepRounds result{.sides = {Implementation()}};
   std::vector<std::unique_ptr<PeerProcess>> processes;
   std::vector<Side> sides = {SideOf([&t] { return t.step.Run(t.feeds).status(); })};
+  TrainingStep other;
+  if (!training.without.empty()) {
+    MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
+    Implementation ours;
+    ours.name = absl::StrCat(ours.name, " without ", absl::StrJoin(training.without, ", "));
+    result.sides.push_back(ours);
+    sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
+  }
   for (const std::string& name : peers) {
     auto started = StartPeer(name, {training.model, absl::StrCat(training.replicas), file->path()});
     const absl::Status usable =
@@ -82,7 +93,8 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
 
 absl::Status BenchStep(Report* report) {
   const TrainingCase training = {absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_batch_size),
-                                 absl::GetFlag(FLAGS_replicas).value_or(2)};
+                                 absl::GetFlag(FLAGS_replicas).value_or(2),
+                                 absl::GetFlag(FLAGS_without)};
   MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
   for (const auto& [peer, why] : measured.missing) return why;
   const std::string name = absl::StrCat("step/", training.model);

@@ -14,7 +14,7 @@
 
 namespace mirrorflow {
 
-// What was measured of a case.
+// What was measured of a case. If it leaves passes out, our second side is without them.
 struct StepRounds {
   Rounds rounds;
   std::vector<Implementation> sides;            // ours first

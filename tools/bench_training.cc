@@ -116,8 +116,9 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
   TrainingStep t;
-  MF_ASSIGN_OR_RETURN(t.strategy,
-                      MirroredStrategy::Create({.num_cpu_replicas = training.replicas}));
+  MirroredStrategy::Options options{.num_cpu_replicas = training.replicas};
+  options.compile.disabled_passes.insert(training.without.begin(), training.without.end());
+  MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create(options));
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model));
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.replicas));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));

@@ -20,6 +20,7 @@ struct TrainingCase {
   std::string model;
   int64_t batch_size = 64;
   int replicas = 1;
+  std::vector<std::string> without = {};  // compiler passes that are left out
 };
 
 struct TrainingGraph {

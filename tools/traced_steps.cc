@@ -32,6 +32,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
   }
   std::vector<double> fastest(plan.instructions.size(), 0);
   size_t at = 0;
+  int64_t update_ns = 0;  // of the collective that comes next
   for (size_t i = first; i < trace->events().size(); ++i) {
     const TraceEvent& event = trace->events()[i];
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;
@@ -40,9 +41,14 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
       at = 0;
       continue;
     }
+    if (event.category == "update") {
+      update_ns = event.duration_ns;
+      continue;
+    }
     MF_CHECK(at < dispatched.size());
     double& ns = fastest[dispatched[at++]];
-    const auto took = static_cast<double>(std::max<int64_t>(event.duration_ns, 1));
+    const auto took = static_cast<double>(std::max<int64_t>(event.duration_ns + update_ns, 1));
+    update_ns = 0;
     ns = ns == 0 ? took : std::min(ns, took);
   }
   return fastest;

@@ -16,6 +16,7 @@ struct Uses {
   bool count = false;
   bool counts = false;
   bool root = false;
+  bool variables = false;
 };
 
 Uses UsesOf(CollectiveKind kind) {
@@ -28,6 +29,8 @@ Uses UsesOf(CollectiveKind kind) {
       return {.counts = true};
     case CollectiveKind::kBroadcast:
       return {.count = true, .root = true};
+    case CollectiveKind::kUpdate:
+      return {.reduction = true, .count = true, .variables = true};
     case CollectiveKind::kBarrier:
       return {};
   }
@@ -78,8 +81,11 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   const bool scatters = c.kind == CollectiveKind::kReduceScatter;
   const bool reads = c.kind != CollectiveKind::kBroadcast || c.root == rank;
   if ((c.in == nullptr && reads && (gathers ? own : total) > 0) ||
-      (c.out == nullptr && (scatters ? own : total) > 0)) {
+      (c.out == nullptr && !uses.variables && (scatters ? own : total) > 0)) {
     return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
+  }
+  if (uses.variables && c.update == nullptr) {
+    return Wrong(c, absl::StrCat("expected an update, got none on rank ", rank));
   }
   return absl::OkStatus();
 }
@@ -89,6 +95,8 @@ bool SameCollective(const Collective& a, const Collective& b) {
   return a.kind == b.kind && (!HasElements(uses) || a.dtype == b.dtype) &&
          (!uses.reduction || a.reduction == b.reduction) && (!uses.count || a.count == b.count) &&
          (!uses.counts || a.counts == b.counts) && (!uses.root || a.root == b.root) &&
+         (!uses.variables ||
+          (a.variables.size() == b.variables.size() && a.is_whole == b.is_whole)) &&
          a.name == b.name;
 }
 

@@ -21,7 +21,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-constexpr int kMaxRanks = 1024;  // each is a thread
+constexpr int64_t kPieceBytes = 16 << 10;  // of an update: a part of a small L1
+constexpr int kMaxRanks = 1024;            // each is a thread
 
 // What one rank says to the others about one collective. The number comes first, in the line that
 // the others poll, and with it the fields that they need next.
@@ -275,6 +276,8 @@ class InProcessCommunicator final : public Communicator {
         }
         return ReduceInRankOrder(own.reduction, own.dtype, ins_, absl::MakeSpan(outs_), count);
       }
+      case CollectiveKind::kUpdate:
+        return Update(own, element);
       case CollectiveKind::kReduceScatter: {
         const int64_t first = FirstOf(rank_, own.counts);
         for (int rank = 0; rank < world_size(); ++rank) {
@@ -298,7 +301,29 @@ class InProcessCommunicator final : public Communicator {
     }
   }
 
-  // The elements of an all-reduce that this rank works off: whole lines, as even as they go.
+  // Piece by piece, so that what is reduced and what is updated is in the cache when it is used.
+  void Update(const Collective& own, int64_t element) {
+    alignas(kLineBytes) std::byte reduced[kPieceBytes];
+    void* const out = reduced;
+    const int64_t per_piece = kPieceBytes / element;
+    const auto [first, count] = ShareOf(own.count, element);
+    for (int64_t at = first; at < first + count; at += per_piece) {
+      const int64_t n = std::min(per_piece, first + count - at);
+      for (int rank = 0; rank < world_size() && !own.is_whole; ++rank) {
+        ins_[rank] = Skip(SlotOf(rank, finished_).collective.in, at * element);
+      }
+      if (!own.is_whole) ReduceInRankOrder(own.reduction, own.dtype, ins_, {&out, 1}, n);
+      own.update->Run(at, own.is_whole ? Skip(own.in, at * element) : out, n);
+      for (int rank = 0; rank < world_size(); ++rank) {
+        const Collective& other = SlotOf(rank, finished_).collective;
+        for (size_t v = 0; v < own.variables.size(); ++v) {
+          Copy(own.variables[v] + at * element, other.variables[v] + at * element, n * element);
+        }
+      }
+    }
+  }
+
+  // The elements of a reduction that this rank works off: whole lines, as even as they go.
   std::pair<int64_t, int64_t> ShareOf(int64_t count, int64_t element) const {
     const int64_t per_line = kLineBytes / element;
     const int64_t lines = (count + per_line - 1) / per_line;

@@ -9,26 +9,22 @@ namespace mirrorflow {
 
 absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  // Nodes that passes added have high ids, so the position of a collective itself says little; what
-  // counts is when the last of its operands is made.
-  std::vector<int> position(c.graph.id_limit(), 0);
-  for (size_t i = 0; i < order.size(); ++i) position[order[i]->id()] = static_cast<int>(i);
-  std::vector<int> ready(c.graph.id_limit(), 0);
+  // Ids say little: nodes that passes added have high ones, and the gate of an update (is the loss
+  // finite?) is built after all gradients.
+  std::vector<int> depth(c.graph.id_limit(), 0);
   for (const Node* node : order) {
-    int& latest = ready[node->id()];
-    auto after = [&](const Node* in) { latest = std::max(latest, ready[in->id()]); };
+    int& own = depth[node->id()];
+    auto after = [&](const Node* in) { own = std::max(own, depth[in->id()] + 1); };
     for (const Output& in : node->inputs()) after(in.node);
     for (const Node* control : node->control_inputs()) after(control);
-    if (node->op().role != OpRole::kCollective) latest = std::max(latest, position[node->id()]);
   }
   c.collectives.clear();
   for (Node* node : order) {
     if (c.Communicates(*node)) c.collectives.push_back(node);
   }
-  // `order` is topological and `ready` never shrinks along an edge, so a stable sort by `ready`
-  // stays topological.
+  // It stays topological, as depth grows along every edge.
   std::stable_sort(c.collectives.begin(), c.collectives.end(),
-                   [&](const Node* a, const Node* b) { return ready[a->id()] < ready[b->id()]; });
+                   [&](const Node* a, const Node* b) { return depth[a->id()] < depth[b->id()]; });
   for (size_t i = 0; i < c.collectives.size(); ++i) {
     c.graph.SetAttr(c.collectives[i], "_sequence", static_cast<int64_t>(i));
   }

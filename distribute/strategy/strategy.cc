@@ -120,6 +120,7 @@ absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   backend.connect = [world_size = mesh_.world_size, timeout = collective_timeout_] {
     return CreateInProcessCommunicators(world_size, {.timeout = timeout});
   };
+  backend.ranks_share_memory = true;
   return backend;
 }
 

@@ -44,7 +44,7 @@ bool Compilation::RemoveDeadNodes() {
 }
 
 bool Compilation::Communicates(const Node& node) const {
-  if (node.op().role == OpRole::kCollective) return true;
+  if (IsCollective(node)) return true;
   const auto it = bodies.find(node.id());
   return it != bodies.end() &&
          std::any_of(it->second.begin(), it->second.end(),

@@ -80,6 +80,15 @@ inline bool Computes(const OpDef& op) {
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
+// An update that has this attribute is a collective: each rank updates a part of the variable for
+// all. It names the reduction of the gradients of the ranks, or says that all have the same.
+inline constexpr char kReductionAttr[] = "_reduction";
+inline constexpr char kNoReduction[] = "none";
+inline bool IsCollective(const Node& node) {
+  return node.op().role == OpRole::kCollective ||
+         (node.op().role == OpRole::kWrite && node.has_attr(kReductionAttr));
+}
+
 // The input that is the first argument of these: a branch has its predicate before it.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
@@ -120,6 +129,7 @@ struct Compilation {
   Shardings argument_shardings;
   Shardings result_shardings;
   bool is_body = false;
+  bool ranks_share_memory = false;  // as in SessionBackend
 
   ShapeTable& values() const { return graph.values(); }
   Scope scope() { return Scope(&graph); }

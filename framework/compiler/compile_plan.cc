@@ -14,6 +14,7 @@
 #include "framework/compiler/scheduler.h"
 #include "framework/compiler/storage.h"
 #include "framework/core/status.h"
+#include "framework/runtime/update_kernel.h"
 
 namespace mirrorflow {
 
@@ -85,7 +86,9 @@ class PlanBuilder {
     for (Node* node : c_.graph.Nodes()) {
       if (kernel_plans_[node->id()].fails_on_data) failing.push_back(node);
     }
-    MF_ASSIGN_OR_RETURN(order_, ScheduleNodes(c_, failing));
+    MF_ASSIGN_OR_RETURN(order_, ScheduleNodes(c_, failing, [&](const Node& node) {
+                          return kernel_plans_[node.id()].flops > 0;
+                        }));
     AddFeeds();
     const RegionId first_layout_region = plan_->layout_region(0);
     StorageTable storage(c_, shapes_, order_, kernel_plans_, first_layout_region, owns_feeds_);
@@ -113,9 +116,7 @@ class PlanBuilder {
   struct InFlight {
     int index = 0;
     int name = 0;
-    std::vector<int> uses;
-    int in = 0;
-    int out = 0;
+    Uses uses;  // from its start until it is finished
   };
 
   absl::Status CreateKernels(const KernelRegistry& kernels) {
@@ -127,6 +128,11 @@ class PlanBuilder {
       } else if (HasKernel(*node)) {
         const LocalContext context(c_, shapes_, *node, traits_.num_threads);
         MF_ASSIGN_OR_RETURN(kernel, kernels.Create(traits_.type, context));
+        if (IsCollective(*node) &&
+            dynamic_cast<const UpdateKernel*>(kernel.kernel.get()) == nullptr) {
+          return absl::InternalError(
+              absl::StrCat(OpAndName(*node), ": its kernel cannot update a part of the variable"));
+        }
       }
       plan_->flops += kernel.flops;
       plan_->fails_on_data |= kernel.fails_on_data;
@@ -234,9 +240,13 @@ class PlanBuilder {
   void EmitNode(const Node& node) {
     if (seen_collective_.empty()) seen_collective_.assign(c_.graph.id_limit(), -1);
     const int wait_for = LastCollective(node);
-    if (node.op().role == OpRole::kCollective) {
+    if (IsCollective(node)) {
       FinishUpTo(wait_for);
-      EmitStart(node);
+      if (node.op().role == OpRole::kWrite) {
+        EmitUpdate(node);
+      } else {
+        EmitStart(node);
+      }
       seen_collective_[node.id()] = static_cast<int>(plan_->collectives.size()) - 1;
     } else if (IsControlFlow(node.op())) {
       // Collectives inside come behind all that were started before, as on every rank.
@@ -260,7 +270,7 @@ class PlanBuilder {
       if (std::find(failing.begin(), failing.end(), *it) != failing.end()) {
         return has_write ? *it : nullptr;
       }
-      if ((*it)->op().role == OpRole::kCollective) return nullptr;
+      if (IsCollective(**it)) return nullptr;
       has_write |= (*it)->op().role == OpRole::kWrite;
     }
     return nullptr;
@@ -282,6 +292,9 @@ class PlanBuilder {
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_->kernels.size()));
     plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
     plan_->kernel_flops.push_back(kernel_plans_[node.id()].flops);
+    if (plan_->kernel_flops.back() > 0) {
+      started_before_work_ = static_cast<int>(plan_->collectives.size()) - 1;
+    }
   }
 
   void EmitControl(const Node& node) {
@@ -340,7 +353,8 @@ class PlanBuilder {
     if (in_place) {
       const StorageTable::Slots& slots = storage_->slots(node);
       for (int i = 0; i < node.num_inputs(); ++i) {
-        flight.uses.push_back(slots.storages[i]);
+        flight.uses.emplace_back(slots.storages[i], false);
+        flight.uses.emplace_back(slots.storages[i], true);
         if (!slots.needs_copy[i]) continue;
         EmitCopy(storage_->of(node.input(i)), slots.storages[i], flight.name);
       }
@@ -351,15 +365,50 @@ class PlanBuilder {
       collective.count = whole.num_elements();
       collective.elements_per_row = node.attr<int64_t>("factor");
       for (int d = 1; d < whole.rank(); ++d) collective.elements_per_row *= whole.dim(d);
-      flight.uses.push_back(storage_->of(node.input(0)));
-      flight.uses.push_back(storage_->of(node.output(0)));
+      flight.uses.emplace_back(storage_->of(node.input(0)), false);
+      flight.uses.emplace_back(storage_->of(node.output(0)), true);
     }
-    flight.in = flight.uses.front();
-    flight.out = in_place ? flight.uses.front() : flight.uses.back();
     plan_->collectives.push_back(std::move(collective));
-    collective_storage_.emplace_back(flight.in, flight.out);
-
+    const int in = flight.uses.front().first;
+    collective_storage_.emplace_back(in, in_place ? in : flight.uses.back().first);
     Launch(std::move(flight));
+  }
+
+  // An update that reduces its gradient. From its start on other ranks may write the variables.
+  void EmitUpdate(const Node& node) {
+    const Output& gradient = node.input(node.input_index(node.op().update_gradient));
+    const int index = static_cast<int>(plan_->collectives.size());
+    InFlight flight{.index = index, .name = AddName(node)};
+    PlannedUpdate update{.kernel = static_cast<int32_t>(plan_->kernels.size()),
+                         .first_operand = static_cast<int32_t>(plan_->operands.size()),
+                         .num_inputs = static_cast<int32_t>(node.num_inputs())};
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const int storage = storage_->of(node.input(i));
+      AddOperand(storage);
+      flight.uses.emplace_back(storage, false);
+      if (node.input(i).dtype() != DT_RESOURCE) continue;
+      flight.uses.emplace_back(storage, true);
+      update.variables.push_back(i);
+    }
+    const std::string& reduction = node.attr<std::string>(kReductionAttr);
+    const bool is_whole = reduction == kNoReduction;
+    plan_->collectives.push_back(
+        {.kind = CollectiveKind::kUpdate,
+         .reduction = is_whole ? Reduction::kSum : *ParseReduction(reduction),
+         .dtype = gradient.dtype(),
+         .count = shapes_[gradient.node->id()][gradient.index].num_elements(),
+         .sequence = index,
+         .update = static_cast<int>(plan_->updates.size()),
+         .is_whole = is_whole,
+         .name = node.name()});
+    collective_storage_.emplace_back(storage_->of(gradient), -1);
+    plan_->updates.push_back(std::move(update));
+    plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
+    plan_->kernel_flops.push_back(0);
+    Launch(std::move(flight));
+    // Nobody waits for an update within the step; it is time for those that the other ranks have
+    // had the time of a product to start.
+    FinishUpTo(started_before_work_);
   }
 
   // Starts a collective whose operands are known.
@@ -371,7 +420,7 @@ class PlanBuilder {
             .lane = LaneKind::kCommunicate,
             .index = flight.index,
             .node = flight.name},
-           CollectiveUses(flight));
+           flight.uses);
     in_flight_.push_back(std::move(flight));
   }
 
@@ -389,16 +438,6 @@ class PlanBuilder {
     Append(copy, {{from, false}, {to, true}});
   }
 
-  Uses CollectiveUses(const InFlight& flight) const {
-    Uses uses;
-    const bool reduces = plan_->collectives[flight.index].kind == CollectiveKind::kAllReduce;
-    for (int storage : flight.uses) {
-      if (storage != flight.out || reduces) uses.emplace_back(storage, false);
-      if (storage == flight.out || reduces) uses.emplace_back(storage, true);
-    }
-    return uses;
-  }
-
   // Finishes collectives in the order of their starts until `sequence` is done.
   void FinishUpTo(int sequence) {
     while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
@@ -408,10 +447,10 @@ class PlanBuilder {
               .lane = LaneKind::kCommunicate,
               .index = flight.index,
               .node = flight.name},
-             CollectiveUses(flight));
+             flight.uses);
       Order(LaneKind::kCommunicate, LaneKind::kCompute);
       // Memory may be used again when the compute lane knows that the collective is done.
-      for (int storage : flight.uses) Touch(storage, NextIndex() - 1);
+      for (const auto& [storage, is_write] : flight.uses) Touch(storage, NextIndex() - 1);
     }
   }
 
@@ -522,6 +561,7 @@ class PlanBuilder {
   std::vector<int> fetch_storage_;
   std::vector<int> seen_collective_;  // by node id
   std::vector<InFlight> in_flight_;
+  int started_before_work_ = -1;  // the last collective before the last product or convolution
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ GradientPlaces FindGradientPlaces(const Compilation& c) {
   absl::flat_hash_set<int> placed;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
+    if (IsCollective(*node)) continue;  // nothing reduced is stored
     const int v = c.layout->FindHandle(node->input(0));
     if (v < 0 || c.layout->variables()[v].bucket < 0 || placed.contains(v)) continue;
     const VariableInfo& variable = c.layout->variables()[v];

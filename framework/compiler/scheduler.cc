@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -12,7 +13,17 @@ namespace {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Compilation& c) : c_(c), edges_(c.graph.id_limit()) {
+  Scheduler(const Compilation& c, absl::FunctionRef<bool(const Node&)> is_long)
+      : c_(c),
+        is_long_(is_long),
+        edges_(c.graph.id_limit()),
+        sequence_(edges_.size(), -1),
+        last_collective_(edges_.size(), -1),
+        pending_(edges_.size(), 0),
+        state_(edges_.size(), State::kPending),
+        waiting_collectives_(c.collectives.size(), nullptr),
+        needed_by_(edges_.size(), -1),
+        long_before_(c.collectives.size(), 0) {
     for (Node* node : c.graph.Nodes()) {
       for (const Use& use : node->uses()) edges_[node->id()].push_back(use.user);
     }
@@ -20,8 +31,6 @@ class Scheduler {
 
   absl::StatusOr<std::vector<Node*>> Run(const std::vector<Node*>& fails_on_data) {
     OrderFailures(fails_on_data);
-    last_collective_.assign(edges_.size(), -1);
-    sequence_.assign(edges_.size(), -1);
     for (size_t i = 0; i < c_.collectives.size(); ++i) {
       sequence_[c_.collectives[i]->id()] = static_cast<int>(i);
     }
@@ -29,6 +38,8 @@ class Scheduler {
   }
 
  private:
+  enum class State : char { kPending, kReady, kTaken };
+
   // By id: whether the node depends on `from`, itself included.
   std::vector<char> Reach(Node* from) const {
     std::vector<char> reached(edges_.size(), 0);
@@ -68,7 +79,7 @@ class Scheduler {
     // first one after all nodes that can fail is the gate.
     size_t gate = static_cast<size_t>(last_before + 1);
     // A branch or loop may come to none of its collectives.
-    while (gate < c_.collectives.size() && c_.collectives[gate]->op().role != OpRole::kCollective) {
+    while (gate < c_.collectives.size() && !IsCollective(*c_.collectives[gate])) {
       ++gate;
     }
     const bool has_gate = gate < c_.collectives.size();
@@ -93,84 +104,157 @@ class Scheduler {
   }
 
   absl::StatusOr<std::vector<Node*>> List() {
-    std::vector<int> pending(edges_.size(), 0);
     for (const std::vector<Node*>& users : edges_) {
-      for (Node* user : users) ++pending[user->id()];
+      for (Node* user : users) ++pending_[user->id()];
     }
-    // Ready nodes, by what they wait for: nothing more, or a later collective to be started.
-    using Key = std::pair<int, NodeId>;  // class (0: after a collective), id
-    std::set<Key> ready;
-    std::set<std::pair<int, NodeId>> held;  // (collective, id)
-    std::vector<Node*> ready_collectives(c_.collectives.size(), nullptr);
-    size_t next_collective = 0;
-    std::vector<Node*> order;
-    order.reserve(c_.graph.num_nodes());
-
-    auto make_ready = [&](Node* node) {
-      const int own = sequence_[node->id()];
-      const int before = last_collective_[node->id()];
-      if (own >= 0) {
-        ready_collectives[own] = node;
-      } else if (before < 0) {
-        ready.insert({1, node->id()});
-      } else if (before + 1 < static_cast<int>(next_collective)) {
-        ready.insert({0, node->id()});
-      } else {
-        held.insert({before, node->id()});
-      }
-    };
-    auto take = [&](Node* node) {
-      order.push_back(node);
-      const int own = sequence_[node->id()];
-      const int before = std::max(own, last_collective_[node->id()]);
-      for (Node* user : edges_[node->id()]) {
-        last_collective_[user->id()] = std::max(last_collective_[user->id()], before);
-        if (--pending[user->id()] == 0) make_ready(user);
-      }
-    };
-
     for (Node* node : c_.graph.Nodes()) {
-      if (pending[node->id()] == 0) make_ready(node);
+      if (pending_[node->id()] == 0) Release(node);
     }
+    FindNeeded();
     while (true) {
-      if (next_collective < ready_collectives.size() &&
-          ready_collectives[next_collective] != nullptr) {
-        Node* collective = ready_collectives[next_collective++];
+      if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
+        Node* collective = waiting_collectives_[next_];
+        long_before_[next_++] = long_done_;
         // What waited for collectives before this one may go now.
-        while (!held.empty() && held.begin()->first + 1 < static_cast<int>(next_collective)) {
-          ready.insert({0, held.begin()->second});
-          held.erase(held.begin());
-        }
-        take(collective);
-      } else if (!ready.empty()) {
-        const NodeId id = ready.begin()->second;
-        ready.erase(ready.begin());
-        take(c_.graph.node(id));
-      } else if (!held.empty()) {
-        const NodeId id = held.begin()->second;
-        held.erase(held.begin());
-        take(c_.graph.node(id));
+        while (!held_.empty() && IsBehindNext(held_.begin()->first)) TakeFromHeld(held_.begin());
+        Take(collective);
+        FindNeeded();
+      } else if (ReleaseNeeded()) {
+        continue;
+      } else if (!ready_.empty()) {
+        const NodeId id = ready_.begin()->second;
+        ready_.erase(ready_.begin());
+        Take(c_.graph.node(id));
+      } else if (!held_.empty()) {
+        const NodeId id = held_.begin()->second;
+        held_.erase(held_.begin());
+        Take(c_.graph.node(id));
       } else {
         break;
       }
     }
-    if (static_cast<int>(order.size()) != c_.graph.num_nodes()) {
+    if (static_cast<int>(order_.size()) != c_.graph.num_nodes()) {
       return absl::InternalError("the schedule has a cycle");
     }
-    return order;
+    return std::move(order_);
+  }
+
+  // Whether a later collective than `before` has started.
+  bool IsBehindNext(int before) const { return before + 1 < static_cast<int>(next_); }
+
+  // The node waits for no other node any more.
+  void Release(Node* node) {
+    const int own = sequence_[node->id()];
+    const int before = last_collective_[node->id()];
+    if (own >= 0) {
+      waiting_collectives_[own] = node;
+    } else if (before < 0) {
+      MakeReady(1, node->id());
+    } else if (IsBehindNext(before)) {
+      MakeReady(0, node->id());
+    } else {
+      held_.insert({before, node->id()});
+    }
+  }
+
+  void MakeReady(int kind, NodeId id) {
+    ready_.insert({kind, id});
+    state_[id] = State::kReady;
+    needed_ready_ += IsNeeded(id) ? 1 : 0;
+  }
+
+  using Held = std::set<std::pair<int, NodeId>>;  // (collective, id)
+  Held::iterator TakeFromHeld(Held::iterator it) {
+    MakeReady(0, it->second);
+    return held_.erase(it);
+  }
+
+  void Take(Node* node) {
+    order_.push_back(node);
+    State& state = state_[node->id()];
+    if (state == State::kReady && IsNeeded(node->id())) --needed_ready_;
+    state = State::kTaken;
+    long_done_ += is_long_(*node) ? 1 : 0;
+    may_release_ = true;
+    const int before = std::max(sequence_[node->id()], last_collective_[node->id()]);
+    for (Node* user : edges_[node->id()]) {
+      last_collective_[user->id()] = std::max(last_collective_[user->id()], before);
+      if (--pending_[user->id()] == 0) Release(user);
+    }
+  }
+
+  bool IsNeeded(NodeId id) const { return needed_by_[id] == static_cast<int>(next_); }
+
+  // Marks what the next collective waits for. No node is marked twice: what one collective waited
+  // for is taken when the next one's turn comes.
+  void FindNeeded() {
+    needed_ready_ = 0;
+    may_release_ = true;
+    if (next_ == c_.collectives.size()) return;
+    if (sources_.empty()) {
+      sources_.resize(edges_.size());
+      for (Node* node : c_.graph.Nodes()) {
+        for (Node* user : edges_[node->id()]) sources_[user->id()].push_back(node->id());
+      }
+    }
+    std::vector<NodeId> pending = {c_.collectives[next_]->id()};
+    while (!pending.empty()) {
+      const NodeId id = pending.back();
+      pending.pop_back();
+      for (const NodeId source : sources_[id]) {
+        if (state_[source] == State::kTaken || IsNeeded(source)) continue;
+        needed_by_[source] = static_cast<int>(next_);
+        needed_ready_ += state_[source] == State::kReady ? 1 : 0;
+        pending.push_back(source);
+      }
+    }
+  }
+
+  // If the next collective waits for earlier ones alone, and those have had the time of a product
+  // or convolution, lets go what is between them. True if there was anything.
+  bool ReleaseNeeded() {
+    if (!may_release_ || needed_ready_ > 0 || next_ == c_.collectives.size()) return false;
+    may_release_ = false;
+    bool released = false;
+    for (auto it = held_.begin(); it != held_.end();) {
+      if (IsNeeded(it->second) && long_done_ > long_before_[it->first]) {
+        it = TakeFromHeld(it);
+        released = true;
+      } else {
+        ++it;
+      }
+    }
+    return released;
   }
 
   const Compilation& c_;
+  const absl::FunctionRef<bool(const Node&)> is_long_;
   std::vector<std::vector<Node*>> edges_;  // by id: who comes after, once for each edge
   std::vector<int> sequence_;              // by id: place among the collectives, or -1
   std::vector<int> last_collective_;       // by id: the last collective before it, or -1
+
+  std::vector<Node*> order_;
+  std::vector<int> pending_;  // by id: edges from nodes that are not taken
+  std::vector<State> state_;  // by id
+  // Ready nodes, by what they wait for: nothing more, or a later collective to be started.
+  std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, 1: not; id)
+  Held held_;
+  std::vector<Node*> waiting_collectives_;    // by sequence: those that wait for their turn only
+  size_t next_ = 0;                           // the next collective to start
+  std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: who comes before
+  std::vector<int> needed_by_;                // by id: the last collective that it was marked for
+  int needed_ready_ = 0;                      // how many of ready_ the next one waits for
+  bool may_release_ = true;                   // since ReleaseNeeded, something has changed
+  int long_done_ = 0;                         // how many long nodes are taken
+  std::vector<int> long_before_;              // by sequence: the same when it started
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<Node*>> ScheduleNodes(const Compilation& c,
-                                                 const std::vector<Node*>& fails_on_data) {
-  return Scheduler(c).Run(fails_on_data);
+                                                 const std::vector<Node*>& fails_on_data,
+                                                 absl::FunctionRef<bool(const Node&)> is_long) {
+  return Scheduler(c, is_long).Run(fails_on_data);
 }
 
 }  // namespace mirrorflow

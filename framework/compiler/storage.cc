@@ -162,8 +162,9 @@ void StorageTable::AssignNode(const Node& node) {
       const bool gathers = op.role == OpRole::kCollective;
       of_[node.output(i)] = Add({.bytes = Bytes(node.output(i)), .pinned = gathers});
     }
-    if (op.role != OpRole::kCollective || ReducesInPlace(node)) return;
-    storages_[Root(of(node.input(0)))].pinned = true;
+    if (!IsCollective(node) || ReducesInPlace(node)) return;
+    const int read = op.role == OpRole::kWrite ? node.input_index(op.update_gradient) : 0;
+    storages_[Root(of(node.input(read)))].pinned = true;
   }
 }
 

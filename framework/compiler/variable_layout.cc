@@ -28,9 +28,23 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
       synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
 }
 
+// Whether reads and optimizers' updates in parts are all that is done with the handle. A function
+// could write the variable in other ways, so there must be none.
+bool OnlyOptimizersWrite(const Graph& graph, const Node& handle) {
+  const DataType dtype = handle.attr<DataType>("dtype");
+  if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || !graph.functions().functions().empty()) {
+    return false;
+  }
+  return std::all_of(handle.uses().begin(), handle.uses().end(), [](const Use& use) {
+    const OpDef& op = use.user->op();
+    return use.slot == Use::kControl || op.role == OpRole::kRead ||
+           (op.role == OpRole::kWrite && !op.update_gradient.empty());
+  });
+}
+
 }  // namespace
 
-absl::Status VariableLayout::CollectVariables(const Graph& graph) {
+absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
   int64_t total_bytes = 0;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kVariable) continue;
@@ -47,6 +61,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
           DataTypeName(info.dtype), info.shape.ToString()));
     }
     MF_ASSIGN_OR_RETURN(info.on_read, IsOnRead(*node));
+    info.can_share = share && OnlyOptimizersWrite(graph, *node);
     MF_RETURN_IF_ERROR(
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
@@ -68,6 +83,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph) {
           "two handles name variable '", name, "' but disagree: ", DataTypeName(first.dtype),
           first.shape.ToString(), " and ", DataTypeName(info.dtype), info.shape.ToString()));
     }
+    first.can_share &= info.can_share;
     if (first.initializer.empty()) first.initializer = info.initializer;
   }
   return absl::OkStatus();
@@ -112,26 +128,30 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     if (weight.bucket >= 0) continue;  // updated twice: its place is known
     const int64_t bytes = AlignUp(weight.bytes());
     const bool fits = !buckets_.empty() && buckets_.back().dtype == weight.dtype &&
+                      buckets_.back().shared == weight.can_share &&
                       used.back() + bytes <= bucket_bytes &&
                       regions_of.back().size() >= updated.size();
     if (!fits) {
       const int b = static_cast<int>(buckets_.size());
-      buckets_.push_back({weight.dtype, static_cast<int>(regions_.size()), 0});
+      buckets_.push_back({weight.dtype, static_cast<int>(regions_.size()), 0, weight.can_share});
       regions_.push_back({absl::StrCat("gradients/", b), 0});
       used.push_back(0);
       regions_of.emplace_back();
       for (size_t k = 0; k < updated.size(); ++k) {
         regions_of.back().push_back(static_cast<int>(regions_.size()));
-        regions_.push_back(
-            {k == 0 ? absl::StrCat("weights/", b) : absl::StrCat("slot", k, "/", b)});
+        regions_.push_back({k == 0 ? absl::StrCat("weights/", b) : absl::StrCat("slot", k, "/", b),
+                            0, weight.can_share});
       }
     }
     const int b = static_cast<int>(buckets_.size()) - 1;
     for (size_t k = 0; k < updated.size(); ++k) {
       VariableInfo& variable = variables_[updated[k]];
-      // A slot of another size lies with the rest; one that is another weight, or another's slot,
-      // where it lies already.
-      if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0)) continue;
+      // A slot of another size, or one that others write too, lies with the rest; one that is
+      // another weight, or another's slot, where it lies already.
+      if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0 ||
+                    variable.can_share < weight.can_share)) {
+        continue;
+      }
       variable.region = regions_of[b][k];
       variable.offset = used[b];
       variable.is_slot = k > 0;
@@ -158,13 +178,13 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
 }
 
 absl::StatusOr<VariableLayout> VariableLayout::Create(const Graph& graph, int64_t bucket_bytes,
-                                                      int world_size) {
+                                                      int world_size, bool share) {
   if (bucket_bytes <= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("bucket_bytes must be at least 1, got ", bucket_bytes));
   }
   VariableLayout layout;
-  MF_RETURN_IF_ERROR(layout.CollectVariables(graph));
+  MF_RETURN_IF_ERROR(layout.CollectVariables(graph, share));
   MF_RETURN_IF_ERROR(layout.FillBuckets(graph, bucket_bytes, world_size));
   return layout;
 }

@@ -36,6 +36,8 @@ struct VariableInfo {
   std::string initializer;  // the node that makes the initial value; may be empty
   // Synchronised when it is read, not when it is written: the value is the sum over the replicas.
   bool on_read = false;
+  // Nobody but optimizers writes it, so the replicas of a process can have one copy of it.
+  bool can_share = false;
 
   int64_t bytes() const { return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype)); }
 };
@@ -43,12 +45,14 @@ struct VariableInfo {
 struct BucketInfo {
   DataType dtype = DT_INVALID;
   int gradient_region = 0;
-  int64_t bytes = 0;  // used; the regions hold more
+  int64_t bytes = 0;    // used; the regions hold more
+  bool shared = false;  // the regions of its weights and slots are
 };
 
 struct LayoutRegion {
   std::string name;  // `weights/0`, `gradients/0`, `slot1/0`, `variables`
   int64_t bytes = 0;
+  bool shared = false;  // one piece of memory for all local replicas
 };
 
 class VariableLayout {
@@ -57,8 +61,10 @@ class VariableLayout {
   // Regions are padded to a multiple of world_size × 64 bytes, so that any rank can own a share.
   // InvalidArgument if a variable's shape is not fully defined, if handles of one name disagree, or
   // if two variables would have one name.
+  // `share`: replicas have one copy of what only optimizers write. Each of its updates must then be
+  // a collective Update (ReduceInUpdates).
   static absl::StatusOr<VariableLayout> Create(const Graph& graph, int64_t bucket_bytes,
-                                               int world_size);
+                                               int world_size, bool share = false);
 
   const std::vector<VariableInfo>& variables() const { return variables_; }
   const std::vector<BucketInfo>& buckets() const { return buckets_; }
@@ -69,7 +75,7 @@ class VariableLayout {
   int FindHandle(const Output& handle) const;
 
  private:
-  absl::Status CollectVariables(const Graph& graph);
+  absl::Status CollectVariables(const Graph& graph, bool share);
   absl::Status FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size);
 
   std::vector<VariableInfo> variables_;

@@ -13,6 +13,8 @@ absl::string_view CollectiveKindName(CollectiveKind kind) {
       return "all-gather";
     case CollectiveKind::kBroadcast:
       return "broadcast";
+    case CollectiveKind::kUpdate:
+      return "update";
     case CollectiveKind::kBarrier:
       return "barrier";
   }

@@ -27,8 +27,23 @@ namespace mirrorflow {
 
 class Lane;
 
-enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kBarrier };
+enum class CollectiveKind {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kBarrier,
+  kUpdate,
+};
 absl::string_view CollectiveKindName(CollectiveKind kind);
+
+// What a rank does with the reduction of an Update: it writes elements [first, first + count) of
+// the variables, which are the same for all ranks; `reduced` has those alone.
+class ReducedUpdate {
+ public:
+  virtual ~ReducedUpdate() = default;
+  virtual void Run(int64_t first, const void* reduced, int64_t count) const = 0;
+};
 
 // One collective, as one rank sees it. Elements lie in rank order in what is gathered or scattered.
 //   AllReduce      in [count]                 -> out [count]               (may be the same memory)
@@ -36,6 +51,9 @@ absl::string_view CollectiveKindName(CollectiveKind kind);
 //   AllGather      in [counts[rank]]          -> out [sum of counts]
 //   Broadcast      in [count] on rank `root`  -> out [count]               (may be the same memory)
 //   Barrier        nothing
+//   Update         in [count]                 -> variables [count] each, after `update` of the
+//                                                reduction; only where ranks share memory. A
+//                                                variable may be one for all of them
 struct Collective {
   CollectiveKind kind = CollectiveKind::kBarrier;
   Reduction reduction = Reduction::kSum;
@@ -43,8 +61,12 @@ struct Collective {
   const void* in = nullptr;
   void* out = nullptr;
   int64_t count = 0;
+  bool is_whole = false;  // of an Update: `in` is the reduction already, on every rank
   absl::Span<const int64_t> counts;  // per rank; may hold zeros; alive until Finish
   int root = 0;
+  absl::Span<std::byte* const>
+      variables;  // alive until Finish; equal on all ranks before and after
+  const ReducedUpdate* update = nullptr;
   absl::string_view name;  // for errors; alive until Finish; ranks whose names differ disagree
 };
 

@@ -57,7 +57,17 @@ struct PlannedCollective {
   AxisId axis = 0;    // of a gather or scatter: rank r has rows(axis, r) * elements_per_row
   int64_t elements_per_row = 0;
   int sequence = 0;  // its place in the order of all collectives
+  int update = -1;   // of an Update: into Plan::updates
+  bool is_whole = false;
   std::string name;
+};
+
+// What an Update does with the reduced gradient.
+struct PlannedUpdate {
+  int32_t kernel = 0;  // an UpdateKernel
+  int32_t first_operand = 0;
+  int32_t num_inputs = 0;
+  std::vector<int32_t> variables;  // which of the inputs it writes
 };
 
 // What a fetch finds in memory when the step is done.
@@ -128,6 +138,7 @@ struct Plan {
   std::vector<Operand> operands;
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
+  std::vector<PlannedUpdate> updates;
   std::vector<PlannedControl> controls;
   std::vector<PlannedFeed> feeds;
   std::vector<PlannedFetch> fetches;

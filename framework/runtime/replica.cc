@@ -30,12 +30,17 @@ absl::Status CheckTime(absl::Time now, absl::Time deadline) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int rank,
-                                                         absl::Span<const int64_t> layout_bytes) {
+                                                         const VariableLayout& layout,
+                                                         const Replica* first) {
   std::unique_ptr<Replica> replica(new Replica(device, rank));
-  for (int64_t bytes : layout_bytes) {
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> region,
-                        AllocateFor("variables", rank, *device, bytes));
-    replica->layout_.push_back(std::move(region));
+  for (const LayoutRegion& region : layout.regions()) {
+    if (region.shared && first != nullptr) {
+      replica->layout_.push_back(first->layout_[replica->layout_.size()]);
+      continue;
+    }
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory,
+                        AllocateFor("variables", rank, *device, region.bytes));
+    replica->layout_.push_back(std::move(memory));
   }
   return replica;
 }
@@ -86,11 +91,15 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                                    .reduction = planned.reduction,
                                    .dtype = planned.dtype,
                                    .count = planned.count,
+                                   .is_whole = planned.is_whole,
                                    .name = planned.name});
     if (!has_counts(planned)) continue;
     for (int64_t rank_rows : rows[planned.axis]) {
       bound->counts_.push_back(rank_rows * planned.elements_per_row);
     }
+  }
+  for (const PlannedUpdate& planned : plan->updates) {
+    bound->updates_.emplace_back(bound.get(), &planned);
   }
   absl::Span<const int64_t> counts = bound->counts_;
   for (size_t i = 0; i < plan->collectives.size(); ++i) {
@@ -115,6 +124,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
 
 absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
   reached_ = 0;  // should this fail, nothing is written
+  updated_.store(false, std::memory_order_relaxed);
   const RegionId region = plan_->feed_region(i);
   Device& device = replica_.device();
   if (device.traits().host_memory) {
@@ -134,6 +144,7 @@ std::byte* BoundPlan::fetch_address(int i) const {
 
 absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline) {
   reached_ = 0;
+  updated_.store(false, std::memory_order_relaxed);
   deadline_ = deadline;
   if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
     // The old one first: there may be no room for both.
@@ -169,7 +180,49 @@ void BoundPlan::LocateCollective(int i) {
   const PlannedCollective& planned = plan_->collectives[i];
   if (planned.kind == CollectiveKind::kBarrier) return;
   collectives_[i].in = Address(planned.in);
-  collectives_[i].out = Address(planned.out);
+  if (planned.kind == CollectiveKind::kUpdate) {
+    collectives_[i].variables = updates_[planned.update].Locate();
+    collectives_[i].update = &updates_[planned.update];
+  } else {
+    collectives_[i].out = Address(planned.out);
+  }
+}
+
+// A world of one is what it reduces.
+absl::Status BoundPlan::FinishCollective(int i, Lane* lane) {
+  if (replica_.communicator_ != nullptr) {
+    return replica_.communicator_->Finish(collectives_[i], lane);
+  }
+  const PlannedCollective& planned = plan_->collectives[i];
+  if (planned.kind == CollectiveKind::kUpdate) {
+    updates_[planned.update].Run(0, Address(planned.in), planned.count);
+  }
+  return absl::OkStatus();
+}
+
+BoundPlan::BoundUpdate::BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned)
+    : plan_(*plan),
+      planned_(*planned),
+      kernel_(static_cast<const UpdateKernel&>(*plan->plan_->kernels[planned->kernel])),
+      variables_(planned->variables.size()) {}
+
+void BoundPlan::BoundUpdate::Run(int64_t first, const void* reduced, int64_t count) const {
+  plan_.updated_.store(true, std::memory_order_relaxed);
+  const KernelArgs args(plan_.kernel_bases_.data(), &plan_.plan_->operands[planned_.first_operand],
+                        planned_.num_inputs, /*num_outputs=*/0);
+  if (!plan_.traced_) return kernel_.RunPart(args, reduced, first, count);
+  const int64_t begin_ns = absl::GetCurrentTimeNanos();
+  kernel_.RunPart(args, reduced, first, count);
+  nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
+}
+
+absl::Span<std::byte* const> BoundPlan::BoundUpdate::Locate() {
+  nanoseconds_ = 0;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    variables_[i] =
+        plan_.Address(plan_.plan_->operands[planned_.first_operand + planned_.variables[i]]);
+  }
+  return variables_;
 }
 
 absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
@@ -185,14 +238,12 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       std::memcpy(Address(operands[1]), Address(operands[0]), instruction.bytes);
       return absl::OkStatus();
     }
-    // A world of one is what it reduces.
     case InstructionKind::kStart:
       if (replica_.communicator_ == nullptr) return absl::OkStatus();
       LocateCollective(instruction.index);
       return replica_.communicator_->Start(collectives_[instruction.index], &lane);
     case InstructionKind::kFinish:
-      if (replica_.communicator_ == nullptr) return absl::OkStatus();
-      return replica_.communicator_->Finish(collectives_[instruction.index], &lane);
+      return FinishCollective(instruction.index, &lane);
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return RunControl(instruction);
@@ -244,17 +295,25 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   const DispatchList& dispatch = plan_->dispatch;
   spans->assign(dispatch.instructions.size(), TraceSpan{});
-  return Execute(
+  traced_ = true;
+  absl::Status status = Execute(
       [&](int i) -> absl::Status {
         TraceSpan& span = (*spans)[i];
         span.instruction = dispatch.original[i];
         span.begin_ns = absl::GetCurrentTimeNanos();
         MF_RETURN_IF_ERROR(CheckTime(absl::FromUnixNanos(span.begin_ns), deadline));
-        absl::Status result = RunInstruction(dispatch.instructions[i]);
+        const Instruction& instruction = dispatch.instructions[i];
+        absl::Status result = RunInstruction(instruction);
         span.end_ns = absl::GetCurrentTimeNanos();
+        if (instruction.kind == InstructionKind::kFinish) {
+          const int update = plan_->collectives[instruction.index].update;
+          if (update >= 0) span.update_ns = updates_[update].nanoseconds();
+        }
         return result;
       },
       deadline);
+  traced_ = false;
+  return status;
 }
 
 absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) {

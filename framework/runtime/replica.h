@@ -7,16 +7,19 @@
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "framework/compiler/variable_layout.h"
 #include "framework/core/tensor.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
+#include "framework/runtime/update_kernel.h"
 
 namespace mirrorflow {
 
@@ -27,14 +30,16 @@ struct TraceSpan {
   int32_t instruction;
   int64_t begin_ns;
   int64_t end_ns;
+  int64_t update_ns;  // of them, those in which a collective updated variables
 };
 
 class Replica {
  public:
-  // `layout_bytes` are the sizes of the regions of the session's VariableLayout; they are allocated
-  // and zeroed here.
+  // The regions of `layout` are allocated and zeroed here; those that are shared are `first`'s, if
+  // there is one.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Device* device, int rank,
-                                                         absl::Span<const int64_t> layout_bytes);
+                                                         const VariableLayout& layout,
+                                                         const Replica* first);
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }
@@ -86,7 +91,9 @@ class BoundPlan {
                          std::vector<TraceSpan>* spans);
 
   // Whether the last Run came to its first write of a variable.
-  bool wrote() const { return reached_ > plan_->dispatch.first_write; }
+  bool wrote() const {
+    return updated_.load(std::memory_order_relaxed) || reached_ > plan_->dispatch.first_write;
+  }
 
   // By axis: the first of this replica's rows.
   absl::Span<const int64_t> first_rows() const { return params_.first_row; }
@@ -96,10 +103,30 @@ class BoundPlan {
 
  private:
   friend class Replica;
+
+  // The kernel that an Update runs on pieces of the reduced gradient.
+  class BoundUpdate final : public ReducedUpdate {
+   public:
+    BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned);
+    void Run(int64_t first, const void* reduced, int64_t count) const override;
+    // Where the variables are in this step.
+    absl::Span<std::byte* const> Locate();
+    // How long the last step's runs took, if it is traced.
+    int64_t nanoseconds() const { return nanoseconds_; }
+
+   private:
+    const BoundPlan& plan_;
+    const PlannedUpdate& planned_;
+    const UpdateKernel& kernel_;
+    std::vector<std::byte*> variables_;
+    mutable int64_t nanoseconds_ = 0;
+  };
+
   BoundPlan(Replica* replica, std::shared_ptr<const Plan> plan)
       : replica_(*replica), plan_(std::move(plan)) {}
 
   void LocateCollective(int i);
+  absl::Status FinishCollective(int i, Lane* lane);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);
@@ -122,12 +149,15 @@ class BoundPlan {
   std::vector<std::byte*> bases_;         // by region; device addresses
   std::vector<std::byte*> kernel_bases_;  // the same, as kernels must be given them
   std::vector<Collective> collectives_;
-  std::vector<int64_t> counts_;  // of all collectives that have them: elements by rank
+  std::vector<int64_t> counts_;       // of all collectives that have them: elements by rank
+  std::vector<BoundUpdate> updates_;  // of plan_->updates
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
   StepParams params_;
-  absl::Time deadline_;  // of this step
-  int reached_ = 0;      // of plan_->dispatch
+  absl::Time deadline_;                       // of this step
+  int reached_ = 0;                           // of plan_->dispatch
+  mutable std::atomic<bool> updated_{false};  // an Update has begun to write
+  bool traced_ = false;
 };
 
 }  // namespace mirrorflow

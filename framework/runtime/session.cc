@@ -25,20 +25,18 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
   session->options_.compile.shard = session->backend_.world_size > 1;
   session->graph_ = graph.Clone();
-  MF_ASSIGN_OR_RETURN(session->layout_,
-                      VariableLayout::Create(session->graph_, session->options_.bucket_bytes,
-                                             session->backend_.world_size));
+  MF_ASSIGN_OR_RETURN(
+      session->layout_,
+      VariableLayout::Create(session->graph_, session->options_.bucket_bytes,
+                             session->backend_.world_size, session->SharesVariables()));
   MF_RETURN_IF_ERROR(CheckVariableMemory(session->layout_, session->backend_.devices.size(),
                                          session->options_.max_bytes));
-  std::vector<int64_t> region_bytes;
-  for (const LayoutRegion& region : session->layout_.regions()) {
-    region_bytes.push_back(region.bytes);
-  }
   const int count = static_cast<int>(session->backend_.devices.size());
   for (int i = 0; i < count; ++i) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
-                        Replica::Create(session->backend_.devices[i].get(),
-                                        session->backend_.first_rank + i, region_bytes));
+    MF_ASSIGN_OR_RETURN(
+        std::unique_ptr<Replica> replica,
+        Replica::Create(session->backend_.devices[i].get(), session->backend_.first_rank + i,
+                        session->layout_, i > 0 ? session->replicas_[0].get() : nullptr));
     session->replicas_.push_back(std::move(replica));
   }
   MF_RETURN_IF_ERROR(session->Connect());
@@ -47,6 +45,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   session->variable_states_.assign(session->layout_.variables().size(), VariableState::kUnset);
   MF_RETURN_IF_ERROR(session->InitializeVariables());
   return session;
+}
+
+bool Session::SharesVariables() const {
+  return backend_.ranks_share_memory && backend_.world_size > 1 &&
+         !options_.compile.disabled_passes.contains("reduce_in_updates") &&
+         std::all_of(backend_.devices.begin(), backend_.devices.end(),
+                     [](const auto& device) { return device->traits().host_memory; });
 }
 
 absl::Status Session::Connect() {

@@ -56,6 +56,8 @@ struct SessionBackend {
   const KernelRegistry* kernels = nullptr;  // of the devices and of the host
   CompileFn compile = nullptr;
   ConnectFn connect;  // one communicator a local replica
+  // Whether their collectives can be of the kind Update.
+  bool ranks_share_memory = false;
   int world_size = 1;
   int first_rank = 0;  // of the local replicas
 };
@@ -139,6 +141,8 @@ class Session {
   enum class VariableState : char { kUnset, kSet, kIndeterminate };
 
   Session(SessionBackend backend, SessionOptions options);
+  // Whether the replicas can have one copy of a variable.
+  bool SharesVariables() const;
   absl::Status InitializeVariables();
   absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values);
   // The arguments of Prepare in the session's own graph.

@@ -19,7 +19,9 @@ void Add(int64_t bytes, int64_t* total) {
 int64_t VariableBytes(const VariableLayout& layout, size_t replicas) {
   int64_t total = 0;
   for (size_t r = 0; r < replicas; ++r) {
-    for (const LayoutRegion& region : layout.regions()) Add(region.bytes, &total);
+    for (const LayoutRegion& region : layout.regions()) {
+      if (r == 0 || !region.shared) Add(region.bytes, &total);
+    }
   }
   return total;
 }

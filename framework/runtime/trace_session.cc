@@ -89,6 +89,14 @@ void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view
       arrow.args.clear();
       trace->Add(std::move(flight));
       trace->Add(std::move(arrow));
+      if (span.update_ns > 0) {
+        TraceEvent update = event;
+        update.category = "update";
+        update.duration_ns = span.update_ns;
+        event.duration_ns -= span.update_ns;
+        update.start_ns = event.start_ns + event.duration_ns;
+        trace->Add(std::move(update));
+      }
       event.name = absl::StrCat(start ? "start " : "finish ", event.name);
     }
     trace->Add(std::move(event));

@@ -18,8 +18,9 @@ namespace mirrorflow {
 // within its time a span an instruction on the thread of its lane. Their categories say what the
 // lane does: `kernel`, `copy`, `collective` (it starts one) or `wait` (for an event, or for a
 // collective to finish, and on a device that runs its lanes inline it works off its share of that
-// then). From start to finish a collective is an asynchronous span, so several may overlap, and
-// an arrow leads from the one to the other.
+// then). The pieces in which a collective updates variables are put together
+// behind it, as an `update`. From start to finish a collective is an asynchronous span, so several
+// may overlap, and an arrow leads from the one to the other.
 void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view device,
                     const std::vector<TraceSpan>& spans, TraceWriter* trace);
 

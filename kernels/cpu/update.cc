@@ -5,6 +5,7 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "framework/runtime/update_kernel.h"
 #include "kernels/cpu/transposed_product.h"
 
 namespace mirrorflow {
@@ -25,13 +26,30 @@ struct Inputs {
   }
 };
 
-// The kernel that calls `update(args, gradient, n)` unless a gate is shut.
-template <typename Update>
+// The kernel that calls `update(args, gradient, first, n)` unless a gate is shut.
+template <typename T, typename Update>
+class GatedUpdate final : public UpdateKernel {
+ public:
+  GatedUpdate(const Inputs& inputs, Update update) : inputs_(inputs), update_(update) {}
+
+  absl::Status Run(const KernelArgs& args, Lane&) const override {
+    RunPart(args, args.input<T>(inputs_.gradient), 0, inputs_.n);
+    return absl::OkStatus();
+  }
+
+  void RunPart(const KernelArgs& args, const void* gradient, int64_t first,
+               int64_t count) const override {
+    if (inputs_.Open(args)) update_(args, static_cast<const T*>(gradient), first, count);
+  }
+
+ private:
+  const Inputs inputs_;
+  const Update update_;
+};
+
+template <typename T, typename Update>
 KernelPlan Gated(const Inputs& inputs, Update update) {
-  return {.kernel = MakeKernel([inputs, update](const KernelArgs& args, Lane&) {
-            if (inputs.Open(args)) update(args, inputs.gradient, inputs.n);
-            return absl::OkStatus();
-          })};
+  return {.kernel = std::make_unique<GatedUpdate<T, Update>>(inputs, update)};
 }
 
 template <typename T>
@@ -42,10 +60,11 @@ T Scalar(const KernelArgs& args, int i) {
 template <typename T>
 struct GradientDescentPlan {
   static KernelPlan Make(const Inputs& inputs, bool) {
-    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
-      const GradientDescent<T> update{.alpha = Scalar<T>(args, 1)};
-      update(args.variable<T>(0), args.input<T>(gradient), n);
-    });
+    return Gated<T>(inputs,
+                    [](const KernelArgs& args, const T* gradient, int64_t first, int64_t n) {
+                      const GradientDescent<T> update{.alpha = Scalar<T>(args, 1)};
+                      update(args.variable<T>(0) + first, gradient, n);
+                    });
   }
 };
 
@@ -56,9 +75,10 @@ struct MomentumPlanOf {
   }
   template <bool kNesterov>
   static KernelPlan Make(const Inputs& inputs) {
-    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
+    return Gated<T>(inputs, [](const KernelArgs& args, const T* gradient, int64_t first,
+                               int64_t n) {
       const Update<T, kNesterov> update{.lr = Scalar<T>(args, 2), .momentum = Scalar<T>(args, 4)};
-      update(args.variable<T>(0), args.variable<T>(1), args.input<T>(gradient), n);
+      update(args.variable<T>(0) + first, args.variable<T>(1) + first, gradient, n);
     });
   }
 };
@@ -75,10 +95,11 @@ struct AdagradPlanOf {
   }
   template <bool kUpdateSlots>
   static KernelPlan Make(const Inputs& inputs) {
-    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
+    return Gated<T>(inputs, [](const KernelArgs& args, const T* gradient, int64_t first,
+                               int64_t n) {
       const Adagrad<T, kUpdateSlots> update{
           .lr = Scalar<T>(args, 2), .epsilon = kEpsilon == 0 ? T{0} : Scalar<T>(args, kEpsilon)};
-      update(args.variable<T>(0), args.variable<T>(1), args.input<T>(gradient), n);
+      update(args.variable<T>(0) + first, args.variable<T>(1) + first, gradient, n);
     });
   }
 };
@@ -90,14 +111,15 @@ using AdagradV2Plan = AdagradPlanOf<T, 3>;
 template <typename T>
 struct RmsPropPlan {
   static KernelPlan Make(const Inputs& inputs, bool) {
-    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
-      const RmsProp<T> update{.lr = Scalar<T>(args, 3),
-                              .rho = Scalar<T>(args, 4),
-                              .momentum = Scalar<T>(args, 5),
-                              .epsilon = Scalar<T>(args, 6)};
-      update(args.variable<T>(0), args.variable<T>(1), args.variable<T>(2), args.input<T>(gradient),
-             n);
-    });
+    return Gated<T>(inputs,
+                    [](const KernelArgs& args, const T* gradient, int64_t first, int64_t n) {
+                      const RmsProp<T> update{.lr = Scalar<T>(args, 3),
+                                              .rho = Scalar<T>(args, 4),
+                                              .momentum = Scalar<T>(args, 5),
+                                              .epsilon = Scalar<T>(args, 6)};
+                      update(args.variable<T>(0) + first, args.variable<T>(1) + first,
+                             args.variable<T>(2) + first, gradient, n);
+                    });
   }
 };
 
@@ -108,16 +130,17 @@ struct AdamPlan {
   }
   template <bool kNesterov>
   static KernelPlan Make(const Inputs& inputs) {
-    return Gated(inputs, [](const KernelArgs& args, int gradient, int64_t n) {
-      const Adam<T, kNesterov> update{.beta1_power = Scalar<T>(args, 3),
-                                      .beta2_power = Scalar<T>(args, 4),
-                                      .lr = Scalar<T>(args, 5),
-                                      .beta1 = Scalar<T>(args, 6),
-                                      .beta2 = Scalar<T>(args, 7),
-                                      .epsilon = Scalar<T>(args, 8)};
-      update(args.variable<T>(0), args.variable<T>(1), args.variable<T>(2), args.input<T>(gradient),
-             n);
-    });
+    return Gated<T>(inputs,
+                    [](const KernelArgs& args, const T* gradient, int64_t first, int64_t n) {
+                      const Adam<T, kNesterov> update{.beta1_power = Scalar<T>(args, 3),
+                                                      .beta2_power = Scalar<T>(args, 4),
+                                                      .lr = Scalar<T>(args, 5),
+                                                      .beta1 = Scalar<T>(args, 6),
+                                                      .beta2 = Scalar<T>(args, 7),
+                                                      .epsilon = Scalar<T>(args, 8)};
+                      update(args.variable<T>(0) + first, args.variable<T>(1) + first,
+                             args.variable<T>(2) + first, gradient, n);
+                    });
   }
 };
 
@@ -153,12 +176,12 @@ absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c
                          .last_gate = num_inputs};
   const int64_t k = c.input_shape(2).dim(0);
   const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
-  KernelPlan plan = Gated(inputs, [m, n, k](const KernelArgs& args, int, int64_t) {
+  auto update = [inputs, m, n, k](const KernelArgs& args, Lane&) {
     const TransposedProduct product = {args.input<float>(2), args.input<float>(3), m, n, k};
-    product.Subtract(Scalar<float>(args, 1), args.variable<float>(0));
-  });
-  plan.flops = 2 * m * n * k;
-  return plan;
+    if (inputs.Open(args)) product.Subtract(Scalar<float>(args, 1), args.variable<float>(0));
+    return absl::OkStatus();
+  };
+  return KernelPlan{.kernel = MakeKernel(update), .flops = 2 * m * n * k};
 }
 
 }  // namespace

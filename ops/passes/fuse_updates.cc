@@ -22,7 +22,7 @@ bool IsVariable(const Output& value) { return BehindViews(value).node->op().role
 
 // Whether `update` is gradient descent by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
-  if (update.op().name != ops::kResourceApplyGradientDescent) return false;
+  if (update.op().name != ops::kResourceApplyGradientDescent || IsCollective(update)) return false;
   const Output gradient = update.input(2);
   const Node& product = *gradient.node;
   if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||

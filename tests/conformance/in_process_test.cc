@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
 
@@ -103,6 +104,75 @@ TEST(InProcess, CollectiveSucceedsOnAllRanksOrOnNoneWhenAborted) {
       EXPECT_EQ(results[rank], results[0]) << "on rank " << rank;
     }
   }
+}
+
+// Adds the reduction, and the element's number, to the variable; counts the elements.
+class AddToVariable final : public ReducedUpdate {
+ public:
+  explicit AddToVariable(float* variable) : variable_(variable) {}
+  void Run(int64_t first, const void* reduced, int64_t count) const override {
+    const float* values = static_cast<const float*>(reduced);
+    for (int64_t i = 0; i < count; ++i) {
+      variable_[first + i] += values[i] + static_cast<float>(first + i);
+    }
+    updated += count;
+  }
+  mutable int64_t updated = 0;
+
+ private:
+  float* const variable_;
+};
+
+TEST(InProcess, UpdateIsDoneOnceForEachElementAndSeenByAll) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    for (const int64_t count : {0, 1, 17, 4096, 50'001}) {
+      SCOPED_TRACE(absl::StrCat(count, " elements, ", world_size, " ranks"));
+      auto ranks = CreateInProcessCommunicators(world_size).value();
+      std::vector<std::vector<float>> gradients(world_size), first(world_size), second(world_size);
+      std::vector<AddToVariable> updates;
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < world_size; ++rank) {
+        gradients[rank].assign(count, static_cast<float>(rank + 1));
+        first[rank].assign(count, 10);
+        second[rank].assign(count, 20);  // named, and never written
+        updates.emplace_back(first[rank].data());
+      }
+      for (int rank = 0; rank < world_size; ++rank) {
+        threads.emplace_back([&, rank] {
+          std::byte* const variables[] = {reinterpret_cast<std::byte*>(first[rank].data()),
+                                          reinterpret_cast<std::byte*>(second[rank].data())};
+          Collective update{.kind = CollectiveKind::kUpdate, .count = count, .name = "u"};
+          update.in = gradients[rank].data();
+          update.variables = variables;
+          update.update = &updates[rank];
+          for (int round = 0; round < 2; ++round) {
+            EXPECT_EQ(ranks[rank]->Run(update), absl::OkStatus());
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      int64_t updated = 0;
+      for (int rank = 0; rank < world_size; ++rank) {
+        updated += updates[rank].updated;
+        EXPECT_EQ(first[rank], first[0]);
+        EXPECT_EQ(second[rank], std::vector<float>(count, 20));
+      }
+      EXPECT_EQ(updated, 2 * count);
+      const auto sum = static_cast<float>(world_size * (world_size + 1) / 2);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(first[0][i], 10 + 2 * (sum + static_cast<float>(i))) << "element " << i;
+      }
+    }
+  }
+}
+
+TEST(InProcess, UpdateWithoutAnUpdateIsAnError) {
+  auto one = CreateInProcessCommunicators(1).value();
+  const float gradient = 1;
+  Collective update{.kind = CollectiveKind::kUpdate, .count = 1, .name = "u"};
+  update.in = &gradient;
+  const absl::Status status = one[0]->Run(update);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST(InProcess, RankThatLeavesEndsTheOthers) {

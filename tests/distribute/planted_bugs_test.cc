@@ -28,7 +28,7 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "understand: prune, functionalize, infer, lower_lists\n"
             "simplify: einsum, row_sums, algebra, cse\n"
             "shard: shard, insert_collectives\n"
-            "communicate: bucket, fuse_updates, order_variables, order\n");
+            "communicate: reduce_in_updates, bucket, fuse_updates, order_variables, order\n");
 }
 
 // What CheckPlan looks at, out of the plan of a training step with several collectives, which
@@ -214,6 +214,7 @@ class FlippingDevice final : public Device {
 
 TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAVariableIsFound) {
   ProgramSetting setting = TwoReplicas();
+  setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // else there is one
   setting.session.wrap_device = [](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
     if (device->name() != "CPU:1") return device;
     return std::make_unique<FlippingDevice>(std::move(device));
@@ -225,7 +226,7 @@ TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAVariableIsFound) {
             "replica 0");
 }
 
-// Flips a bit of what each all-reduce of doubles gives this rank: one that changes the number by
+// Flips a bit of what each collective of doubles gives this rank: one that changes the number by
 // less than rounding may, so that only a comparison of the copies can tell.
 class FlippingCommunicator final : public Communicator {
  public:
@@ -239,10 +240,12 @@ class FlippingCommunicator final : public Communicator {
   absl::Status Finish(const Collective& collective, Lane* lane) override {
     MF_RETURN_IF_ERROR(communicator_->Finish(collective, lane));
     if (collective.dtype != DT_DOUBLE || collective.count == 0) return absl::OkStatus();
+    const bool updates = collective.kind == CollectiveKind::kUpdate;
+    void* const made = updates ? collective.variables[0] : collective.out;
     uint64_t bits;
-    std::memcpy(&bits, collective.out, sizeof(bits));
+    std::memcpy(&bits, made, sizeof(bits));
     bits ^= uint64_t{1} << 16;
-    std::memcpy(collective.out, &bits, sizeof(bits));
+    std::memcpy(made, &bits, sizeof(bits));
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
@@ -254,8 +257,14 @@ class FlippingCommunicator final : public Communicator {
   const std::unique_ptr<Communicator> communicator_;
 };
 
-TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAGradientIsFound) {
+class PlantedBitTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(ReducedInUpdates, PlantedBitTest, testing::Bool());
+
+TEST_P(PlantedBitTest, InOneCopyOfAGradientIsFound) {
   ProgramSetting setting = TwoReplicas();
+  // In an update or in an all-reduce; on devices that have a copy each.
+  setting.session.queued = true;
+  if (!GetParam()) setting.session.session.compile.disabled_passes = {"reduce_in_updates"};
   setting.session.wrap_communicator =
       [](std::unique_ptr<Communicator> c) -> std::unique_ptr<Communicator> {
     if (c->rank() != 1) return c;

@@ -46,7 +46,7 @@ Interval TimeOf(const json& event) {
 
 class TraceSessionTest : public testing::TestWithParam<Setting> {
  protected:
-  // Of some steps of training whose gradients go into a bucket a layer.
+  // Of some steps of training.
   void SetUp() override {
     Graph graph;
     const Scope root(&graph);
@@ -55,9 +55,8 @@ class TraceSessionTest : public testing::TestWithParam<Setting> {
     for (int i = 0; i < kLayers; ++i) y = layers::Dense(root, y, 16, ops::Tanh);
     const Output loss = ops::Mean(root, ops::Square(root, y), {0, 1});
     const Operation train = GradientDescent({.learning_rate = 0.1}).Minimize(root, loss);
-    auto session = CreateTestSession(graph, {.replicas = GetParam().replicas,
-                                             .queued = GetParam().queued,
-                                             .session = {.bucket_bytes = 2048}});
+    auto session =
+        CreateTestSession(graph, {.replicas = GetParam().replicas, .queued = GetParam().queued});
     ASSERT_TRUE(session.ok()) << session.status();
     auto step = (*session)->Prepare({x}, {loss}, {train});
     ASSERT_TRUE(step.ok()) << step.status();
@@ -168,8 +167,10 @@ TEST_P(TraceSessionTest, CollectivesInFlightTogetherHaveTracksOfTheirOwn) {
     EXPECT_TRUE(flights.empty());
     return;
   }
-  // The loss and a bucket for each layer.
-  EXPECT_EQ(flights.size(), kSteps * GetParam().replicas * (kLayers + 1));
+  // The loss, and the weights and biases of each layer.
+  EXPECT_EQ(flights.size(), kSteps * GetParam().replicas * (2 * kLayers + 1));
+  // Each replica updates its part, if it has one: the biases are a line of the cache.
+  EXPECT_GE(OfCategory("update").size(), kSteps * GetParam().replicas * kLayers);
   EXPECT_EQ(OfCategory("collective").size(), flights.size());
   EXPECT_GE(OfCategory("wait").size(), flights.size());
   int together = 0;

@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   backend.kernels = &TestKernels();
   backend.compile = CompileProgram;
   backend.world_size = options.replicas;
+  backend.ranks_share_memory = true;
   backend.connect = [options]() -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
     MF_ASSIGN_OR_RETURN(
         auto communicators,

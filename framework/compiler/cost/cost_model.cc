@@ -75,7 +75,10 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction) {
   if (instruction.node < 0) return "Event";
   const std::string& op = plan.node_ops[instruction.node];
   if (instruction.kind == InstructionKind::kStart) return absl::StrCat("start ", op);
-  return instruction.kind == InstructionKind::kCopy ? "Copy" : op;
+  if (instruction.kind == InstructionKind::kCopy) return "Copy";
+  const bool reduces = instruction.kind == InstructionKind::kFinish &&
+                       plan.collectives[instruction.index].kind == CollectiveKind::kUpdate;
+  return reduces ? absl::StrCat("reduced ", op) : op;
 }
 
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {

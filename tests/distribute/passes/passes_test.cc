@@ -408,12 +408,12 @@ StepNames ReductionNames() {
 
 TEST(BucketCollectivesTest, JoinsReductionsOfOneKindThatFallDueTogether) {
   EXPECT_EQ(Ordered(kReductions, ReductionNames(), 64),
-            "sum/all_reduce_joined = AllReduce(sum, product) {N=2, T=float, _sequence=0, "
+            "double_sum/all_reduce = AllReduce(double_sum) {N=1, T=double, _sequence=0, "
             "bucket=-1, reduction=\"sum\"}\n"
-            "double_sum/all_reduce = AllReduce(double_sum) {N=1, T=double, _sequence=1, "
-            "bucket=-1, reduction=\"sum\"}\n"
-            "largest/all_reduce = AllReduce(largest) {N=1, T=float, _sequence=2, bucket=-1, "
+            "largest/all_reduce = AllReduce(largest) {N=1, T=float, _sequence=1, bucket=-1, "
             "reduction=\"max\"}\n"
+            "sum/all_reduce_joined = AllReduce(sum, product) {N=2, T=float, _sequence=2, "
+            "bucket=-1, reduction=\"sum\"}\n"
             "later/all_reduce = AllReduce(later) {N=1, T=float, _sequence=3, bucket=-1, "
             "reduction=\"sum\"}\n");
 }

@@ -12,6 +12,8 @@
 namespace mirrorflow {
 namespace {
 
+bool IsLong(const Node& node) { return node.op().name == "Neg"; }
+
 // The names in the order of the schedule; `failing` can fail on data.
 std::string Schedule(absl::string_view text, const StepNames& names,
                      const std::vector<std::string>& failing = {}) {
@@ -22,7 +24,7 @@ std::string Schedule(absl::string_view text, const StepNames& names,
   if (!status.ok()) return status.ToString();
   std::vector<Node*> nodes;
   for (const std::string& name : failing) nodes.push_back(c.graph.FindNode(name));
-  const auto order = ScheduleNodes(c, nodes);
+  const auto order = ScheduleNodes(c, nodes, IsLong);
   if (!order.ok()) return order.status().ToString();
   return absl::StrJoin(*order, " ",
                        [](std::string* out, const Node* n) { out->append(n->name()); });
@@ -50,12 +52,35 @@ TEST(ScheduleNodesTest, StartsACollectiveWhenItsOperandsAreReadyAndUsesItWhenALa
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
 }
 
+// Else all of the backward pass would run first, as the loss could be in flight beside it.
+TEST(ScheduleNodesTest, UsesACollectiveBetweenLongKernelsWhereTheNextCollectiveWaitsForIt) {
+  constexpr char kText[] = R"(
+v1 = VarHandleOp() {dtype=float, shape=<2>}
+v2 = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+loss = AllReduce(x) {N=1, T=float}
+sign = Sign(x) {T=float}
+g2 = Neg(sign) {T=float}
+short = Sign(g2) {T=float}
+g1 = Neg(short) {T=float}
+gate = Square(loss) {T=float}
+gated2 = AddV2(g2, gate) {T=float}
+gated1 = AddV2(g1, gate) {T=float}
+r2 = AllReduce(gated2) {N=1, T=float}
+r1 = AllReduce(gated1) {N=1, T=float}
+u1 = AssignSubVariableOp(v1, r1) {dtype=float}
+u2 = AssignSubVariableOp(v2, r2) {dtype=float}
+)";
+  EXPECT_EQ(Schedule(kText, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2"}}),
+            "v1 v2 x loss sign g2 gate gated2 r2 short g1 gated1 r1 u2 u1");
+}
+
 TEST(ScheduleNodesTest, KeepsTheProgramsOrderOfCollectivesWhenALaterOneIsReadyFirst) {
   const auto step = ParseStep(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}});
   ASSERT_TRUE(step.ok()) << step.status();
   Compilation& c = (*step)->c;
   for (const char* name : {"r1", "r3", "r2"}) c.collectives.push_back(c.graph.FindNode(name));
-  const auto order = ScheduleNodes(c, {});
+  const auto order = ScheduleNodes(c, {}, IsLong);
   ASSERT_TRUE(order.ok()) << order.status();
   EXPECT_EQ(
       absl::StrJoin(*order, " ", [](std::string* out, const Node* n) { out->append(n->name()); }),

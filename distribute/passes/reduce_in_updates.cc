@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/passes/reduce_in_updates.h"
+
+#include <algorithm>
+
+#include "distribute/collective/collective_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+// The input of `update` that is its gradient, or -1 if that is no sum over the ranks that is made
+// for this update alone.
+int SummedGradient(const Compilation& c, const Node& update) {
+  if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return -1;
+  const int input = update.input_index(update.op().update_gradient);
+  const Output& gradient = update.input(input);
+  const Node& reduce = *gradient.node;
+  // Narrower floats are updated in float as a whole.
+  const bool in_parts = gradient.dtype() == DT_FLOAT || gradient.dtype() == DT_DOUBLE;
+  const bool is_for_this = in_parts && reduce.op().name == kAllReduce && reduce.num_inputs() == 1 &&
+                           reduce.attr<std::string>("reduction") == "sum" &&
+                           reduce.uses().size() == 1 &&
+                           std::count(c.fetches.begin(), c.fetches.end(), gradient) == 0;
+  return is_for_this ? input : -1;
+}
+
+// Whether it writes memory that all replicas have in common.
+bool WritesShared(const Compilation& c, const Node& node) {
+  return node.op().role == OpRole::kWrite &&
+         std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
+           const int v = in.dtype() == DT_RESOURCE ? c.layout->FindHandle(in) : -1;
+           return v >= 0 && c.layout->regions()[c.layout->variables()[v].region].shared;
+         });
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ReduceInUpdates::Run(Compilation& c) {
+  if (!c.ranks_share_memory || !c.options.shard || c.is_body) return false;
+  bool changed = false;
+  for (Node* update : c.graph.Nodes()) {
+    const int input = SummedGradient(c, *update);
+    if (input < 0) {
+      if (!WritesShared(c, *update)) continue;
+      c.graph.SetAttr(update, kReductionAttr, std::string(kNoReduction));
+      changed = true;
+      continue;
+    }
+    Node* reduce = update->input(input).node;
+    c.graph.SetAttr(update, kReductionAttr, reduce->attr<std::string>("reduction"));
+    for (Node* control : reduce->control_inputs()) c.graph.AddControlEdge(control, update);
+    c.graph.SetInput(update, input, reduce->input(0));
+    c.graph.RemoveNode(reduce);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace mirrorflow

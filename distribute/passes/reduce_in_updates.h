@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReduceInUpdates: an optimizer's update of an all-reduced gradient becomes one collective, if
+// nobody else needs the reduced gradient and the ranks share memory. Each rank reduces its part of
+// the gradient, piece by piece, updates that part of the variable while the piece is in its cache,
+// and writes what it has updated to all ranks: the reduction, which is as large as the variable, is
+// never stored, and nobody updates what another one does. A variable that the replicas have in
+// common (VariableLayout) is updated by parts even if its gradient is whole already. (ZeRO's third
+// picture of the optimizer: reduce-scatter, update, all-gather; Rajbhandari et al. 2020, here in
+// one pass over memory.)
+#ifndef MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
+#define MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class ReduceInUpdates final : public Pass {
+ public:
+  absl::string_view name() const override { return "reduce_in_updates"; }
+  Facts needs() const override { return kCollectivesInserted; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Updates that reduce their gradients: the same bits as an all-reduce and an update behind it.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+#include "train/optimizer.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+// More than one piece of an update for each of three replicas, and no whole number of lines.
+constexpr int64_t kIn = 173, kOut = 151;
+
+// Two layers that are trained to be small.
+struct Net {
+  Graph graph;
+  Output x, loss;
+  Operation train;
+
+  explicit Net(const Optimizer& optimizer, double clip_norm = 0) {
+    const Scope root(&graph);
+    x = ops::Placeholder(root, DT_FLOAT, {-1, kIn});
+    const auto glorot = initializers::GlorotUniform();
+    const Output w = CreateVariable(root, "w", {kIn, kOut}, glorot).value;
+    const Output b = CreateVariable(root, "b", {kOut}, initializers::Constant(0.5)).value;
+    const Output v = CreateVariable(root, "v", {kOut, 1}, glorot).value;
+    const Output h = ops::Tanh(root, ops::BiasAdd(root, ops::MatMul(root, x, w), b));
+    loss = ops::Mean(root, ops::Square(root, ops::MatMul(root, h, v)), {0, 1});
+    train = optimizer.Minimize(root, loss, {.clip_norm = clip_norm});
+  }
+};
+
+Tensor Filled(const Shape& shape, float value) {
+  return Tensor::Of<float>(shape, std::vector<float>(shape.num_elements(), value));
+}
+
+struct Outcome {
+  std::vector<Tensor> variables;  // slots too
+  std::vector<float> losses;
+  int updates = 0;  // collectives of this kind
+  int all_reduces = 0;
+};
+
+absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool reduce_in_updates,
+                              int64_t rows = 11) {
+  if (!reduce_in_updates) options.session.compile.disabled_passes = {"reduce_in_updates"};
+  MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(net.graph, options));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({net.x}, {net.loss}, {net.train}));
+  Random random(5);
+  Outcome outcome;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = RandomTensor(DT_FLOAT, Shape({rows, kIn}), &random);
+    MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({x}));
+    outcome.losses.push_back(outputs[0].flat<float>()[0]);
+  }
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({rows, kIn})}));
+  for (const PlannedCollective& c : plans.plans[0]->collectives) {
+    outcome.updates += c.kind == CollectiveKind::kUpdate;
+    outcome.all_reduces += c.kind == CollectiveKind::kAllReduce;
+  }
+  for (const VariableInfo& variable : session->layout().variables()) {
+    MF_ASSIGN_OR_RETURN(const Tensor first, session->ReadVariable(variable.name, 0));
+    for (int r = 1; r < options.replicas; ++r) {
+      MF_ASSIGN_OR_RETURN(const Tensor other, session->ReadVariable(variable.name, r));
+      EXPECT_EQ(Difference(first, other, {}), "") << variable.name << " of replica " << r;
+    }
+    outcome.variables.push_back(first);
+  }
+  return outcome;
+}
+
+void ExpectSameBits(const Outcome& want, const Outcome& got) {
+  EXPECT_EQ(want.losses, got.losses);
+  ASSERT_EQ(want.variables.size(), got.variables.size());
+  for (size_t i = 0; i < want.variables.size(); ++i) {
+    EXPECT_EQ(Difference(want.variables[i], got.variables[i], {}), "") << "variable " << i;
+  }
+}
+
+TEST(ReduceInUpdatesTest, GivesTheBitsOfAnAllReduceAndAnUpdate) {
+  const std::vector<std::shared_ptr<Optimizer>> optimizers = {
+      std::make_shared<SGD>(SGD::Options{}),
+      std::make_shared<Momentum>(Momentum::Options{.use_nesterov = true}),
+      std::make_shared<Adam>(Adam::Options{}),
+      std::make_shared<AdamW>(AdamW::Options{}),
+      std::make_shared<Adagrad>(Adagrad::Options{}),
+      std::make_shared<RMSProp>(RMSProp::Options{}),
+  };
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    const Net net(*optimizers[i]);
+    for (const int replicas : {2, 3}) {
+      SCOPED_TRACE(absl::StrCat("optimizer ", i, " on ", replicas));
+      const auto want = Train(net, {.replicas = replicas}, false);
+      ASSERT_TRUE(want.ok()) << want.status();
+      EXPECT_EQ(want->updates, 0);
+      for (const bool queued : {false, true}) {
+        const auto got = Train(net, {.replicas = replicas, .queued = queued}, true);
+        ASSERT_TRUE(got.ok()) << got.status();
+        EXPECT_EQ(got->updates, 3);
+        EXPECT_EQ(got->all_reduces, 1);  // the loss
+        ExpectSameBits(*want, *got);
+      }
+    }
+  }
+}
+
+TEST(ReduceInUpdatesTest, AReplicaWithoutRowsUpdatesItsPart) {
+  const Net net(Momentum({.learning_rate = 0.1}));
+  const auto want = Train(net, {.replicas = 3}, false, /*rows=*/2);
+  const auto got = Train(net, {.replicas = 3}, true, /*rows=*/2);
+  ASSERT_TRUE(want.ok()) << want.status();
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->updates, 3);
+  ExpectSameBits(*want, *got);
+}
+
+TEST(ReduceInUpdatesTest, AGradientThatOthersNeedIsReducedFirst) {
+  const Net clipped(Momentum({.learning_rate = 0.1}), /*clip_norm=*/0.1);
+  const auto want = Train(clipped, {.replicas = 3}, false);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const bool queued : {false, true}) {
+    const auto got = Train(clipped, {.replicas = 3, .queued = queued}, true);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_GT(got->all_reduces, 1);
+    // Replicas that have one copy of the variables still divide the updates.
+    EXPECT_EQ(got->updates, queued ? 0 : 3);
+    ExpectSameBits(*want, *got);
+  }
+}
+
+TEST(ReduceInUpdatesTest, OneReplicaHasNothingToReduce) {
+  const auto got = Train(Net(SGD({.learning_rate = 0.1})), {.replicas = 1}, true);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->updates, 0);
+}
+
+// y = x · w and its update, whose reads and writes of `w` stand in either order.
+TEST(ReduceInUpdatesTest, ReadsSeeTheirOwnSideOfTheUpdate) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 300});
+  const Output w = ops::VarHandleOp(root, DT_FLOAT, {300}, {.shared_name = "w"});
+  const Output gradient = ops::Sum(root, x, {0});
+  const Operation update =
+      ops::ResourceApplyGradientDescent(root, w, ops::ScalarConst(root, DT_FLOAT, 1), gradient);
+  const Output before = ops::ReadVariableOp(root, w);
+  graph.AddControlEdge(before.node, update.node);
+  const Output after = ops::ReadVariableOp(root.WithControlDependencies({update}), w);
+  for (const bool queued : {false, true}) {
+    auto session = *CreateTestSession(graph, {.replicas = 3, .queued = queued});
+    ASSERT_EQ(session->AssignVariable("w", Filled(Shape({300}), 5)), absl::OkStatus());
+    Step step = *session->Prepare({x}, {before, after});
+    for (int i = 0; i < 20; ++i) {
+      const auto got = step.Run({Filled(Shape({6, 300}), 1)});
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].flat<float>()[299], 5 - 6 * i);
+      EXPECT_EQ((*got)[1].flat<float>()[299], 5 - 6 * (i + 1));
+    }
+  }
+}
+
+// An index of one replica is out of range: nobody has written anything.
+TEST(ReduceInUpdatesTest, AFailureBeforeTheUpdateLeavesTheVariables) {
+  Graph graph;
+  const Scope root(&graph);
+  const Output indices = ops::Placeholder(root, DT_INT32, {-1});
+  const Output w = ops::VarHandleOp(root, DT_FLOAT, {4}, {.shared_name = "w"});
+  const Output rows = ops::GatherV2(root, ops::ReadVariableOp(root, w), indices,
+                                    ops::ScalarConst(root, DT_INT32, 0));
+  const Output sum = ops::Sum(root, ops::Cast(root, indices, DT_FLOAT), {0});
+  const Output gradient = ops::Fill(root, ops::VectorConst(root, std::vector<int64_t>{4}), sum);
+  const Operation update =
+      ops::ResourceApplyGradientDescent(root, w, ops::ScalarConst(root, DT_FLOAT, 1), gradient);
+  auto session = *CreateTestSession(graph, {.replicas = 2});
+  ASSERT_EQ(session->AssignVariable("w", Filled(Shape({4}), 1)), absl::OkStatus());
+  Step step = *session->Prepare({indices}, {rows}, {update});
+  const auto plans = step.Compile({Shape({2})});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  EXPECT_TRUE(std::any_of(plans->plans[0]->collectives.begin(), plans->plans[0]->collectives.end(),
+                          [](const auto& c) { return c.kind == CollectiveKind::kUpdate; }));
+  EXPECT_THAT(step.Run({Tensor::Vector<int32_t>({1, 9})}).status().ToString(), HasSubstr("rank 1"));
+  const auto value = session->ReadVariable("w");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->flat<float>()[0], 1);
+  EXPECT_TRUE(step.Run({Tensor::Vector<int32_t>({1, 2})}).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow
