@@ -31,6 +31,8 @@ Uses UsesOf(CollectiveKind kind) {
       return {.count = true, .root = true};
     case CollectiveKind::kUpdate:
       return {.reduction = true, .count = true, .variables = true};
+    case CollectiveKind::kUpdateByProduct:
+      return {.count = true, .counts = true, .variables = true};
     case CollectiveKind::kBarrier:
       return {};
   }
@@ -77,14 +79,15 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
     }
     own = c.counts[rank];
   }
-  const bool gathers = c.kind == CollectiveKind::kAllGather;
+  const bool gathers =
+      c.kind == CollectiveKind::kAllGather || c.kind == CollectiveKind::kUpdateByProduct;
   const bool scatters = c.kind == CollectiveKind::kReduceScatter;
   const bool reads = c.kind != CollectiveKind::kBroadcast || c.root == rank;
   if ((c.in == nullptr && reads && (gathers ? own : total) > 0) ||
       (c.out == nullptr && !uses.variables && (scatters ? own : total) > 0)) {
     return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
   }
-  if (uses.variables && c.update == nullptr) {
+  if (uses.variables && c.update == nullptr && c.product_update == nullptr) {
     return Wrong(c, absl::StrCat("expected an update, got none on rank ", rank));
   }
   return absl::OkStatus();
@@ -96,7 +99,8 @@ bool SameCollective(const Collective& a, const Collective& b) {
          (!uses.reduction || a.reduction == b.reduction) && (!uses.count || a.count == b.count) &&
          (!uses.counts || a.counts == b.counts) && (!uses.root || a.root == b.root) &&
          (!uses.variables ||
-          (a.variables.size() == b.variables.size() && a.is_whole == b.is_whole)) &&
+          (a.variables.size() == b.variables.size() && a.is_whole == b.is_whole &&
+           a.rows == b.rows && a.row_bytes == b.row_bytes)) &&
          a.name == b.name;
 }
 

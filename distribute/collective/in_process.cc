@@ -73,6 +73,7 @@ class InProcessCommunicator final : public Communicator {
         rank_(rank),
         self_(group_->members[rank]),
         ins_(group_->members.size()),
+        parts_(group_->members.size()),
         outs_(group_->members.size()) {}
 
   ~InProcessCommunicator() override {
@@ -278,6 +279,8 @@ class InProcessCommunicator final : public Communicator {
       }
       case CollectiveKind::kUpdate:
         return Update(own, element);
+      case CollectiveKind::kUpdateByProduct:
+        return UpdateByProduct(own);
       case CollectiveKind::kReduceScatter: {
         const int64_t first = FirstOf(rank_, own.counts);
         for (int rank = 0; rank < world_size(); ++rank) {
@@ -314,11 +317,31 @@ class InProcessCommunicator final : public Communicator {
       }
       if (!own.is_whole) ReduceInRankOrder(own.reduction, own.dtype, ins_, {&out, 1}, n);
       own.update->Run(at, own.is_whole ? Skip(own.in, at * element) : out, n);
-      for (int rank = 0; rank < world_size(); ++rank) {
-        const Collective& other = SlotOf(rank, finished_).collective;
-        for (size_t v = 0; v < own.variables.size(); ++v) {
-          Copy(own.variables[v] + at * element, other.variables[v] + at * element, n * element);
-        }
+      CopyToOthers(own, at * element, n * element);
+    }
+  }
+
+  void UpdateByProduct(const Collective& own) {
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const Collective& other = SlotOf(rank, finished_).collective;
+      parts_[rank] = {other.in, other.right, own.counts[rank]};
+    }
+    constexpr int64_t kTogether = 4;  // rows; products like to work on more than one
+    const auto first_of = [&](int rank) {
+      return rank == world_size() ? own.rows
+                                  : own.rows * rank / world_size() / kTogether * kTogether;
+    };
+    const int64_t first = first_of(rank_), last = first_of(rank_ + 1);
+    own.product_update->Run(parts_, first, last);
+    CopyToOthers(own, first * own.row_bytes, (last - first) * own.row_bytes);
+  }
+
+  // What this rank has written to its variables, unless they are those of the others.
+  void CopyToOthers(const Collective& own, int64_t first, int64_t bytes) const {
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const Collective& other = SlotOf(rank, finished_).collective;
+      for (size_t v = 0; v < own.variables.size(); ++v) {
+        Copy(own.variables[v] + first, other.variables[v] + first, bytes);
       }
     }
   }
@@ -339,6 +362,7 @@ class InProcessCommunicator final : public Communicator {
   uint64_t finished_ = 0;
   // The memory of each rank in the collective at hand; here because its size is not known.
   std::vector<const void*> ins_;
+  std::vector<ProductRows> parts_;
   std::vector<void*> outs_;
 };
 

@@ -84,6 +84,9 @@ inline bool IsControlFlow(const OpDef& op) {
 // all. It names the reduction of the gradients of the ranks, or says that all have the same.
 inline constexpr char kReductionAttr[] = "_reduction";
 inline constexpr char kNoReduction[] = "none";
+// Such an update by a product has these of its two matrices: `axis` splits their rows.
+inline constexpr char kAxisAttr[] = "_axis";
+inline constexpr char kFactorAttr[] = "_factor";
 inline bool IsCollective(const Node& node) {
   return node.op().role == OpRole::kCollective ||
          (node.op().role == OpRole::kWrite && node.has_attr(kReductionAttr));

@@ -2,6 +2,7 @@
 #include "framework/compiler/compile_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -129,7 +130,8 @@ class PlanBuilder {
         const LocalContext context(c_, shapes_, *node, traits_.num_threads);
         MF_ASSIGN_OR_RETURN(kernel, kernels.Create(traits_.type, context));
         if (IsCollective(*node) &&
-            dynamic_cast<const UpdateKernel*>(kernel.kernel.get()) == nullptr) {
+            dynamic_cast<const UpdateKernel*>(kernel.kernel.get()) == nullptr &&
+            dynamic_cast<const UpdateByProductKernel*>(kernel.kernel.get()) == nullptr) {
           return absl::InternalError(
               absl::StrCat(OpAndName(*node), ": its kernel cannot update a part of the variable"));
         }
@@ -283,7 +285,7 @@ class PlanBuilder {
     plan_->node_ops.push_back("Barrier");
     plan_->collectives.push_back(
         {.kind = CollectiveKind::kBarrier, .sequence = sequence, .name = "before_writes"});
-    collective_storage_.emplace_back(-1, -1);
+    collective_storage_.push_back({-1, -1, -1});
     Launch({.index = sequence, .name = static_cast<int>(plan_->node_names.size()) - 1});
     FinishUpTo(sequence);
   }
@@ -370,15 +372,16 @@ class PlanBuilder {
     }
     plan_->collectives.push_back(std::move(collective));
     const int in = flight.uses.front().first;
-    collective_storage_.emplace_back(in, in_place ? in : flight.uses.back().first);
+    collective_storage_.push_back({in, in_place ? in : flight.uses.back().first, -1});
     Launch(std::move(flight));
   }
 
-  // An update that reduces its gradient. From its start on other ranks may write the variables.
+  // An update that the ranks divide. From its start on others may write the variables.
   void EmitUpdate(const Node& node) {
-    const Output& gradient = node.input(node.input_index(node.op().update_gradient));
-    const int index = static_cast<int>(plan_->collectives.size());
-    InFlight flight{.index = index, .name = AddName(node)};
+    PlannedCollective collective{.sequence = static_cast<int>(plan_->collectives.size()),
+                                 .update = static_cast<int>(plan_->updates.size()),
+                                 .name = node.name()};
+    InFlight flight{.index = collective.sequence, .name = AddName(node)};
     PlannedUpdate update{.kernel = static_cast<int32_t>(plan_->kernels.size()),
                          .first_operand = static_cast<int32_t>(plan_->operands.size()),
                          .num_inputs = static_cast<int32_t>(node.num_inputs())};
@@ -391,24 +394,39 @@ class PlanBuilder {
       update.variables.push_back(i);
     }
     const std::string& reduction = node.attr<std::string>(kReductionAttr);
-    const bool is_whole = reduction == kNoReduction;
-    plan_->collectives.push_back(
-        {.kind = CollectiveKind::kUpdate,
-         .reduction = is_whole ? Reduction::kSum : *ParseReduction(reduction),
-         .dtype = gradient.dtype(),
-         .count = shapes_[gradient.node->id()][gradient.index].num_elements(),
-         .sequence = index,
-         .update = static_cast<int>(plan_->updates.size()),
-         .is_whole = is_whole,
-         .name = node.name()});
-    collective_storage_.emplace_back(storage_->of(gradient), -1);
+    collective.is_whole = reduction == kNoReduction;
+    if (!collective.is_whole) collective.reduction = *ParseReduction(reduction);
+    if (node.op().update_gradient.empty()) {
+      DescribeProduct(node, &collective);
+    } else {
+      const Output& gradient = node.input(node.input_index(node.op().update_gradient));
+      collective.kind = CollectiveKind::kUpdate;
+      collective.dtype = gradient.dtype();
+      collective.count = shapes_[gradient.node->id()][gradient.index].num_elements();
+      collective_storage_.push_back({storage_->of(gradient), -1, -1});
+    }
+    plan_->collectives.push_back(std::move(collective));
     plan_->updates.push_back(std::move(update));
     plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
-    plan_->kernel_flops.push_back(0);
+    plan_->kernel_flops.push_back(kernel_plans_[node.id()].flops);
     Launch(std::move(flight));
     // Nobody waits for an update within the step; it is time for those that the other ranks have
     // had the time of a product to start.
     FinishUpTo(started_before_work_);
+  }
+
+  // An update by the product of its inputs 2 and 3, whose rows all ranks have together.
+  void DescribeProduct(const Node& node, PlannedCollective* collective) {
+    const Shape& a = c_.values().shape(node.input(2));
+    const Shape& b = c_.values().shape(node.input(3));
+    collective->kind = CollectiveKind::kUpdateByProduct;
+    collective->dtype = node.input(2).dtype();
+    collective->count = a.num_elements() + b.num_elements();
+    collective->axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr));
+    collective->elements_per_row = node.attr<int64_t>(kFactorAttr);
+    collective->rows = a.dim(1);
+    collective->row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(collective->dtype));
+    collective_storage_.push_back({storage_->of(node.input(2)), -1, storage_->of(node.input(3))});
   }
 
   // Starts a collective whose operands are known.
@@ -524,8 +542,9 @@ class PlanBuilder {
       plan_->operands[i] = resolve(operand_storage_[i]);
     }
     for (size_t i = 0; i < plan_->collectives.size(); ++i) {
-      plan_->collectives[i].in = resolve(collective_storage_[i].first);
-      plan_->collectives[i].out = resolve(collective_storage_[i].second);
+      plan_->collectives[i].in = resolve(collective_storage_[i][0]);
+      plan_->collectives[i].out = resolve(collective_storage_[i][1]);
+      plan_->collectives[i].right = resolve(collective_storage_[i][2]);
     }
     for (size_t i = 0; i < plan_->fetches.size(); ++i) {
       plan_->fetches[i].operand = resolve(fetch_storage_[i]);
@@ -553,11 +572,11 @@ class PlanBuilder {
   std::map<NodeId, PlannedControl> controls_;  // until they are emitted
   std::vector<Node*> order_;
   const StorageTable* storage_ = nullptr;
-  std::vector<Lifetime> lifetimes_;                      // by storage, then scratch
-  std::vector<int> operand_storage_;                     // by operand; -1: none
-  std::vector<Uses> uses_;                               // by instruction
-  std::vector<std::pair<int, int>> scratch_uses_;        // (instruction, storage)
-  std::vector<std::pair<int, int>> collective_storage_;  // (in, out)
+  std::vector<Lifetime> lifetimes_;                     // by storage, then scratch
+  std::vector<int> operand_storage_;                    // by operand; -1: none
+  std::vector<Uses> uses_;                              // by instruction
+  std::vector<std::pair<int, int>> scratch_uses_;       // (instruction, storage)
+  std::vector<std::array<int, 3>> collective_storage_;  // in, out, right
   std::vector<int> fetch_storage_;
   std::vector<int> seen_collective_;  // by node id
   std::vector<InFlight> in_flight_;

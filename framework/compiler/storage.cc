@@ -163,8 +163,9 @@ void StorageTable::AssignNode(const Node& node) {
       of_[node.output(i)] = Add({.bytes = Bytes(node.output(i)), .pinned = gathers});
     }
     if (!IsCollective(node) || ReducesInPlace(node)) return;
-    const int read = op.role == OpRole::kWrite ? node.input_index(op.update_gradient) : 0;
-    storages_[Root(of(node.input(read)))].pinned = true;
+    for (const Output& in : node.inputs()) {
+      if (of(in) >= 0) storages_[Root(of(in))].pinned = true;
+    }
   }
 }
 

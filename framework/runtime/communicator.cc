@@ -15,6 +15,8 @@ absl::string_view CollectiveKindName(CollectiveKind kind) {
       return "broadcast";
     case CollectiveKind::kUpdate:
       return "update";
+    case CollectiveKind::kUpdateByProduct:
+      return "update by product";
     case CollectiveKind::kBarrier:
       return "barrier";
   }

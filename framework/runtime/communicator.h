@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "framework/core/dtype.h"
 #include "framework/graph/sharding.h"
+#include "framework/runtime/product_rows.h"
 
 namespace mirrorflow {
 
@@ -34,6 +35,7 @@ enum class CollectiveKind {
   kBroadcast,
   kBarrier,
   kUpdate,
+  kUpdateByProduct,
 };
 absl::string_view CollectiveKindName(CollectiveKind kind);
 
@@ -45,6 +47,13 @@ class ReducedUpdate {
   virtual void Run(int64_t first, const void* reduced, int64_t count) const = 0;
 };
 
+// The same of an UpdateByProduct: writes rows [first, last) of the variable; `parts` by rank.
+class ProductUpdate {
+ public:
+  virtual ~ProductUpdate() = default;
+  virtual void Run(absl::Span<const ProductRows> parts, int64_t first, int64_t last) const = 0;
+};
+
 // One collective, as one rank sees it. Elements lie in rank order in what is gathered or scattered.
 //   AllReduce      in [count]                 -> out [count]               (may be the same memory)
 //   ReduceScatter  in [sum of counts]         -> out [counts[rank]]
@@ -54,6 +63,8 @@ class ReducedUpdate {
 //   Update         in [count]                 -> variables [count] each, after `update` of the
 //                                                reduction; only where ranks share memory. A
 //                                                variable may be one for all of them
+//   UpdateByProduct  in [counts[rank], rows], right [counts[rank], *] -> variables [rows, *] each,
+//                    after `product_update` by (all ranks' in)ᵀ · (all ranks' right); as Update
 struct Collective {
   CollectiveKind kind = CollectiveKind::kBarrier;
   Reduction reduction = Reduction::kSum;
@@ -61,12 +72,16 @@ struct Collective {
   const void* in = nullptr;
   void* out = nullptr;
   int64_t count = 0;
-  bool is_whole = false;  // of an Update: `in` is the reduction already, on every rank
+  bool is_whole = false;             // of an Update: `in` is the reduction already, on every rank
+  int64_t rows = 0;                  // of an UpdateByProduct
+  int64_t row_bytes = 0;             // of one row of a variable
   absl::Span<const int64_t> counts;  // per rank; may hold zeros; alive until Finish
   int root = 0;
   absl::Span<std::byte* const>
       variables;  // alive until Finish; equal on all ranks before and after
   const ReducedUpdate* update = nullptr;
+  const void* right = nullptr;
+  const ProductUpdate* product_update = nullptr;
   absl::string_view name;  // for errors; alive until Finish; ranks whose names differ disagree
 };
 

@@ -46,25 +46,27 @@ struct Instruction {
   int64_t bytes = 0;
 };
 
-// A collective with operands in memory. Counts of gathers and scatters follow from the rows of the
-// ranks.
+// A collective with operands in memory. Counts by rank follow from the rows of the ranks.
 struct PlannedCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
   DataType dtype = DT_FLOAT;
   Operand in, out;
   int64_t count = 0;  // elements of the whole
-  AxisId axis = 0;    // of a gather or scatter: rank r has rows(axis, r) * elements_per_row
+  AxisId axis = 0;    // of counts by rank: r has rows(axis, r) * elements_per_row
   int64_t elements_per_row = 0;
   int sequence = 0;  // its place in the order of all collectives
-  int update = -1;   // of an Update: into Plan::updates
+  int update = -1;   // of an Update or an UpdateByProduct: into Plan::updates
   bool is_whole = false;
+  Operand right;
+  int64_t rows = 0;
+  int64_t row_bytes = 0;
   std::string name;
 };
 
-// What an Update does with the reduced gradient.
+// What an Update or an UpdateByProduct does.
 struct PlannedUpdate {
-  int32_t kernel = 0;  // an UpdateKernel
+  int32_t kernel = 0;  // an UpdateKernel or an UpdateByProductKernel
   int32_t first_operand = 0;
   int32_t num_inputs = 0;
   std::vector<int32_t> variables;  // which of the inputs it writes

@@ -84,7 +84,8 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   bound->collectives_.reserve(plan->collectives.size());
   auto has_counts = [](const PlannedCollective& planned) {
     return planned.kind == CollectiveKind::kAllGather ||
-           planned.kind == CollectiveKind::kReduceScatter;
+           planned.kind == CollectiveKind::kReduceScatter ||
+           planned.kind == CollectiveKind::kUpdateByProduct;
   };
   for (const PlannedCollective& planned : plan->collectives) {
     bound->collectives_.push_back({.kind = planned.kind,
@@ -92,6 +93,8 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                                    .dtype = planned.dtype,
                                    .count = planned.count,
                                    .is_whole = planned.is_whole,
+                                   .rows = planned.rows,
+                                   .row_bytes = planned.row_bytes,
                                    .name = planned.name});
     if (!has_counts(planned)) continue;
     for (int64_t rank_rows : rows[planned.axis]) {
@@ -179,12 +182,19 @@ absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& in
 void BoundPlan::LocateCollective(int i) {
   const PlannedCollective& planned = plan_->collectives[i];
   if (planned.kind == CollectiveKind::kBarrier) return;
-  collectives_[i].in = Address(planned.in);
+  Collective& collective = collectives_[i];
+  collective.in = Address(planned.in);
+  if (planned.update < 0) {
+    collective.out = Address(planned.out);
+    return;
+  }
+  BoundUpdate& update = updates_[planned.update];
+  collective.variables = update.Locate();
   if (planned.kind == CollectiveKind::kUpdate) {
-    collectives_[i].variables = updates_[planned.update].Locate();
-    collectives_[i].update = &updates_[planned.update];
+    collective.update = &update;
   } else {
-    collectives_[i].out = Address(planned.out);
+    collective.right = Address(planned.right);
+    collective.product_update = &update;
   }
 }
 
@@ -193,9 +203,11 @@ absl::Status BoundPlan::FinishCollective(int i, Lane* lane) {
   if (replica_.communicator_ != nullptr) {
     return replica_.communicator_->Finish(collectives_[i], lane);
   }
-  const PlannedCollective& planned = plan_->collectives[i];
-  if (planned.kind == CollectiveKind::kUpdate) {
-    updates_[planned.update].Run(0, Address(planned.in), planned.count);
+  const Collective& own = collectives_[i];
+  if (own.kind == CollectiveKind::kUpdate) own.update->Run(0, own.in, own.count);
+  if (own.kind == CollectiveKind::kUpdateByProduct) {
+    const ProductRows rows{own.in, own.right, own.counts[0]};
+    own.product_update->Run({&rows, 1}, 0, own.rows);
   }
   return absl::OkStatus();
 }
@@ -203,17 +215,30 @@ absl::Status BoundPlan::FinishCollective(int i, Lane* lane) {
 BoundPlan::BoundUpdate::BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned)
     : plan_(*plan),
       planned_(*planned),
-      kernel_(static_cast<const UpdateKernel&>(*plan->plan_->kernels[planned->kernel])),
+      kernel_(*plan->plan_->kernels[planned->kernel]),
       variables_(planned->variables.size()) {}
 
-void BoundPlan::BoundUpdate::Run(int64_t first, const void* reduced, int64_t count) const {
+template <typename Work>
+void BoundPlan::BoundUpdate::RunKernel(Work work) const {
   plan_.updated_.store(true, std::memory_order_relaxed);
   const KernelArgs args(plan_.kernel_bases_.data(), &plan_.plan_->operands[planned_.first_operand],
                         planned_.num_inputs, /*num_outputs=*/0);
-  if (!plan_.traced_) return kernel_.RunPart(args, reduced, first, count);
-  const int64_t begin_ns = absl::GetCurrentTimeNanos();
-  kernel_.RunPart(args, reduced, first, count);
-  nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
+  const int64_t begin_ns = plan_.traced_ ? absl::GetCurrentTimeNanos() : 0;
+  work(args);
+  if (plan_.traced_) nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
+}
+
+void BoundPlan::BoundUpdate::Run(int64_t first, const void* reduced, int64_t count) const {
+  RunKernel([&](const KernelArgs& args) {
+    static_cast<const UpdateKernel&>(kernel_).RunPart(args, reduced, first, count);
+  });
+}
+
+void BoundPlan::BoundUpdate::Run(absl::Span<const ProductRows> parts, int64_t first,
+                                 int64_t last) const {
+  RunKernel([&](const KernelArgs& args) {
+    static_cast<const UpdateByProductKernel&>(kernel_).RunRows(args, parts, first, last);
+  });
 }
 
 absl::Span<std::byte* const> BoundPlan::BoundUpdate::Locate() {
@@ -239,8 +264,8 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       return absl::OkStatus();
     }
     case InstructionKind::kStart:
-      if (replica_.communicator_ == nullptr) return absl::OkStatus();
       LocateCollective(instruction.index);
+      if (replica_.communicator_ == nullptr) return absl::OkStatus();
       return replica_.communicator_->Start(collectives_[instruction.index], &lane);
     case InstructionKind::kFinish:
       return FinishCollective(instruction.index, &lane);

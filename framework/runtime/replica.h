@@ -104,20 +104,24 @@ class BoundPlan {
  private:
   friend class Replica;
 
-  // The kernel that an Update runs on pieces of the reduced gradient.
-  class BoundUpdate final : public ReducedUpdate {
+  // The kernel that updates a part of a variable for all ranks.
+  class BoundUpdate final : public ReducedUpdate, public ProductUpdate {
    public:
     BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned);
     void Run(int64_t first, const void* reduced, int64_t count) const override;
+    void Run(absl::Span<const ProductRows> parts, int64_t first, int64_t last) const override;
     // Where the variables are in this step.
     absl::Span<std::byte* const> Locate();
     // How long the last step's runs took, if it is traced.
     int64_t nanoseconds() const { return nanoseconds_; }
 
    private:
+    template <typename Work>
+    void RunKernel(Work work) const;
+
     const BoundPlan& plan_;
     const PlannedUpdate& planned_;
-    const UpdateKernel& kernel_;
+    const Kernel& kernel_;
     std::vector<std::byte*> variables_;
     mutable int64_t nanoseconds_ = 0;
   };

@@ -9,15 +9,16 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
+#include "framework/runtime/product_rows.h"
+
 namespace mirrorflow {
 
-// a [k,m] and b [k,n], row by row.
+// aᵀ · b for a [k,m] and b [k,n], whose rows lie in `parts`, one after the other.
 struct TransposedProduct {
-  const float* a;
-  const float* b;
+  absl::Span<const ProductRows> parts;
   int64_t m;
   int64_t n;
-  int64_t k;
 
   // Whether this is faster than a product for all shapes: b fits into a core's cache.
   static bool IsGoodFor(int64_t m, int64_t n, int64_t k) {
@@ -26,8 +27,8 @@ struct TransposedProduct {
 
   // out [m,n] = aᵀ · b
   void Store(float* out) const;
-  // out [m,n] -= alpha · (aᵀ · b)
-  void Subtract(float alpha, float* out) const;
+  // Rows [first, last) of out [m,n] -= alpha · (aᵀ · b)
+  void Subtract(float alpha, int64_t first, int64_t last, float* out) const;
 };
 
 }  // namespace mirrorflow

@@ -168,7 +168,30 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   }
 }
 
-// GradientDescentOfProduct: inputs var, alpha, a, b, gates.
+// Inputs var, alpha, a, b, gates.
+class GradientDescentOfProduct final : public UpdateByProductKernel {
+ public:
+  GradientDescentOfProduct(const Inputs& inputs, int64_t m, int64_t n, int64_t k)
+      : inputs_(inputs), m_(m), n_(n), k_(k) {}
+
+  absl::Status Run(const KernelArgs& args, Lane&) const override {
+    const ProductRows rows = {args.input<float>(2), args.input<float>(3), k_};
+    RunRows(args, {&rows, 1}, 0, m_);
+    return absl::OkStatus();
+  }
+
+  void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
+               int64_t last) const override {
+    if (!inputs_.Open(args)) return;
+    const TransposedProduct product = {parts, m_, n_};
+    product.Subtract(Scalar<float>(args, 1), first, last, args.variable<float>(0));
+  }
+
+ private:
+  const Inputs inputs_;
+  const int64_t m_, n_, k_;
+};
+
 absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c) {
   const int num_inputs = c.node().num_inputs();
   const Inputs inputs = {.gradient = -1,
@@ -176,12 +199,8 @@ absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c
                          .last_gate = num_inputs};
   const int64_t k = c.input_shape(2).dim(0);
   const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
-  auto update = [inputs, m, n, k](const KernelArgs& args, Lane&) {
-    const TransposedProduct product = {args.input<float>(2), args.input<float>(3), m, n, k};
-    if (inputs.Open(args)) product.Subtract(Scalar<float>(args, 1), args.variable<float>(0));
-    return absl::OkStatus();
-  };
-  return KernelPlan{.kernel = MakeKernel(update), .flops = 2 * m * n * k};
+  return KernelPlan{.kernel = std::make_unique<GradientDescentOfProduct>(inputs, m, n, k),
+                    .flops = 2 * m * n * k};
 }
 
 }  // namespace

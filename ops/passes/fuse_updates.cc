@@ -16,13 +16,24 @@ namespace {
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
 // Smaller gradients do not leave the cache anyway.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
+// The same of replicas, whose reduction is fast while gradients are in the cache that they share;
+// and with more rows a product is faster that copies its operands into another order first.
+constexpr int64_t kMinReducedElements = int64_t{1} << 20;
+constexpr int64_t kMaxSharedRows = 32;
 
 // Whether the value lies where a variable does: the update would write over it.
 bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
 
+// How the rows of both operands are split; null if they are not, or not alike.
+const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
+  const Sharded* a = AsSharded(c.shardings.at(product.input(0)));
+  const Sharded* b = AsSharded(c.shardings.at(product.input(1)));
+  return a != nullptr && b != nullptr && *a == *b && a->dim == 0 ? a : nullptr;
+}
+
 // Whether `update` is gradient descent by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
-  if (update.op().name != ops::kResourceApplyGradientDescent || IsCollective(update)) return false;
+  if (update.op().name != ops::kResourceApplyGradientDescent) return false;
   const Output gradient = update.input(2);
   const Node& product = *gradient.node;
   if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||
@@ -31,7 +42,15 @@ bool IsByProduct(const Compilation& c, const Node& update) {
       std::count(c.fetches.begin(), c.fetches.end(), gradient) > 0) {
     return false;
   }
+  const Shape& a = c.values().shape(product.input(0));
   const Shape& b = c.values().shape(product.input(1));
+  if (IsCollective(update)) {
+    // The ranks would read one another's rows instead of one another's gradients.
+    const Sharded* rows = RowsOfBoth(c, product);
+    return rows != nullptr && update.attr<std::string>(kReductionAttr) == "sum" &&
+           a.dim(0) <= kMaxSharedRows && b.dim(1) >= 32 &&
+           c.values().shape(gradient).num_elements() >= kMinReducedElements;
+  }
   return b.num_elements() <= kMaxOperandElements && b.dim(1) >= 32 &&
          c.values().shape(gradient).num_elements() >= kMinGradientElements;
 }
@@ -54,6 +73,12 @@ absl::Status Fuse(Compilation& c, Node* update) {
                     .InputList(gates)
                     .Finish();
   MF_RETURN_IF_ERROR(c.graph.status());
+  if (IsCollective(*update)) {
+    const Sharded rows = *RowsOfBoth(c, *product);
+    c.graph.SetAttr(fused, kReductionAttr, update->attr<std::string>(kReductionAttr));
+    c.graph.SetAttr(fused, kAxisAttr, static_cast<int64_t>(rows.axis));
+    c.graph.SetAttr(fused, kFactorAttr, rows.factor);
+  }
   c.ReplaceOperation(update, fused);
   c.graph.RemoveNode(update);
   c.graph.RemoveNode(product);

@@ -147,6 +147,76 @@ TEST(ReduceInUpdatesTest, OneReplicaHasNothingToReduce) {
   EXPECT_EQ(got->updates, 0);
 }
 
+// A layer y = x · w whose gradient is large, of few rows: one replica's training, and that of some.
+struct LargeLayer {
+  static constexpr int64_t kRows = 1030, kColumns = 1025;
+  Graph graph;
+  Output x, open;
+  Operation train;
+
+  LargeLayer() {
+    const Scope root(&graph);
+    x = ops::Placeholder(root, DT_FLOAT, {-1, kRows});
+    open = ops::Placeholder(root, DT_BOOL, {});
+    const Output w = ops::VarHandleOp(root, DT_FLOAT, {kRows, kColumns}, {.shared_name = "w"});
+    const Output y = ops::MatMul(root, x, ops::ReadVariableOp(root, w));
+    const Output gradient = ops::MatMul(root, x, y, {.transpose_a = true});
+    train = ops::ResourceApplyGradientDescent(root, w, ops::ScalarConst(root, DT_FLOAT, 1e-3),
+                                              gradient, {.gates = {open}});
+  }
+
+  absl::StatusOr<Tensor> Train(TestSessionOptions options, absl::Span<const int64_t> rows,
+                               bool is_open, bool by_product) const {
+    options.replicas = static_cast<int>(rows.size());
+    if (!by_product) options.session.compile.disabled_passes = {"fuse_updates"};
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
+    MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, open}, {}, {train}));
+    Random random(3);
+    MF_RETURN_IF_ERROR(
+        session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kRows, kColumns}), &random)));
+    const Tensor batch = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);
+    const RunOptions shares{.replica_rows = rows};
+    for (int i = 0; i < 2; ++i) {
+      MF_RETURN_IF_ERROR(step.Run({batch, Tensor::Scalar<bool>(is_open)}, shares).status());
+    }
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({batch.shape(), Shape({})}, shares));
+    const auto& collectives = plans.plans[0]->collectives;
+    const bool found = std::any_of(collectives.begin(), collectives.end(), [](const auto& c) {
+      return c.kind == CollectiveKind::kUpdateByProduct;
+    });
+    EXPECT_EQ(found, by_product && rows.size() > 1);
+    return session->ReadVariable("w", options.replicas - 1);
+  }
+};
+
+TEST(ReduceInUpdatesTest, ReplicasDivideALargeProductOfFewRows) {
+  const LargeLayer layer;
+  const std::vector<int64_t> all = {7};
+  const auto alone = layer.Train({}, all, /*is_open=*/true, true);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  for (const std::vector<int64_t>& rows :
+       {std::vector<int64_t>{4, 3}, {0, 7}, {1, 0, 6}, {2, 2, 2, 1}}) {
+    for (const bool queued : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(rows.size(), " replicas", queued ? ", queued" : ""));
+      const auto got = layer.Train({.queued = queued}, rows, /*is_open=*/true, true);
+      ASSERT_TRUE(got.ok()) << got.status();
+      // The order of the sums is that of the rows, whoever has them.
+      EXPECT_EQ(Difference(*alone, *got, {}), "");
+      const auto reduced = layer.Train({.queued = queued}, rows, /*is_open=*/true, false);
+      ASSERT_TRUE(reduced.ok()) << reduced.status();
+      EXPECT_EQ(Difference(*reduced, *got, {.relative = 1e-4, .absolute = 1e-4}), "");
+    }
+  }
+}
+
+TEST(ReduceInUpdatesTest, AShutGateStopsADividedProduct) {
+  const LargeLayer layer;
+  const auto got = layer.Train({}, std::vector<int64_t>{4, 3}, /*is_open=*/false, true);
+  ASSERT_TRUE(got.ok()) << got.status();
+  Random random(3);
+  EXPECT_EQ(Difference(RandomTensor(DT_FLOAT, got->shape(), &random), *got, {}), "");
+}
+
 // y = x · w and its update, whose reads and writes of `w` stand in either order.
 TEST(ReduceInUpdatesTest, ReadsSeeTheirOwnSideOfTheUpdate) {
   Graph graph;

@@ -77,7 +77,7 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction) {
   if (instruction.kind == InstructionKind::kStart) return absl::StrCat("start ", op);
   if (instruction.kind == InstructionKind::kCopy) return "Copy";
   const bool reduces = instruction.kind == InstructionKind::kFinish &&
-                       plan.collectives[instruction.index].kind == CollectiveKind::kUpdate;
+                       plan.collectives[instruction.index].update >= 0;
   return reduces ? absl::StrCat("reduced ", op) : op;
 }
 
@@ -120,6 +120,12 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       if (instruction.node >= 0) demands[i][kCalls] = 1;
       if (instruction.kind == InstructionKind::kKernel) {
         demands[i][kFlops] = static_cast<double>(plan.kernel_flops[instruction.index]);
+      }
+      if (instruction.kind == InstructionKind::kFinish) {
+        const int update = plan.collectives[instruction.index].update;
+        if (update >= 0) {
+          demands[i][kFlops] = static_cast<double>(plan.kernel_flops[plan.updates[update].kernel]);
+        }
       }
       if (!TouchesMemory(instruction)) continue;
       for (const MemoryAccess& access : plan.accesses[i]) {

@@ -25,10 +25,16 @@ TEST(TransposedProductTest, IsTheProductForAllShapes) {
       for (const int64_t k : {0, 1, 5, 16}) {
         SCOPED_TRACE(testing::Message() << m << " " << n << " " << k);
         const std::vector<float> a = Numbers(k * m + 1, 1), b = Numbers(k * n + 1, 2);
-        const TransposedProduct product = {a.data() + 1, b.data() + 1, m, n, k};
+        // In parts, of which one is empty.
+        const int64_t cut = k / 3;
+        const ProductRows parts[] = {{a.data() + 1, b.data() + 1, cut},
+                                     {nullptr, nullptr, 0},
+                                     {a.data() + 1 + cut * m, b.data() + 1 + cut * n, k - cut}};
+        const TransposedProduct product = {parts, m, n};
         std::vector<float> stored(m * n + 2, kUntouched), updated(m * n + 2, kUntouched);
         product.Store(stored.data() + 1);
-        product.Subtract(kAlpha, updated.data() + 1);
+        product.Subtract(kAlpha, 0, m / 2, updated.data() + 1);
+        product.Subtract(kAlpha, m / 2, m, updated.data() + 1);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             double want = 0;

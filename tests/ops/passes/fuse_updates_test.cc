@@ -111,7 +111,7 @@ TEST(FuseUpdatesTest, AProductOfTheVariableItselfIsMadeFirst) {
   EXPECT_FALSE(Fuses(layer));
 }
 
-TEST(FuseUpdatesTest, WhatReplicasReduceIsNotFused) {
+TEST(FuseUpdatesTest, ASmallGradientThatReplicasReduceIsNotFused) {
   const Layer layer(nullptr);
   const auto two = Train(layer, 2, true), one = Train(layer, 1, true);
   ASSERT_TRUE(two.ok()) << two.status();

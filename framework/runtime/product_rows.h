@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PRODUCT_ROWS_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_PRODUCT_ROWS_H_
+
+#include <cstdint>
+
+namespace mirrorflow {
+
+// Rows of a [*,m] and of b [*,n] that lie one after the other: a part of the operands of aᵀ · b.
+struct ProductRows {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  int64_t count = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_PRODUCT_ROWS_H_
