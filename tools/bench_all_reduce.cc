@@ -5,18 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "distribute/collective/in_process.h"
 #include "framework/core/status.h"
 #include "tools/bench_peers.h"
 #include "tools/machine.h"
 #include "tools/statistics.h"
+#include "tools/two_ranks.h"
 
 ABSL_DECLARE_FLAG(int, rounds);
 
@@ -35,51 +34,16 @@ constexpr struct {
               {1 << 20, "1 MB", 15},
               {25 << 20, "25 MB", 8}};
 
-// An all-reduce in place with memory of its own, aligned as an arena would be.
-class Contribution {
- public:
-  explicit Contribution(int64_t bytes) : memory_(bytes + kAlignment, 0) {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    collective_.in = collective_.out = memory_.data() + (-address % kAlignment);
-    collective_.count = bytes / static_cast<int64_t>(sizeof(float));
-    collective_.kind = CollectiveKind::kAllReduce;
-    collective_.dtype = DT_FLOAT;
-    collective_.name = "benchmark";
-  }
-  const Collective& collective() const { return collective_; }
-
- private:
-  static constexpr uintptr_t kAlignment = 4096;
-  std::vector<char> memory_;
-  Collective collective_;
-};
-
-// Two ranks, each pinned to a core; rank 0 is whoever calls, and rank 1 follows it.
-class Ranks {
- public:
-  static absl::StatusOr<std::unique_ptr<Ranks>> Create(int64_t bytes) {
-    MF_ASSIGN_OR_RETURN(auto communicators, CreateInProcessCommunicators(2));
-    return std::unique_ptr<Ranks>(new Ranks(std::move(communicators), bytes));
-  }
-  ~Ranks() {
-    communicators_[0]->Abort(absl::CancelledError("the benchmark is over"));
-    follower_.join();
-  }
-  absl::Status Run() { return communicators_[0]->Run(contribution_.collective()); }
-
- private:
-  Ranks(std::vector<std::unique_ptr<Communicator>> communicators, int64_t bytes)
-      : communicators_(std::move(communicators)), contribution_(bytes), follower_([this, bytes] {
-          const PinnedTo core(1);
-          const Contribution own(bytes);
-          while (communicators_[1]->Run(own.collective()).ok()) {
-          }
-        }) {}
-
-  const std::vector<std::unique_ptr<Communicator>> communicators_;
-  const Contribution contribution_;
-  std::thread follower_;
-};
+// In place.
+TwoRanks::Work AllReduce(int64_t bytes) {
+  return [bytes, memory = std::make_shared<PageAligned>(bytes)](Communicator& communicator) {
+    Collective sum{.kind = CollectiveKind::kAllReduce,
+                   .count = bytes / static_cast<int64_t>(sizeof(float)),
+                   .name = "benchmark"};
+    sum.in = sum.out = memory->data();
+    return communicator.Run(sum);
+  };
+}
 
 }  // namespace
 
@@ -89,7 +53,8 @@ absl::Status BenchAllReduce(Report* report) {
                  .what = absl::StrCat("all-reduce of ", size.name, ", 2 replicas"),
                  .bound = size.bound};
     if (!report->Wants(goal.gate)) continue;
-    MF_ASSIGN_OR_RETURN(const auto ranks, Ranks::Create(size.bytes));
+    MF_ASSIGN_OR_RETURN(const auto ranks,
+                        TwoRanks::Create([bytes = size.bytes] { return AllReduce(bytes); }));
     std::vector<Side> sides = {[work = SideOf([&] { return ranks->Run(); })](double ms) {
       const PinnedTo core(0);
       return work(ms);

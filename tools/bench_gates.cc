@@ -25,6 +25,7 @@
 #include "tools/bench_peers.h"
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
+#include "tools/bench_update.h"
 #include "tools/machine.h"
 #include "tools/svg_chart.h"
 
@@ -180,9 +181,7 @@ std::vector<GateCase> GateCases() {
         [c](Report* report) { return MeasureScaling(c.model, c.batch_size, report); });
   }
   add("C11", "all-reduce", BenchAllReduce);
-  add("C12", "reduction in the update", [](Report* report) {
-    return BenchReduceAndUpdate({"big", 16, 2}, report);
-  });
+  add("C12", "reduction in the update", BenchUpdate);
   for (const TrainingCase& c : replicated) {
     add("C15", CaseName(c.model, c.batch_size, c.replicas),
         [c](Report* report) { return BenchExposed(c, report); });

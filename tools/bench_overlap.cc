@@ -64,10 +64,6 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
 
 double ExposedShare(const TraceWriter& trace) { return ShareOf(trace, IsCommunication); }
 
-double ReduceAndUpdateShare(const TraceWriter& trace) {
-  return ShareOf(trace, [](const TraceEvent& e) { return IsCommunication(e) || IsUpdate(e); });
-}
-
 absl::Status BenchExposed(const TrainingCase& training, Report* report) {
   MF_ASSIGN_OR_RETURN(const std::vector<TraceWriter> traces, TraceSteps(training));
   std::vector<double> percents;
@@ -79,20 +75,6 @@ absl::Status BenchExposed(const TrainingCase& training, Report* report) {
                .unit = "%",
                .bound = 8,
                .at_most = true});
-  return absl::OkStatus();
-}
-
-absl::Status BenchReduceAndUpdate(const TrainingCase& training, Report* report) {
-  MF_ASSIGN_OR_RETURN(const std::vector<TraceWriter> traces, TraceSteps(training));
-  std::vector<double> shares;
-  for (const TraceWriter& trace : traces) shares.push_back(ReduceAndUpdateShare(trace));
-  report->AddUnmeasured(
-      {.gate = "C12",
-       .what = absl::StrCat("reduction in the update, ", training.model, " ", training.batch_size),
-       .bound = 1.8},
-      "missed",
-      absl::StrFormat("not built; reduction, then update: %.0f %% of the step",
-                      MedianOf(shares).median * 100));
   return absl::OkStatus();
 }
 

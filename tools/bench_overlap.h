@@ -16,15 +16,9 @@ namespace mirrorflow {
 // The share of a step's time in which the replicas' compute lanes start collectives, wait for them
 // or work off their part of them: the mean over replicas.
 double ExposedShare(const TraceWriter& trace);
-// The same, and the updates of variables.
-double ReduceAndUpdateShare(const TraceWriter& trace);
 
 // That of training steps (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
-
-// The goal of a reduction that is part of the update (C12), which is not built: its row says what
-// share of a step the two have apart.
-absl::Status BenchReduceAndUpdate(const TrainingCase& training, Report* report);
 
 // A typical step, as a chart: by replica what its compute lane does, and its collectives in flight.
 absl::StatusOr<std::string> StepTimeline(const TrainingCase& training);

@@ -117,7 +117,8 @@ class PlanBuilder {
   struct InFlight {
     int index = 0;
     int name = 0;
-    Uses uses;  // from its start until it is finished
+    Uses uses;         // from its start until it is finished
+    int scratch = -1;  // the same
   };
 
   absl::Status CreateKernels(const KernelRegistry& kernels) {
@@ -393,6 +394,11 @@ class PlanBuilder {
       flight.uses.emplace_back(storage, true);
       update.variables.push_back(i);
     }
+    if (const int64_t bytes = kernel_plans_[node.id()].scratch_bytes; bytes > 0) {
+      flight.scratch = static_cast<int>(lifetimes_.size());
+      lifetimes_.push_back({NextIndex(), NextIndex(), bytes});
+      AddOperand(flight.scratch);
+    }
     const std::string& reduction = node.attr<std::string>(kReductionAttr);
     collective.is_whole = reduction == kNoReduction;
     if (!collective.is_whole) collective.reduction = *ParseReduction(reduction);
@@ -439,6 +445,7 @@ class PlanBuilder {
             .index = flight.index,
             .node = flight.name},
            flight.uses);
+    if (flight.scratch >= 0) scratch_uses_.emplace_back(NextIndex() - 1, flight.scratch);
     in_flight_.push_back(std::move(flight));
   }
 
@@ -466,9 +473,11 @@ class PlanBuilder {
               .index = flight.index,
               .node = flight.name},
              flight.uses);
+      if (flight.scratch >= 0) scratch_uses_.emplace_back(NextIndex() - 1, flight.scratch);
       Order(LaneKind::kCommunicate, LaneKind::kCompute);
       // Memory may be used again when the compute lane knows that the collective is done.
       for (const auto& [storage, is_write] : flight.uses) Touch(storage, NextIndex() - 1);
+      if (flight.scratch >= 0) lifetimes_[flight.scratch].last = NextIndex() - 1;
     }
   }
 

@@ -86,9 +86,11 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
       TransposedProduct::IsGoodFor(g.m, g.n, g.k)) {
     plan = KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
                         const ProductRows rows = {args.input<float>(0), args.input<float>(1), g.k};
-                        TransposedProduct{{&rows, 1}, g.m, g.n}.Store(args.output<float>(0));
+                        const TransposedProduct product = {{&rows, 1}, g.m, g.n};
+                        product.Store(args.scratch<float>(), args.output<float>(0));
                         return absl::OkStatus();
-                      })};
+                      }),
+                      .scratch_bytes = TransposedProduct::ScratchFloats(g.n, g.k) * 4};
   }
   // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
   if (!plan.ok() && c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&

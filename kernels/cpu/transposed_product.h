@@ -25,10 +25,12 @@ struct TransposedProduct {
     return n >= 32 && m >= 12 && k * n <= int64_t{1} << 17;
   }
 
+  // How many floats the following need at `scratch`, for k rows in all.
+  static int64_t ScratchFloats(int64_t n, int64_t k);
   // out [m,n] = aᵀ · b
-  void Store(float* out) const;
+  void Store(float* scratch, float* out) const;
   // Rows [first, last) of out [m,n] -= alpha · (aᵀ · b)
-  void Subtract(float alpha, int64_t first, int64_t last, float* out) const;
+  void Subtract(float alpha, int64_t first, int64_t last, float* scratch, float* out) const;
 };
 
 }  // namespace mirrorflow

@@ -184,7 +184,8 @@ class GradientDescentOfProduct final : public UpdateByProductKernel {
                int64_t last) const override {
     if (!inputs_.Open(args)) return;
     const TransposedProduct product = {parts, m_, n_};
-    product.Subtract(Scalar<float>(args, 1), first, last, args.variable<float>(0));
+    product.Subtract(Scalar<float>(args, 1), first, last, args.scratch<float>(),
+                     args.variable<float>(0));
   }
 
  private:
@@ -199,7 +200,9 @@ absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c
                          .last_gate = num_inputs};
   const int64_t k = c.input_shape(2).dim(0);
   const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
+  const int64_t rows = c.node().has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : k;
   return KernelPlan{.kernel = std::make_unique<GradientDescentOfProduct>(inputs, m, n, k),
+                    .scratch_bytes = TransposedProduct::ScratchFloats(n, rows) * 4,
                     .flops = 2 * m * n * k};
 }
 

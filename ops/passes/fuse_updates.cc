@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "framework/runtime/update_kernel.h"
 #include "ops/fused_update.h"
 #include "ops/matmul.h"
 #include "ops/update.h"
@@ -78,6 +79,7 @@ absl::Status Fuse(Compilation& c, Node* update) {
     c.graph.SetAttr(fused, kReductionAttr, update->attr<std::string>(kReductionAttr));
     c.graph.SetAttr(fused, kAxisAttr, static_cast<int64_t>(rows.axis));
     c.graph.SetAttr(fused, kFactorAttr, rows.factor);
+    c.graph.SetAttr(fused, kRowsAttr, c.values().shape(product->input(0)).dim(0));
   }
   c.ReplaceOperation(update, fused);
   c.graph.RemoveNode(update);

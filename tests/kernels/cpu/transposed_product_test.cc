@@ -32,9 +32,10 @@ TEST(TransposedProductTest, IsTheProductForAllShapes) {
                                      {a.data() + 1 + cut * m, b.data() + 1 + cut * n, k - cut}};
         const TransposedProduct product = {parts, m, n};
         std::vector<float> stored(m * n + 2, kUntouched), updated(m * n + 2, kUntouched);
-        product.Store(stored.data() + 1);
-        product.Subtract(kAlpha, 0, m / 2, updated.data() + 1);
-        product.Subtract(kAlpha, m / 2, m, updated.data() + 1);
+        std::vector<float> scratch(TransposedProduct::ScratchFloats(n, k));
+        product.Store(scratch.data(), stored.data() + 1);
+        product.Subtract(kAlpha, 0, m / 2, scratch.data(), updated.data() + 1);
+        product.Subtract(kAlpha, m / 2, m, scratch.data(), updated.data() + 1);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             double want = 0;

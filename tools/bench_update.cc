@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_update.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/update.h"
+#include "tools/machine.h"
+#include "tools/statistics.h"
+#include "tools/two_ranks.h"
+
+ABSL_DECLARE_FLAG(int, rounds);
+
+namespace mirrorflow {
+namespace {
+
+constexpr float kRate = 1e-3f;
+
+class Descent final : public ReducedUpdate {
+ public:
+  explicit Descent(float* weights) : weights_(weights) {}
+  void Run(int64_t first, const void* reduced, int64_t count) const override {
+    GradientDescent<float>{kRate}(weights_ + first, static_cast<const float*>(reduced), count);
+  }
+
+ private:
+  float* const weights_;
+};
+
+// A replica's gradient, and weights of its own or those of all.
+struct Replica {
+  Replica(int64_t n, std::shared_ptr<PageAligned> w)
+      : bytes(n * static_cast<int64_t>(sizeof(float))), gradient(bytes), weights(std::move(w)) {
+    if (weights == nullptr) weights = std::make_shared<PageAligned>(bytes);
+    variables[0] = weights->data();
+  }
+  const int64_t bytes;
+  PageAligned gradient;
+  std::shared_ptr<PageAligned> weights;
+  std::byte* variables[1];
+};
+
+TwoRanks::Work ReduceThenUpdate(int64_t n) {
+  return [n, replica = std::make_shared<Replica>(n, nullptr)](Communicator& communicator) {
+    Collective sum{.kind = CollectiveKind::kAllReduce, .count = n, .name = "benchmark"};
+    sum.in = sum.out = replica->gradient.data();
+    MF_RETURN_IF_ERROR(communicator.Run(sum));
+    GradientDescent<float>{kRate}(replica->weights->floats(), replica->gradient.floats(), n);
+    return absl::OkStatus();
+  };
+}
+
+TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<PageAligned> shared) {
+  return
+      [n, replica = std::make_shared<Replica>(n, std::move(shared))](Communicator& communicator) {
+        const Descent descent(replica->weights->floats());
+        Collective update{.kind = CollectiveKind::kUpdate, .count = n, .name = "benchmark"};
+        update.in = replica->gradient.data();
+        update.variables = replica->variables;
+        update.update = &descent;
+        return communicator.Run(update);
+      };
+}
+
+absl::Status BenchSize(int64_t bytes, const char* name, Report* report) {
+  const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
+  const auto shared = std::make_shared<PageAligned>(bytes);
+  MF_ASSIGN_OR_RETURN(const auto fused,
+                      TwoRanks::Create([n, shared] { return ReduceInUpdate(n, shared); }));
+  std::vector<Side> sides;
+  auto add = [&](TwoRanks* ranks) {
+    sides.push_back([work = SideOf([ranks] { return ranks->Run(); })](double ms) {
+      const PinnedTo core(0);
+      return work(ms);
+    });
+  };
+  add(fused.get());
+  const TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = 2};
+  MF_ASSIGN_OR_RETURN(const auto apart, TwoRanks::Create([n] { return ReduceThenUpdate(n); }));
+  add(apart.get());
+  MF_ASSIGN_OR_RETURN(const Rounds rounds, MeasureInTurns(sides, options));
+  report->Add(
+      {.gate = "C12",
+       .what = absl::StrCat("reduction in the update of ", name, ", 2 replicas"),
+       .figure = RatioOf(rounds.ms[1], rounds.ms[0]),
+       .bound = 1.8,
+       .ours = FormatMs(TimingOf(rounds, 0).median_ms),
+       .peer = absl::StrCat("all-reduce, then update ", FormatMs(TimingOf(rounds, 1).median_ms))});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchUpdate(Report* report) {
+  MF_RETURN_IF_ERROR(BenchSize(1 << 20, "1 MB", report));
+  return BenchSize(25 << 20, "25 MB", report);
+}
+
+}  // namespace mirrorflow
