@@ -18,9 +18,9 @@ constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
 // Smaller gradients do not leave the cache anyway.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
 // The same of replicas, whose reduction is fast while gradients are in the cache that they share;
-// and with more rows a product is faster that copies its operands into another order first.
+// with more rows, the time goes into arithmetic, at which other products are better.
 constexpr int64_t kMinReducedElements = int64_t{1} << 20;
-constexpr int64_t kMaxSharedRows = 32;
+constexpr int64_t kMaxSharedRows = 128;
 
 // Whether the value lies where a variable does: the update would write over it.
 bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
