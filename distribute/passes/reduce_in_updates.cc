@@ -2,6 +2,9 @@
 #include "distribute/passes/reduce_in_updates.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "distribute/collective/collective_ops.h"
 
@@ -37,13 +40,14 @@ bool WritesShared(const Compilation& c, const Node& node) {
 
 absl::StatusOr<bool> ReduceInUpdates::Run(Compilation& c) {
   if (!c.ranks_share_memory || !c.options.shard || c.is_body) return false;
-  bool changed = false;
-  for (Node* update : c.graph.Nodes()) {
-    const int input = SummedGradient(c, *update);
+  std::vector<std::pair<Node*, int>> updates;  // and the input that is a sum, or -1
+  for (Node* node : c.graph.Nodes()) {
+    const int input = SummedGradient(c, *node);
+    if (input >= 0 || WritesShared(c, *node)) updates.emplace_back(node, input);
+  }
+  for (const auto& [update, input] : updates) {
     if (input < 0) {
-      if (!WritesShared(c, *update)) continue;
       c.graph.SetAttr(update, kReductionAttr, std::string(kNoReduction));
-      changed = true;
       continue;
     }
     Node* reduce = update->input(input).node;
@@ -51,9 +55,8 @@ absl::StatusOr<bool> ReduceInUpdates::Run(Compilation& c) {
     for (Node* control : reduce->control_inputs()) c.graph.AddControlEdge(control, update);
     c.graph.SetInput(update, input, reduce->input(0));
     c.graph.RemoveNode(reduce);
-    changed = true;
   }
-  return changed;
+  return !updates.empty();
 }
 
 }  // namespace mirrorflow
