@@ -84,13 +84,12 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
   if (c.output_dtype(0) == DT_FLOAT && transpose_a && !transpose_b && out.rank() == 2 &&
       TransposedProduct::IsGoodFor(g.m, g.n, g.k)) {
-    plan = KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-                        const ProductRows rows = {args.input<float>(0), args.input<float>(1), g.k};
-                        const TransposedProduct product = {{&rows, 1}, g.m, g.n};
-                        product.Store(args.scratch<float>(), args.output<float>(0));
-                        return absl::OkStatus();
-                      }),
-                      .scratch_bytes = TransposedProduct::ScratchFloats(g.n, g.k) * 4};
+    plan = KernelPlan{
+        .kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+          TransposedProduct{args.input<float>(0), args.input<float>(1), g.m, g.n, g.k}.Store(
+              args.output<float>(0));
+          return absl::OkStatus();
+        })};
   }
   // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
   if (!plan.ok() && c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/transposed_product.h"
 
-#include <algorithm>
-#include <cstring>
-#include <type_traits>
-
 #include "kernels/cpu/vectorize.h"
 
 namespace mirrorflow {
@@ -21,18 +17,16 @@ struct Unaligned {
   typename VectorOf<kFloats>::type vector;
 } __attribute__((packed));
 
-// b's columns go by panels that fit into a core's cache with all their rows.
-constexpr int64_t kPanelElements = int64_t{1} << 17;
-constexpr int kMostRows = 12;  // of a tile
-constexpr int kMostColumns = 32;
-
-// Adds a [count, kRows] transposed times kVectors vectors of each row of b, which are `stride`
-// floats apart. Everything goes by value: what a reference leads to might change with every number
-// that is stored.
-template <int kFloats, int kRows, int kVectors, typename Vector>
-MF_INLINE inline void Accumulate(const float* a, const float* b, int64_t stride, int64_t count,
-                                 Vector (&sums)[kRows][kVectors]) {
-  for (int64_t k = 0; k < count; ++k, a += kRows, b += stride) {
+// Everything goes by value: what a reference leads to might change with every number that is
+// stored. `finish(out, tile)` for kRows x kVectors vectors of the product from row i and column j
+// on.
+template <int kFloats, int kRows, int kVectors, typename Finish>
+MF_INLINE inline void Tile(const TransposedProduct p, int64_t i, int64_t j, const Finish finish) {
+  using Vector = typename VectorOf<kFloats>::type;
+  Vector sums[kRows][kVectors] = {};
+  const float* a = p.a + i;
+  const float* b = p.b + j;
+  for (int64_t k = 0; k < p.k; ++k, a += p.a_stride, b += p.n) {
     Vector row[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       row[v] = reinterpret_cast<const Unaligned<kFloats>*>(b + v * kFloats)->vector;
@@ -41,114 +35,41 @@ MF_INLINE inline void Accumulate(const float* a, const float* b, int64_t stride,
       for (int v = 0; v < kVectors; ++v) sums[r][v] += a[r] * row[v];
     }
   }
-}
-
-// `finish(at, vector)` for all of a tile that begins at `at` of the product.
-template <int kFloats, int kRows, int kVectors, typename Vector, typename Finish>
-MF_INLINE inline void FinishTile(int64_t at, int64_t n, const Finish finish,
-                                 const Vector (&sums)[kRows][kVectors]) {
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) finish(at + r * n + v * kFloats, sums[r][v]);
-  }
-}
-
-// kRows columns of a, side by side.
-template <int kRows>
-MF_INLINE inline void PackColumnsOfA(const TransposedProduct p, int64_t i, float* out) {
-  for (const ProductRows& part : p.parts) {
-    const float* a = static_cast<const float*>(part.a) + i;
-    for (int64_t k = 0; k < part.count; ++k, a += p.m, out += kRows) {
-      std::memcpy(out, a, kRows * sizeof(float));
+    for (int v = 0; v < kVectors; ++v) {
+      finish((i + r) * p.n + j + v * kFloats, sums[r][v]);
     }
   }
 }
 
-// Columns [first, last) of b, kColumns of them side by side, then the next: rows of b may be far
-// apart, and at distances for which a cache has few places.
-template <int kColumns>
-MF_INLINE inline void PackColumnsOfB(const TransposedProduct p, int64_t first, int64_t last,
-                                     float* out) {
-  for (int64_t j = first; j < last; j += kColumns) {
-    for (const ProductRows& part : p.parts) {
-      const float* b = static_cast<const float*>(part.b) + j;
-      for (int64_t k = 0; k < part.count; ++k, b += p.n, out += kColumns) {
-        std::memcpy(out, b, kColumns * sizeof(float));
-      }
-    }
-  }
-}
-
-struct Range {
-  int64_t first;
-  int64_t last;
-};
-
-// Few columns of b, where they lie.
+// All columns of kRows rows: whole tiles, then a few columns at a time.
 template <int kFloats, int kRows, typename Finish>
-MF_INLINE inline void NarrowTile(const TransposedProduct p, int64_t i, int64_t j, const float* a,
-                                 const Finish finish) {
-  typename VectorOf<kFloats>::type sums[kRows][1] = {};
-  for (const ProductRows& part : p.parts) {
-    const float* b = static_cast<const float*>(part.b) + j;
-    Accumulate<kFloats, kRows, 1>(a, b, p.n, part.count, sums);
-    a += part.count * kRows;
-  }
-  FinishTile<kFloats, kRows, 1>(i * p.n + j, p.n, finish, sums);
-}
-
-// kRows rows of the product, these columns: whole tiles, for which b is packed, then a few columns
-// at a time. There are k rows of a and b.
-template <int kFloats, int kRows, typename Finish>
-MF_INLINE inline void Rows(const TransposedProduct p, int64_t i, const Range columns, int64_t k,
-                           float* packed_a, const float* packed_b, const Finish finish) {
-  PackColumnsOfA<kRows>(p, i, packed_a);
-  constexpr int kTile = 2 * kFloats;
-  int64_t j = columns.first;
-  for (; j + kTile <= columns.last; j += kTile, packed_b += k * kTile) {
-    typename VectorOf<kFloats>::type sums[kRows][2] = {};
-    Accumulate<kFloats, kRows, 2>(packed_a, packed_b, kTile, k, sums);
-    FinishTile<kFloats, kRows, 2>(i * p.n + j, p.n, finish, sums);
-  }
-  for (; j + 4 <= columns.last; j += 4) NarrowTile<4, kRows>(p, i, j, packed_a, finish);
-  for (; j < columns.last; ++j) NarrowTile<1, kRows>(p, i, j, packed_a, finish);
+MF_INLINE inline void Rows(const TransposedProduct p, int64_t i, const Finish finish) {
+  int64_t j = 0;
+  for (; j + 2 * kFloats <= p.n; j += 2 * kFloats) Tile<kFloats, kRows, 2>(p, i, j, finish);
+  for (; j + 4 <= p.n; j += 4) Tile<4, kRows, 1>(p, i, j, finish);
+  for (; j < p.n; ++j) Tile<1, kRows, 1>(p, i, j, finish);
 }
 
 template <int kFloats, int kRows, typename Finish>
-MF_INLINE inline void All(const TransposedProduct p, const Range rows, float* scratch,
-                          const Finish finish) {
-  static_assert(kRows <= kMostRows && 2 * kFloats <= kMostColumns);
-  int64_t k = 0;
-  for (const ProductRows& part : p.parts) k += part.count;
-  float* const packed_a = scratch;
-  float* const packed_b = scratch + k * kMostRows;
-  constexpr int64_t kTile = 2 * kFloats;
-  const int64_t tiles = kPanelElements / kTile / std::max<int64_t>(k, 1);
-  const int64_t panel = std::max<int64_t>(tiles, 1) * kTile;
-  for (int64_t j = 0; j < p.n; j += panel) {
-    const Range columns = {j, std::min(j + panel, p.n)};
-    PackColumnsOfB<kTile>(p, j, j + (columns.last - j) / kTile * kTile, packed_b);
-    auto some = [&](auto count, int64_t i) MF_INLINE {
-      Rows<kFloats, decltype(count)::value>(p, i, columns, k, packed_a, packed_b, finish);
-    };
-    int64_t i = rows.first;
-    for (; i + kRows <= rows.last; i += kRows) some(std::integral_constant<int, kRows>(), i);
-    for (; i + 4 <= rows.last; i += 4) some(std::integral_constant<int, 4>(), i);
-    for (; i < rows.last; ++i) some(std::integral_constant<int, 1>(), i);
-  }
+MF_INLINE inline void All(const TransposedProduct p, const Finish finish) {
+  int64_t i = 0;
+  for (; i + kRows <= p.m; i += kRows) Rows<kFloats, kRows>(p, i, finish);
+  for (; i + 4 <= p.m; i += 4) Rows<kFloats, 4>(p, i, finish);
+  for (; i < p.m; ++i) Rows<kFloats, 1>(p, i, finish);
 }
 
 template <typename Finish>
-MF_AVX512 void AllWithAvx512(const TransposedProduct p, const Range rows, float* scratch,
-                             const Finish finish) {
-  All<16, kMostRows>(p, rows, scratch, finish);
+MF_AVX512 void AllWithAvx512(const TransposedProduct p, const Finish finish) {
+  All<16, 12>(p, finish);
 }
 
 template <typename Finish>
-void Run(const TransposedProduct p, const Range rows, float* scratch, const Finish finish) {
+void Run(const TransposedProduct p, const Finish finish) {
   if (HasAvx512()) {
-    AllWithAvx512(p, rows, scratch, finish);
+    AllWithAvx512(p, finish);
   } else {
-    All<8, 6>(p, rows, scratch, finish);
+    All<8, 6>(p, finish);
   }
 }
 
@@ -172,17 +93,10 @@ struct SubtractFrom {
 
 }  // namespace
 
-int64_t TransposedProduct::ScratchFloats(int64_t n, int64_t k) {
-  return k * kMostRows + std::min(std::max(kPanelElements, k * kMostColumns), k * n);
-}
+void TransposedProduct::Store(float* out) const { Run(*this, StoreTo{out}); }
 
-void TransposedProduct::Store(float* scratch, float* out) const {
-  Run(*this, {0, m}, scratch, StoreTo{out});
-}
-
-void TransposedProduct::Subtract(float alpha, int64_t first, int64_t last, float* scratch,
-                                 float* out) const {
-  Run(*this, {first, last}, scratch, SubtractFrom{out, alpha});
+void TransposedProduct::Subtract(float alpha, float* out) const {
+  Run(*this, SubtractFrom{out, alpha});
 }
 
 }  // namespace mirrorflow

@@ -9,28 +9,26 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
-#include "framework/runtime/product_rows.h"
-
 namespace mirrorflow {
 
-// aᵀ · b for a [k,m] and b [k,n], whose rows lie in `parts`, one after the other.
+// a [k,m], whose rows are `a_stride` floats apart, and b [k,n], row by row.
 struct TransposedProduct {
-  absl::Span<const ProductRows> parts;
+  const float* a;
+  const float* b;
   int64_t m;
   int64_t n;
+  int64_t k;
+  int64_t a_stride = m;
 
   // Whether this is faster than a product for all shapes: b fits into a core's cache.
   static bool IsGoodFor(int64_t m, int64_t n, int64_t k) {
     return n >= 32 && m >= 12 && k * n <= int64_t{1} << 17;
   }
 
-  // How many floats the following need at `scratch`, for k rows in all.
-  static int64_t ScratchFloats(int64_t n, int64_t k);
   // out [m,n] = aᵀ · b
-  void Store(float* scratch, float* out) const;
-  // Rows [first, last) of out [m,n] -= alpha · (aᵀ · b)
-  void Subtract(float alpha, int64_t first, int64_t last, float* scratch, float* out) const;
+  void Store(float* out) const;
+  // out [m,n] -= alpha · (aᵀ · b)
+  void Subtract(float alpha, float* out) const;
 };
 
 }  // namespace mirrorflow

@@ -3,6 +3,8 @@
 // Optimizer updates on the CPU, each over the elements of one variable.
 #include "kernels/cpu/update.h"
 
+#include <algorithm>
+
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "framework/runtime/update_kernel.h"
@@ -183,9 +185,26 @@ class GradientDescentOfProduct final : public UpdateByProductKernel {
   void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
                int64_t last) const override {
     if (!inputs_.Open(args)) return;
-    const TransposedProduct product = {parts, m_, n_};
-    product.Subtract(Scalar<float>(args, 1), first, last, args.scratch<float>(),
-                     args.variable<float>(0));
+    float* const out = args.variable<float>(0) + first * n_;
+    const int64_t m = last - first;
+    if (parts.size() == 1) {
+      const float* const a = static_cast<const float*>(parts[0].a) + first;
+      const float* const b = static_cast<const float*>(parts[0].b);
+      return TransposedProduct{a, b, m, n_, parts[0].count, m_}.Subtract(Scalar<float>(args, 1),
+                                                                         out);
+    }
+    // One below the other, near this core: they are read again and again.
+    int64_t k = 0;
+    for (const ProductRows& part : parts) k += part.count;
+    float* a = args.scratch<float>();
+    float* b = a + k * m;
+    const TransposedProduct product = {a, b, m, n_, k};
+    for (const ProductRows& part : parts) {
+      const float* from = static_cast<const float*>(part.a) + first;
+      for (int64_t i = 0; i < part.count; ++i, from += m_, a += m) std::copy_n(from, m, a);
+      b = std::copy_n(static_cast<const float*>(part.b), part.count * n_, b);
+    }
+    product.Subtract(Scalar<float>(args, 1), out);
   }
 
  private:
@@ -200,9 +219,9 @@ absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c
                          .last_gate = num_inputs};
   const int64_t k = c.input_shape(2).dim(0);
   const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
-  const int64_t rows = c.node().has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : k;
+  const int64_t rows = c.node().has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
   return KernelPlan{.kernel = std::make_unique<GradientDescentOfProduct>(inputs, m, n, k),
-                    .scratch_bytes = TransposedProduct::ScratchFloats(n, rows) * 4,
+                    .scratch_bytes = rows * (m + n) * static_cast<int64_t>(sizeof(float)),
                     .flops = 2 * m * n * k};
 }
 

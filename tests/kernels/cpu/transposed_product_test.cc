@@ -25,17 +25,15 @@ TEST(TransposedProductTest, IsTheProductForAllShapes) {
       for (const int64_t k : {0, 1, 5, 16}) {
         SCOPED_TRACE(testing::Message() << m << " " << n << " " << k);
         const std::vector<float> a = Numbers(k * m + 1, 1), b = Numbers(k * n + 1, 2);
-        // In parts, of which one is empty.
-        const int64_t cut = k / 3;
-        const ProductRows parts[] = {{a.data() + 1, b.data() + 1, cut},
-                                     {nullptr, nullptr, 0},
-                                     {a.data() + 1 + cut * m, b.data() + 1 + cut * n, k - cut}};
-        const TransposedProduct product = {parts, m, n};
+        const TransposedProduct product = {a.data() + 1, b.data() + 1, m, n, k};
+        // Half of its rows, then the others.
+        const TransposedProduct halves[] = {
+            {a.data() + 1, b.data() + 1, m / 2, n, k, m},
+            {a.data() + 1 + m / 2, b.data() + 1, m - m / 2, n, k, m}};
         std::vector<float> stored(m * n + 2, kUntouched), updated(m * n + 2, kUntouched);
-        std::vector<float> scratch(TransposedProduct::ScratchFloats(n, k));
-        product.Store(scratch.data(), stored.data() + 1);
-        product.Subtract(kAlpha, 0, m / 2, scratch.data(), updated.data() + 1);
-        product.Subtract(kAlpha, m / 2, m, scratch.data(), updated.data() + 1);
+        product.Store(stored.data() + 1);
+        halves[0].Subtract(kAlpha, updated.data() + 1);
+        halves[1].Subtract(kAlpha, updated.data() + 1 + m / 2 * n);
         for (int64_t i = 0; i < m; ++i) {
           for (int64_t j = 0; j < n; ++j) {
             double want = 0;
