@@ -18,6 +18,7 @@
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
 #include "ops/passes/merge_row_sums.h"
+#include "ops/passes/relu_behind_pool.h"
 #include "ops/passes/simplify_algebra.h"
 
 namespace mirrorflow {
@@ -41,6 +42,7 @@ Pipeline ProgramPipeline() {
   p.Phase("simplify");
   p.Add<ExpandEinsum>();
   p.Add<MergeRowSums>();
+  p.Add<ReluBehindPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Phase("shard");
   p.Add<PropagateSharding>();

@@ -15,6 +15,9 @@ void RegisterMaxPool(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kMaxPool[] = "MaxPool";  // for passes that are about it
+inline constexpr char kMaxPoolGrad[] = "MaxPoolGrad";
+
 struct MaxPoolOptions {
   // For padding EXPLICIT: before and after each dimension; less than the window.
   std::vector<int64_t> explicit_paddings = {};

@@ -14,6 +14,7 @@ void RegisterUnary(OpRegistry& ops);
 namespace ops {
 
 inline constexpr char kNeg[] = "Neg";  // for passes that are about it
+inline constexpr char kRelu[] = "Relu";
 inline constexpr char kZerosLike[] = "ZerosLike";
 
 // Shapes:   any, kept; may be empty.

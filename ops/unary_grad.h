@@ -13,6 +13,8 @@ void RegisterUnaryGrad(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that are about it
+
 // Shapes:   both operands have the shape of the result.
 // Dtypes:   float and double, ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.

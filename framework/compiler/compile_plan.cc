@@ -421,18 +421,20 @@ class PlanBuilder {
     FinishUpTo(started_before_work_);
   }
 
-  // An update by the product of its inputs 2 and 3, whose rows all ranks have together.
+  // An update by a product of two matrices, whose rows all ranks have together.
   void DescribeProduct(const Node& node, PlannedCollective* collective) {
-    const Shape& a = c_.values().shape(node.input(2));
-    const Shape& b = c_.values().shape(node.input(3));
+    const Output& left = node.input(node.input_index(kLeftOfProduct));
+    const Output& right = node.input(node.input_index(kRightOfProduct));
+    const Shape& a = c_.values().shape(left);
+    const Shape& b = c_.values().shape(right);
     collective->kind = CollectiveKind::kUpdateByProduct;
-    collective->dtype = node.input(2).dtype();
+    collective->dtype = left.dtype();
     collective->count = a.num_elements() + b.num_elements();
     collective->axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr));
     collective->elements_per_row = node.attr<int64_t>(kFactorAttr);
     collective->rows = a.dim(1);
     collective->row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(collective->dtype));
-    collective_storage_.push_back({storage_->of(node.input(2)), -1, storage_->of(node.input(3))});
+    collective_storage_.push_back({storage_->of(left), -1, storage_->of(right)});
   }
 
   // Starts a collective whose operands are known.

@@ -95,6 +95,10 @@ using GradientFn = absl::StatusOr<std::vector<Output>> (*)(const GradContext&);
 // Builds what the op means in other ops; returns one output for each output of the node.
 using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Node&);
 
+// The inputs of an update whose gradient is their product aᵀ · b.
+inline constexpr char kLeftOfProduct[] = "a";
+inline constexpr char kRightOfProduct[] = "b";
+
 struct OpDef {
   std::string name;
   std::string doc;

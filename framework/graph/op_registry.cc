@@ -107,15 +107,17 @@ OpBuilder& OpBuilder::Update(absl::string_view gradient) {
 }
 
 OpBuilder OpRegistry::Define(absl::string_view name) {
-  auto def = std::make_unique<OpDef>();
-  def->name = std::string(name);
-  OpDef* raw = def.get();
-  const auto [it, inserted] = ops_.emplace(def->name, std::move(def));
-  if (!inserted) {
-    errors_.push_back(absl::StrCat("op ", name, " is defined twice"));
-    return OpBuilder(this, it->second.get());
+  return Define(OpDef{.name = std::string(name)});
+}
+
+OpBuilder OpRegistry::Define(OpDef def) {
+  const auto [it, inserted] = ops_.emplace(def.name, nullptr);
+  if (inserted) {
+    it->second = std::make_unique<OpDef>(std::move(def));
+  } else {
+    errors_.push_back(absl::StrCat("op ", def.name, " is defined twice"));
   }
-  return OpBuilder(this, raw);
+  return OpBuilder(this, it->second.get());
 }
 
 absl::Status OpRegistry::Seal() const {

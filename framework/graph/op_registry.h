@@ -62,6 +62,7 @@ class OpRegistry {
   OpRegistry& operator=(const OpRegistry&) = delete;
 
   OpBuilder Define(absl::string_view name);
+  OpBuilder Define(OpDef def);
 
   // InvalidArgument listing everything that is missing or malformed in any row; call it once, after
   // the last Define().

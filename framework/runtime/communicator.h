@@ -77,8 +77,8 @@ struct Collective {
   int64_t row_bytes = 0;             // of one row of a variable
   absl::Span<const int64_t> counts;  // per rank; may hold zeros; alive until Finish
   int root = 0;
-  absl::Span<std::byte* const>
-      variables;  // alive until Finish; equal on all ranks before and after
+  // Alive until Finish; what they hold is equal on all ranks before and after.
+  absl::Span<std::byte* const> variables;
   const ReducedUpdate* update = nullptr;
   const void* right = nullptr;
   const ProductUpdate* product_update = nullptr;

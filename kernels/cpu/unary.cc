@@ -44,8 +44,8 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
   add("Neg", Scalars(kSigned, [](auto x) { return -Wrapping(x); }));
   add("OnesLike", Scalars(AllTypes(), [](auto x) { return decltype(x)(1); }));
   add("Reciprocal", reciprocal);
-  // Not x > 0 ? x : 0, which would lose a NaN.
-  add("Relu", Scalars(kNumeric, [](auto x) { return x < 0 ? decltype(x)(0) : x; }));
+  // Not x > 0 ? x : 0, which would lose a NaN. There is no -0 behind it.
+  add("Relu", Scalars(kNumeric, [](auto x) { return x <= 0 ? decltype(x)(0) : x; }));
   // The processor rounds halves to even.
   add("Rint", Scalars(kFloating, [](auto x) { return std::nearbyint(x); }));
   add("Round", Scalars(kSigned, [](auto x) {

@@ -4,11 +4,14 @@
 #include "kernels/cpu/update.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "framework/runtime/update_kernel.h"
 #include "kernels/cpu/transposed_product.h"
+#include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
@@ -146,19 +149,18 @@ struct AdamPlan {
   }
 };
 
+// Of an update whose gradient is `n` elements, in input `gradient` if it is in one at all.
+absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
+  MF_ASSIGN_OR_RETURN(const ArgRange gates, FindArg(node.op().inputs, node.attrs(), "predicate"));
+  return Inputs{.gradient = gradient, .first_gate = gates.first, .last_gate = gates.last, .n = n};
+}
+
 template <template <typename> class Plan>
-absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  const Node& node = c.node();
-  const int gradient = node.input_index(node.op().update_gradient);
-  const int num_gates = static_cast<int>(c.attr<int64_t>("_gates"));
-  const Inputs inputs = {.gradient = gradient,
-                         .first_gate = node.num_inputs() - num_gates,
-                         .last_gate = node.num_inputs(),
-                         .n = c.input_shape(gradient).num_elements()};
+absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c, const Inputs& inputs) {
   // The one choice that an update has, if any.
   bool choice = false;
   for (const char* name : {"use_nesterov", "update_slots"}) {
-    if (node.has_attr(name)) choice = c.attr<bool>(name);
+    if (c.node().has_attr(name)) choice = c.attr<bool>(name);
   }
   switch (c.attr<DataType>("T")) {
     case DT_FLOAT:
@@ -170,72 +172,127 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   }
 }
 
-// Inputs var, alpha, a, b, gates.
-class GradientDescentOfProduct final : public UpdateByProductKernel {
+template <template <typename> class Plan>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  const int gradient = c.node().input_index(c.node().op().update_gradient);
+  MF_ASSIGN_OR_RETURN(const Inputs inputs,
+                      InputsOf(c.node(), gradient, c.input_shape(gradient).num_elements()));
+  return CreateUpdate<Plan>(c, inputs);
+}
+
+// Updates rows [first, first + product.m) of the variable by the product, made of some rows at a
+// time: they are in the cache when the update reads them.
+constexpr int64_t kRowsAtOnce = 24;
+template <template <typename> class Plan>
+struct ByRows {
+  static void Run(const UpdateKernel& update, const KernelArgs& args,
+                  const TransposedProduct& product, int64_t first) {
+    float* const gradient = args.scratch<float>();
+    for (int64_t i = 0; i < product.m; i += kRowsAtOnce) {
+      TransposedProduct rows = product;
+      rows.a += i;
+      rows.m = std::min(kRowsAtOnce, product.m - i);
+      rows.Store(gradient);
+      update.RunPart(args, gradient, (first + i) * rows.n, rows.m * rows.n);
+    }
+  }
+};
+
+// Of few examples this takes 0.7 of the time that the above would: a number of the product never
+// leaves its register.
+template <>
+struct ByRows<GradientDescentPlan> {
+  static void Run(const UpdateKernel&, const KernelArgs& args, const TransposedProduct& product,
+                  int64_t first) {
+    product.Subtract(Scalar<float>(args, 1), args.variable<float>(0) + first * product.n);
+  }
+};
+
+template <template <typename> class Plan>
+class UpdateOfProduct final : public UpdateByProductKernel {
  public:
-  GradientDescentOfProduct(const Inputs& inputs, int64_t m, int64_t n, int64_t k)
-      : inputs_(inputs), m_(m), n_(n), k_(k) {}
+  // var [m,n], left [k,m] in input `left`, right [k,n] in input `right`.
+  struct Product {
+    int left, right;
+    int64_t m, n, k;
+  };
+
+  // `update` is an UpdateKernel.
+  UpdateOfProduct(const Product& product, const Inputs& inputs,
+                  std::unique_ptr<const Kernel> update)
+      : p_(product), inputs_(inputs), update_(std::move(update)) {}
 
   absl::Status Run(const KernelArgs& args, Lane&) const override {
-    const ProductRows rows = {args.input<float>(2), args.input<float>(3), k_};
-    RunRows(args, {&rows, 1}, 0, m_);
+    const ProductRows rows = {args.input<float>(p_.left), args.input<float>(p_.right), p_.k};
+    RunRows(args, {&rows, 1}, 0, p_.m);
     return absl::OkStatus();
   }
 
   void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
                int64_t last) const override {
     if (!inputs_.Open(args)) return;
-    float* const out = args.variable<float>(0) + first * n_;
+    const auto& update = static_cast<const UpdateKernel&>(*update_);
     const int64_t m = last - first;
     if (parts.size() == 1) {
-      const float* const a = static_cast<const float*>(parts[0].a) + first;
-      const float* const b = static_cast<const float*>(parts[0].b);
-      return TransposedProduct{a, b, m, n_, parts[0].count, m_}.Subtract(Scalar<float>(args, 1),
-                                                                         out);
+      const float* const left = static_cast<const float*>(parts[0].a) + first;
+      const float* const right = static_cast<const float*>(parts[0].b);
+      const TransposedProduct product = {left, right, m, p_.n, parts[0].count, p_.m};
+      return ByRows<Plan>::Run(update, args, product, first);
     }
     // One below the other, near this core: they are read again and again.
     int64_t k = 0;
     for (const ProductRows& part : parts) k += part.count;
-    float* a = args.scratch<float>();
-    float* b = a + k * m;
-    const TransposedProduct product = {a, b, m, n_, k};
+    float* left = args.scratch<float>() + kRowsAtOnce * p_.n;
+    float* right = left + k * m;
+    const TransposedProduct product = {left, right, m, p_.n, k};
     for (const ProductRows& part : parts) {
       const float* from = static_cast<const float*>(part.a) + first;
-      for (int64_t i = 0; i < part.count; ++i, from += m_, a += m) std::copy_n(from, m, a);
-      b = std::copy_n(static_cast<const float*>(part.b), part.count * n_, b);
+      for (int64_t i = 0; i < part.count; ++i, from += p_.m, left += m) std::copy_n(from, m, left);
+      right = std::copy_n(static_cast<const float*>(part.b), part.count * p_.n, right);
     }
-    product.Subtract(Scalar<float>(args, 1), out);
+    ByRows<Plan>::Run(update, args, product, first);
   }
 
  private:
+  const Product p_;
   const Inputs inputs_;
-  const int64_t m_, n_, k_;
+  const std::unique_ptr<const Kernel> update_;
 };
 
-absl::StatusOr<KernelPlan> CreateGradientDescentOfProduct(const KernelContext& c) {
-  const int num_inputs = c.node().num_inputs();
-  const Inputs inputs = {.gradient = -1,
-                         .first_gate = num_inputs - static_cast<int>(c.attr<int64_t>("_gates")),
-                         .last_gate = num_inputs};
-  const int64_t k = c.input_shape(2).dim(0);
-  const int64_t m = c.input_shape(2).dim(1), n = c.input_shape(3).dim(1);
-  const int64_t rows = c.node().has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
-  return KernelPlan{.kernel = std::make_unique<GradientDescentOfProduct>(inputs, m, n, k),
-                    .scratch_bytes = rows * (m + n) * static_cast<int64_t>(sizeof(float)),
-                    .flops = 2 * m * n * k};
+template <template <typename> class Plan>
+absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
+  const Node& node = c.node();
+  const int left = node.input_index(kLeftOfProduct), right = node.input_index(kRightOfProduct);
+  const int64_t k = c.input_shape(left).dim(0);
+  const int64_t m = c.input_shape(left).dim(1), n = c.input_shape(right).dim(1);
+  MF_ASSIGN_OR_RETURN(const Inputs inputs, InputsOf(node, /*gradient=*/-1, m * n));
+  MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
+  const int64_t rows_of_all = node.has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
+  const int64_t floats = kRowsAtOnce * n + rows_of_all * (m + n);
+  using Kernel = UpdateOfProduct<Plan>;
+  return KernelPlan{
+      .kernel = std::make_unique<Kernel>(typename Kernel::Product{left, right, m, n, k}, inputs,
+                                         std::move(update.kernel)),
+      .scratch_bytes = floats * static_cast<int64_t>(sizeof(float)),
+      .flops = 2 * m * n * k};
+}
+
+template <template <typename> class Plan>
+void Register(KernelRegistry& kernels, const char* op) {
+  kernels.Register(op, "CPU", Create<Plan>);
+  kernels.Register(ops::OfProduct(op), "CPU", CreateOfProduct<Plan>);
 }
 
 }  // namespace
 
 void RegisterUpdateCpu(KernelRegistry& kernels) {
-  kernels.Register("GradientDescentOfProduct", "CPU", CreateGradientDescentOfProduct);
-  kernels.Register("ResourceApplyAdagrad", "CPU", Create<AdagradPlan>);
-  kernels.Register("ResourceApplyAdagradV2", "CPU", Create<AdagradV2Plan>);
-  kernels.Register("ResourceApplyAdam", "CPU", Create<AdamPlan>);
-  kernels.Register("ResourceApplyGradientDescent", "CPU", Create<GradientDescentPlan>);
-  kernels.Register("ResourceApplyKerasMomentum", "CPU", Create<KerasMomentumPlan>);
-  kernels.Register("ResourceApplyMomentum", "CPU", Create<MomentumPlan>);
-  kernels.Register("ResourceApplyRMSProp", "CPU", Create<RmsPropPlan>);
+  Register<AdagradPlan>(kernels, "ResourceApplyAdagrad");
+  Register<AdagradV2Plan>(kernels, "ResourceApplyAdagradV2");
+  Register<AdamPlan>(kernels, "ResourceApplyAdam");
+  Register<GradientDescentPlan>(kernels, "ResourceApplyGradientDescent");
+  Register<KerasMomentumPlan>(kernels, "ResourceApplyKerasMomentum");
+  Register<MomentumPlan>(kernels, "ResourceApplyMomentum");
+  Register<RmsPropPlan>(kernels, "ResourceApplyRMSProp");
 }
 
 }  // namespace mirrorflow

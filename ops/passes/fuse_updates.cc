@@ -6,9 +6,8 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/update_kernel.h"
-#include "ops/fused_update.h"
+#include "ops/fused_ops.h"
 #include "ops/matmul.h"
-#include "ops/update.h"
 
 namespace mirrorflow {
 namespace {
@@ -32,10 +31,12 @@ const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
   return a != nullptr && b != nullptr && *a == *b && a->dim == 0 ? a : nullptr;
 }
 
-// Whether `update` is gradient descent by a product that nobody else needs.
+int GradientIndex(const Node& update) { return update.input_index(update.op().update_gradient); }
+
+// Whether `update` is one by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
-  if (update.op().name != ops::kResourceApplyGradientDescent) return false;
-  const Output gradient = update.input(2);
+  if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return false;
+  const Output gradient = update.input(GradientIndex(update));
   const Node& product = *gradient.node;
   if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||
       !product.attr<bool>("transpose_a") || product.attr<bool>("transpose_b") ||
@@ -57,26 +58,18 @@ bool IsByProduct(const Compilation& c, const Node& update) {
 }
 
 absl::Status Fuse(Compilation& c, Node* update) {
-  Node* product = update->input(2).node;
-  const std::vector<Output> gates(update->inputs().begin() + 3, update->inputs().end());
-  std::vector<Operation> before;
-  for (const Node* node : {update, product}) {
-    for (Node* control : node->control_inputs()) before.push_back({control});
-  }
-  Node* fused = c.scope()
-                    .WithControlDependencies(before)
-                    .WithName(update->name())
-                    .Build(FusedUpdateOps(), ops::kGradientDescentOfProduct)
-                    .Input(update->input(0))
-                    .Input(update->input(1))
-                    .Input(product->input(0))
-                    .Input(product->input(1))
-                    .InputList(gates)
-                    .Finish();
-  MF_RETURN_IF_ERROR(c.graph.status());
+  const int gradient = GradientIndex(*update);
+  Node* const product = update->input(gradient).node;
+  MF_ASSIGN_OR_RETURN(const OpDef* op, FusedOps().Lookup(ops::OfProduct(update->op().name)));
+  std::vector<Output> inputs(update->inputs().begin(), update->inputs().end());
+  inputs[gradient] = product->input(0);
+  inputs.push_back(product->input(1));
+  std::vector<Node*> before(update->control_inputs().begin(), update->control_inputs().end());
+  before.insert(before.end(), product->control_inputs().begin(), product->control_inputs().end());
+  MF_ASSIGN_OR_RETURN(Node* const fused, c.graph.AddNode(c.graph.UniqueName(update->name()), *op,
+                                                         update->attrs(), inputs, before));
   if (IsCollective(*update)) {
     const Sharded rows = *RowsOfBoth(c, *product);
-    c.graph.SetAttr(fused, kReductionAttr, update->attr<std::string>(kReductionAttr));
     c.graph.SetAttr(fused, kAxisAttr, static_cast<int64_t>(rows.axis));
     c.graph.SetAttr(fused, kFactorAttr, rows.factor);
     c.graph.SetAttr(fused, kRowsAttr, c.values().shape(product->input(0)).dim(0));

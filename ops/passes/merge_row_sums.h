@@ -16,7 +16,7 @@ class MergeRowSums final : public Pass {
   absl::string_view name() const override { return "row_sums"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }
-  absl::StatusOr<bool> Run(Compilation &c) override;
+  absl::StatusOr<bool> Run(Compilation& c) override;
 };
 
 }  // namespace mirrorflow

@@ -154,15 +154,22 @@ struct LargeLayer {
   Output x, open;
   Operation train;
 
-  LargeLayer() {
+  explicit LargeLayer(bool has_momentum = false) {
     const Scope root(&graph);
     x = ops::Placeholder(root, DT_FLOAT, {-1, kRows});
     open = ops::Placeholder(root, DT_BOOL, {});
     const Output w = ops::VarHandleOp(root, DT_FLOAT, {kRows, kColumns}, {.shared_name = "w"});
     const Output y = ops::MatMul(root, x, ops::ReadVariableOp(root, w));
     const Output gradient = ops::MatMul(root, x, y, {.transpose_a = true});
-    train = ops::ResourceApplyGradientDescent(root, w, ops::ScalarConst(root, DT_FLOAT, 1e-3),
-                                              gradient, {.gates = {open}});
+    const Output rate = ops::ScalarConst(root, DT_FLOAT, 1e-3);
+    if (!has_momentum) {
+      train = ops::ResourceApplyGradientDescent(root, w, rate, gradient, {.gates = {open}});
+      return;
+    }
+    const Output accum =
+        ops::VarHandleOp(root, DT_FLOAT, {kRows, kColumns}, {.shared_name = "accum"});
+    train = ops::ResourceApplyMomentum(root, w, accum, rate, gradient,
+                                       ops::ScalarConst(root, DT_FLOAT, 0.9), {.gates = {open}});
   }
 
   absl::StatusOr<Tensor> Train(TestSessionOptions options, absl::Span<const int64_t> rows,
@@ -174,6 +181,9 @@ struct LargeLayer {
     Random random(3);
     MF_RETURN_IF_ERROR(
         session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kRows, kColumns}), &random)));
+    if (session->layout().variables().size() > 1) {
+      MF_RETURN_IF_ERROR(session->AssignVariable("accum", Filled(Shape({kRows, kColumns}), 0)));
+    }
     const Tensor batch = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);
     const RunOptions shares{.replica_rows = rows};
     for (int i = 0; i < 2; ++i) {
@@ -190,21 +200,24 @@ struct LargeLayer {
 };
 
 TEST(ReduceInUpdatesTest, ReplicasDivideALargeProductOfFewRows) {
-  const LargeLayer layer;
-  const std::vector<int64_t> all = {7};
-  const auto alone = layer.Train({}, all, /*is_open=*/true, true);
-  ASSERT_TRUE(alone.ok()) << alone.status();
-  for (const std::vector<int64_t>& rows :
-       {std::vector<int64_t>{4, 3}, {0, 7}, {1, 0, 6}, {2, 2, 2, 1}}) {
-    for (const bool queued : {false, true}) {
-      SCOPED_TRACE(absl::StrCat(rows.size(), " replicas", queued ? ", queued" : ""));
-      const auto got = layer.Train({.queued = queued}, rows, /*is_open=*/true, true);
-      ASSERT_TRUE(got.ok()) << got.status();
-      // The order of the sums is that of the rows, whoever has them.
-      EXPECT_EQ(Difference(*alone, *got, {}), "");
-      const auto reduced = layer.Train({.queued = queued}, rows, /*is_open=*/true, false);
-      ASSERT_TRUE(reduced.ok()) << reduced.status();
-      EXPECT_EQ(Difference(*reduced, *got, {.relative = 1e-4, .absolute = 1e-4}), "");
+  for (const bool has_momentum : {false, true}) {
+    const LargeLayer layer(has_momentum);
+    const std::vector<int64_t> all = {7};
+    const auto alone = layer.Train({}, all, /*is_open=*/true, true);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    for (const std::vector<int64_t>& rows :
+         {std::vector<int64_t>{4, 3}, {0, 7}, {1, 0, 6}, {2, 2, 2, 1}}) {
+      for (const bool queued : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(rows.size(), " replicas", queued ? ", queued" : "",
+                                  has_momentum ? ", momentum" : ""));
+        const auto got = layer.Train({.queued = queued}, rows, /*is_open=*/true, true);
+        ASSERT_TRUE(got.ok()) << got.status();
+        // The order of the sums is that of the rows, whoever has them.
+        EXPECT_EQ(Difference(*alone, *got, {}), "");
+        const auto reduced = layer.Train({.queued = queued}, rows, /*is_open=*/true, false);
+        ASSERT_TRUE(reduced.ok()) << reduced.status();
+        EXPECT_EQ(Difference(*reduced, *got, {.relative = 1e-4, .absolute = 1e-4}), "");
+      }
     }
   }
 }

@@ -9,7 +9,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/gradients.h"
 #include "gtest/gtest.h"
-#include "ops/fused_update.h"
+#include "ops/fused_ops.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "tests/support/op_checks.h"
@@ -29,7 +29,8 @@ struct Layer {
   std::vector<Output> fetches;
 
   explicit Layer(const std::function<Output(const Scope&, const Layer&)>& delta,
-                 const std::function<std::vector<Output>(const Scope&)>& gates = nullptr) {
+                 const std::function<std::vector<Output>(const Scope&)>& gates = nullptr,
+                 bool adam = false) {
     const Scope root(&graph);
     x = ops::Placeholder(root, DT_FLOAT, {-1, kIn});
     w = ops::VarHandleOp(root, DT_FLOAT, {kIn, kOut}, {.shared_name = "w"});
@@ -37,9 +38,24 @@ struct Layer {
     const Output y = ops::MatMul(root, x, read);
     dw = ops::MatMul(root, x, y, {.transpose_a = true});
     const Output rate = ops::ScalarConst(root, DT_FLOAT, 0.01);
-    update = ops::ResourceApplyGradientDescent(
-        root, w, rate, delta == nullptr ? dw : delta(root, *this),
-        {.gates = gates == nullptr ? std::vector<Output>() : gates(root)});
+    const Output gradient = delta == nullptr ? dw : delta(root, *this);
+    const std::vector<Output> open = gates == nullptr ? std::vector<Output>() : gates(root);
+    if (!adam) {
+      update = ops::ResourceApplyGradientDescent(root, w, rate, gradient, {.gates = open});
+      return;
+    }
+    const auto slot = [&](const char* name) {
+      return ops::VarHandleOp(root, DT_FLOAT, {kIn, kOut}, {.shared_name = name});
+    };
+    const auto scalar = [&](double x) { return ops::ScalarConst(root, DT_FLOAT, x); };
+    const ops::AdamScalars scalars = {.beta1_power = scalar(0.9),
+                                      .beta2_power = scalar(0.999),
+                                      .lr = rate,
+                                      .beta1 = scalar(0.9),
+                                      .beta2 = scalar(0.999),
+                                      .epsilon = scalar(1e-3)};
+    update =
+        ops::ResourceApplyAdam(root, w, slot("m"), slot("v"), scalars, gradient, {.gates = open});
   }
 };
 
@@ -55,13 +71,19 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse) {
   Random random(5);
   MF_RETURN_IF_ERROR(
       session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random)));
+  for (const VariableInfo& variable : session->layout().variables()) {
+    if (variable.name == "w") continue;
+    MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(DT_FLOAT, Shape({kIn, kOut})));
+    MF_RETURN_IF_ERROR(session->AssignVariable(variable.name, zeros));
+  }
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({layer.x}, layer.fetches, {layer.update}));
   const Tensor x = RandomTensor(DT_FLOAT, Shape({kRows, kIn}), &random);
   for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(step.Run({x}).status());
   MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({x.shape()}));
   const std::vector<std::string>& ops = plans.plans[0]->node_ops;
+  const std::string& update = layer.update.node->op().name;
   Outcome outcome;
-  outcome.fused = std::count(ops.begin(), ops.end(), ops::kGradientDescentOfProduct) > 0;
+  outcome.fused = std::count(ops.begin(), ops.end(), ops::OfProduct(update)) > 0;
   MF_ASSIGN_OR_RETURN(outcome.w, session->ReadVariable("w"));
   return outcome;
 }
@@ -78,6 +100,10 @@ bool Fuses(const Layer& layer) {
 }
 
 TEST(FuseUpdatesTest, UpdatesWhileTheProductIsMade) { EXPECT_TRUE(Fuses(Layer(nullptr))); }
+
+TEST(FuseUpdatesTest, AnyOptimizersUpdateIsFused) {
+  EXPECT_TRUE(Fuses(Layer(nullptr, nullptr, /*adam=*/true)));
+}
 
 TEST(FuseUpdatesTest, GatesStayInForce) {
   const Layer shut(nullptr, [](const Scope& scope) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/fused_ops.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+OpDef DefOfProduct(const OpDef& update) {
+  OpDef def = update;
+  def.name = ops::OfProduct(update.name);
+  def.doc = absl::StrCat(update.doc, ", where ", update.update_gradient, " = aᵀ · b");
+  for (ArgDef& input : def.inputs) {
+    if (input.name == update.update_gradient) input.name = kLeftOfProduct;
+  }
+  def.inputs.push_back({.name = kRightOfProduct, .type_attr = "T"});
+  def.update_gradient.clear();
+  def.shape = [](ShapeContext&) { return absl::OkStatus(); };
+  def.sharding = nullptr;
+  def.gathers_because = "made after values were given their places";
+  return def;
+}
+
+}  // namespace
+
+const OpRegistry& FusedOps() {
+  static const OpRegistry* const registry = [] {
+    auto* ops = new OpRegistry();
+    for (const OpDef* op : AllOps().All()) {
+      if (!op->update_gradient.empty()) ops->Define(DefOfProduct(*op));
+    }
+    MF_CHECK(ops->Seal().ok());
+    return ops;
+  }();
+  return *registry;
+}
+
+namespace ops {
+
+std::string OfProduct(absl::string_view update) { return absl::StrCat(update, "OfProduct"); }
+
+}  // namespace ops
+}  // namespace mirrorflow

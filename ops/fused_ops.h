@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that only the compiler makes, out of several: a registry of just these. They are not in
+// graphs that are read or written.
+//
+//   …OfProduct      an optimizer's update whose gradient is a product, one of each update:
+//                   in place of the gradient `a` [k,m], behind all other inputs `b` [k,n];
+//                   the gradient is aᵀ · b [m,n]
+#ifndef MIRRORFLOW_OPS_FUSED_OPS_H_
+#define MIRRORFLOW_OPS_FUSED_OPS_H_
+
+#include <string>
+
+#include "framework/graph/op_registry.h"
+
+namespace mirrorflow {
+
+// Made at the first call, immutable, safe from any thread.
+const OpRegistry& FusedOps();
+
+namespace ops {
+
+// The op that is `update` by a product.
+std::string OfProduct(absl::string_view update);
+
+}  // namespace ops
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_FUSED_OPS_H_
