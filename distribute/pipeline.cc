@@ -14,6 +14,7 @@
 #include "framework/core/status.h"
 #include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
+#include "ops/passes/fuse_bias.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
@@ -51,7 +52,8 @@ Pipeline ProgramPipeline() {
   p.Phase("communicate");
   p.Add<ReduceInUpdates>();
   p.Add<BucketCollectives>(
-      kSmallBucketBytes);   // after CSE, or duplicates would hide inside buckets
+      kSmallBucketBytes);  // after CSE, or duplicates would hide inside buckets
+  p.Add<FuseBias>();
   p.Add<FuseUpdates>();     // of gradients that nobody has to reduce
   p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
   p.Add<OrderCollectives>();

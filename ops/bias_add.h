@@ -12,7 +12,8 @@ void RegisterBiasAdd(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kBiasAddGrad[] = "BiasAddGrad";  // for passes that are about it
+inline constexpr char kBiasAdd[] = "BiasAdd";  // for passes that are about it
+inline constexpr char kBiasAddGrad[] = "BiasAddGrad";
 
 struct BiasAddOptions {
   std::string data_format = "NHWC";  // the bias goes along the last dimension; "NCHW": dimension 1

@@ -17,6 +17,8 @@ void RegisterConv2D(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kConv2D[] = "Conv2D";  // for passes that are about it
+
 // As TensorFlow has them. Lists have a number for each dimension of the images (explicit_paddings
 // two: before and after, for padding EXPLICIT).
 struct Conv2DOptions {

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "ops/conv2d.h"
+#include "ops/matmul.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
@@ -26,6 +28,18 @@ OpDef DefOfProduct(const OpDef& update) {
   return def;
 }
 
+OpDef DefWithBias(absl::string_view product) {
+  OpDef def = *AllOps().Find(product);
+  def.name = ops::WithBias(product);
+  absl::StrAppend(&def.doc, ", + bias[…,c]");
+  def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
+  def.sharding = nullptr;
+  def.gathers_because = "made after values were given their places";
+  def.gradient = nullptr;
+  def.no_gradient_because = "made after gradients";
+  return def;
+}
+
 }  // namespace
 
 const OpRegistry& FusedOps() {
@@ -34,6 +48,7 @@ const OpRegistry& FusedOps() {
     for (const OpDef* op : AllOps().All()) {
       if (!op->update_gradient.empty()) ops->Define(DefOfProduct(*op));
     }
+    for (const char* product : {ops::kConv2D, ops::kMatMul}) ops->Define(DefWithBias(product));
     MF_CHECK(ops->Seal().ok());
     return ops;
   }();
@@ -43,6 +58,7 @@ const OpRegistry& FusedOps() {
 namespace ops {
 
 std::string OfProduct(absl::string_view update) { return absl::StrCat(update, "OfProduct"); }
+std::string WithBias(absl::string_view product) { return absl::StrCat("_Fused", product); }
 
 }  // namespace ops
 }  // namespace mirrorflow

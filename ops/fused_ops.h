@@ -6,6 +6,8 @@
 //   …OfProduct      an optimizer's update whose gradient is a product, one of each update:
 //                   in place of the gradient `a` [k,m], behind all other inputs `b` [k,n];
 //                   the gradient is aᵀ · b [m,n]
+//   _Fused…         a product or convolution, and behind its other inputs a `bias` of its channels,
+//                   which is added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
 #ifndef MIRRORFLOW_OPS_FUSED_OPS_H_
 #define MIRRORFLOW_OPS_FUSED_OPS_H_
 
@@ -22,6 +24,9 @@ namespace ops {
 
 // The op that is `update` by a product.
 std::string OfProduct(absl::string_view update);
+// The op that is `product` with a bias.
+std::string WithBias(absl::string_view product);
+inline constexpr char kFusedBias[] = "bias";
 
 }  // namespace ops
 }  // namespace mirrorflow

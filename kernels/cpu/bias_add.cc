@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/cpu/bias.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -30,18 +31,6 @@ Geometry GeometryOf(const KernelContext& c, const Shape& shape) {
   for (int i = 0; i < d && !nchw; ++i) g.rows *= shape.dim(i);
   for (int i = d + 1; i < shape.rank(); ++i) g.plane *= shape.dim(i);
   return g;
-}
-
-template <typename T>
-void AddBias(const Geometry& g, const T* value, const T* bias, T* out) {
-  for (int64_t r = 0; r < g.rows; ++r) {
-    MF_INDEPENDENT_ITERATIONS
-    for (int64_t c = 0; c < g.channels; ++c) {
-      out[c] = static_cast<T>(Wrapping(value[c]) + Wrapping(bias[c]));
-    }
-    value += g.channels;
-    out += g.channels;
-  }
 }
 
 template <typename T>
@@ -100,9 +89,14 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
   const Geometry g = GeometryOf(c, c.output_shape(0));
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto add = g.plane == 1 ? AddBias<T> : AddBiasToPlanes<T>;
-    return KernelPlan{.kernel = MakeKernel([g, add](const KernelArgs& args, Lane&) {
-                        add(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
+    return KernelPlan{.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+                        const T *const value = args.input<T>(0), *const bias = args.input<T>(1);
+                        T* const out = args.output<T>(0);
+                        if (g.plane == 1) {
+                          AddBias(g.rows, g.channels, value, bias, out);
+                        } else {
+                          AddBiasToPlanes(g, value, bias, out);
+                        }
                         return absl::OkStatus();
                       }),
                       .in_place = {{0, 0}}};

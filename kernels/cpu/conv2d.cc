@@ -4,14 +4,20 @@
 // implementation, a matrix product per image. Row (y, x) of the matrix of an image holds the pixels
 // under the taps of the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
 // Groups of channels are convolutions of their own.
+#include "ops/conv2d.h"
+
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/bias.h"
 #include "kernels/cpu/image_window.h"
 #include "kernels/cpu/onednn.h"
+#include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
@@ -200,7 +206,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
                       .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
                       .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
                       .nchw = attrs.layout.nchw(),
-                      .groups = GroupsOf(images.dim(attrs.layout.channels), filter.dim(2))};
+                      .groups = GroupsOf(images.dim(attrs.layout.channels), filter.dim(2)),
+                      .bias = c.node().input_index(ops::kFusedBias) >= 0};
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
@@ -210,7 +217,11 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   switch (dtype) {
     case DT_FLOAT:
       plan = ByOneDnn(which, g);
-      if (absl::IsUnimplemented(plan.status())) plan = ByProducts<float>(which, g, out_elements);
+      if (!absl::IsUnimplemented(plan.status())) break;
+      plan = ByProducts<float>(which, g, out_elements);
+      if (plan.ok() && g.bias) {
+        plan = ThenAddBias(*std::move(plan), out_elements / g.out_channels, g.out_channels);
+      }
       break;
     case DT_DOUBLE:
       plan = ByProducts<double>(which, g, out_elements);
@@ -231,7 +242,9 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterConv2DCpu(KernelRegistry& kernels) {
-  kernels.Register("Conv2D", "CPU", Create<Which::kForward>);
+  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D)}) {
+    kernels.Register(op, "CPU", Create<Which::kForward>);
+  }
   kernels.Register("Conv2DBackpropInput", "CPU", Create<Which::kBackpropInput>);
   kernels.Register("Conv2DBackpropFilter", "CPU", Create<Which::kBackpropFilter>);
 }

@@ -2,14 +2,20 @@
 //
 // MatMul and BatchMatMulV2 on the CPU: oneDNN for large products of floats, Eigen for everything
 // else.
+#include "ops/matmul.h"
+
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "Eigen/Core"
 #include "framework/core/status.h"
+#include "kernels/cpu/bias.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/transposed_product.h"
 #include "kernels/cpu/type_list.h"
+#include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
@@ -78,11 +84,12 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                              .transpose_a = transpose_a,
                              .transpose_b = transpose_b,
                              .batch_a = BatchDims(a).num_elements(),
-                             .batch_b = BatchDims(b).num_elements()};
+                             .batch_b = BatchDims(b).num_elements(),
+                             .bias = c.node().input_index(ops::kFusedBias) >= 0};
   const int64_t batch = BatchDims(out).num_elements();
   const double flops = 2.0 * batch * g.m * g.n * g.k;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
-  if (c.output_dtype(0) == DT_FLOAT && transpose_a && !transpose_b && out.rank() == 2 &&
+  if (c.output_dtype(0) == DT_FLOAT && transpose_a && !transpose_b && out.rank() == 2 && !g.bias &&
       TransposedProduct::IsGoodFor(g.m, g.n, g.k)) {
     plan = KernelPlan{
         .kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
@@ -99,6 +106,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   if (absl::IsUnimplemented(plan.status())) {
     plan = ForType(SignedTypes(), c.output_dtype(0),
                    [&](auto tag) { return EigenMatMul<typename decltype(tag)::type>(c, g); });
+    if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
   // A double holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
@@ -111,9 +119,11 @@ void RegisterMatMulCpu(KernelRegistry& kernels) {
   kernels.Register("BatchMatMulV2", "CPU", [](const KernelContext& c) {
     return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
   });
-  kernels.Register("MatMul", "CPU", [](const KernelContext& c) {
-    return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
-  });
+  for (const std::string& op : {std::string(ops::kMatMul), ops::WithBias(ops::kMatMul)}) {
+    kernels.Register(op, "CPU", [](const KernelContext& c) {
+      return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
+    });
+  }
 }
 
 }  // namespace mirrorflow

@@ -156,6 +156,12 @@ absl::StatusOr<const Primitive*> Cached(const std::string& key,
   }
 }
 
+// A bias of `channels`, or none.
+memory::desc FloatBias(bool bias, memory::dims channels, memory::format_tag layout) {
+  if (!bias) return {};
+  return memory::desc(std::move(channels), memory::data_type::f32, layout);
+}
+
 // The scratchpad is given by us, from the plan's scratch memory.
 dnnl::primitive_attr Attributes() {
   dnnl::primitive_attr attr;
@@ -238,9 +244,10 @@ struct Convolution {
         before({g.h.before, g.w.before}),
         after({g.h.after(), g.w.after()}) {}
 
-  dnnl::convolution_forward::primitive_desc Forward() const {
+  // A `bias` of no size is none.
+  dnnl::convolution_forward::primitive_desc Forward(const memory::desc& bias = {}) const {
     return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, images, filter,
-             output, strides, dilates, before, after},
+             bias, output, strides, dilates, before, after},
             Attributes(),
             Engine()};
   }
@@ -265,7 +272,7 @@ struct Convolution {
 
 std::string Key(absl::string_view what, const ConvolutionGeometry& g) {
   std::string key = absl::StrCat(what, " ", g.nchw, " ", g.batch, " ", g.in_channels, " ",
-                                 g.out_channels, " ", g.groups);
+                                 g.out_channels, " ", g.groups, " ", g.bias);
   for (const Window* window : {&g.h, &g.w}) {
     absl::StrAppend(&key, " ", window->in, " ", window->out, " ", window->size, " ", window->stride,
                     " ", window->before, " ", window->dilation);
@@ -292,7 +299,7 @@ absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const mem
 }
 
 // The kernel that brings the filter (input 1) into oneDNN's layout, then runs `primitive` on input
-// `input`, the filter, and output 0.
+// `input`, the filter, output 0, and the bias (input 2) if there is one.
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
                                                const Primitive* primitive, int input) {
   const memory::desc plain = PlainFilter(g);
@@ -303,6 +310,7 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
   const int64_t reorder_pad = reorder != nullptr ? scratch.Add(reorder->desc(2)) : 0;
   const int64_t pad = scratch.Add(primitive->desc(3));
   const int64_t bytes = scratch.bytes();
+  const bool bias = g.bias;
   return KernelPlan{
       .kernel = MakeKernel([=](const KernelArgs& args, Lane& lane) -> absl::Status {
         std::byte* const start = Scratch::Start(args, bytes);
@@ -311,8 +319,10 @@ absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, con
           MF_RETURN_IF_ERROR(reorder->Run(lane, {weights, start + filter, start + reorder_pad}));
           weights = start + filter;
         }
-        return primitive->Run(
-            lane, {args.input<float>(input), weights, args.output<float>(0), start + pad});
+        const float* const in = args.input<float>(input);
+        float* const out = args.output<float>(0);
+        if (!bias) return primitive->Run(lane, {in, weights, out, start + pad});
+        return primitive->Run(lane, {in, weights, out, start + pad, args.input<float>(2)});
       }),
       .scratch_bytes = bytes};
 }
@@ -325,42 +335,48 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g) {
   const bool batched = batch > 1;
   MF_RETURN_IF_ERROR(CheckSizes({g.batch_a * m * k, g.batch_b * k * n, batch * m * n}));
   const std::string key = absl::StrCat("product ", g.m, " ", g.n, " ", g.k, " ", g.transpose_a, " ",
-                                       g.transpose_b, " ", g.batch_a, " ", g.batch_b);
+                                       g.transpose_b, " ", g.batch_a, " ", g.batch_b, " ", g.bias);
   MF_ASSIGN_OR_RETURN(
       const Primitive* product, Cached(key, [&](int id) {
         const memory::desc a = FloatMatrices(batched, g.batch_a, g.m, g.k, g.transpose_a);
         const memory::desc b = FloatMatrices(batched, g.batch_b, g.k, g.n, g.transpose_b);
         const memory::desc out = FloatMatrices(batched, batch, g.m, g.n, false);
-        const dnnl::matmul::primitive_desc pd({a, b, out}, Attributes(), Engine());
-        return std::make_unique<Primitive>(
-            id, dnnl::matmul(pd),
-            std::vector<Primitive::Arg>{
-                {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}, Scratchpad(pd)});
+        const memory::desc bias = FloatBias(g.bias, {1, g.n}, memory::format_tag::ab);
+        const dnnl::matmul::primitive_desc pd({a, b, bias, out}, Attributes(), Engine());
+        std::vector<Primitive::Arg> args = {
+            {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}, Scratchpad(pd)};
+        if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
+        return std::make_unique<Primitive>(id, dnnl::matmul(pd), std::move(args));
       }));
   Scratch scratch;
   scratch.Add(product->desc(3));
   const int64_t bytes = scratch.bytes();
-  return KernelPlan{.kernel = MakeKernel([product, bytes](const KernelArgs& args, Lane& lane) {
-                      return product->Run(
-                          lane, {args.input<float>(0), args.input<float>(1), args.output<float>(0),
-                                 Scratch::Start(args, bytes)});
-                    }),
-                    .scratch_bytes = bytes};
+  return KernelPlan{
+      .kernel = MakeKernel([product, bytes, bias = g.bias](const KernelArgs& args, Lane& lane) {
+        const float *const a = args.input<float>(0), *const b = args.input<float>(1);
+        float* const out = args.output<float>(0);
+        void* const scratch = Scratch::Start(args, bytes);
+        if (!bias) return product->Run(lane, {a, b, out, scratch});
+        return product->Run(lane, {a, b, out, scratch, args.input<float>(2)});
+      }),
+      .scratch_bytes = bytes};
 }
 
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g) {
   MF_RETURN_IF_ERROR(CheckSizes(g));
   const std::string key = Key("convolution", g);
-  MF_ASSIGN_OR_RETURN(const Primitive* primitive, Cached(key, [&](int id) {
-                        const Convolution c(g);
-                        const auto pd = c.Forward();
-                        return std::make_unique<Primitive>(
-                            id, dnnl::convolution_forward(pd),
-                            std::vector<Primitive::Arg>{{DNNL_ARG_SRC, c.images},
-                                                        {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                        {DNNL_ARG_DST, c.output},
-                                                        Scratchpad(pd)});
-                      }));
+  MF_ASSIGN_OR_RETURN(
+      const Primitive* primitive, Cached(key, [&](int id) {
+        const Convolution c(g);
+        const memory::desc bias = FloatBias(g.bias, {g.out_channels}, memory::format_tag::a);
+        const auto pd = c.Forward(bias);
+        std::vector<Primitive::Arg> args = {{DNNL_ARG_SRC, c.images},
+                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                            {DNNL_ARG_DST, c.output},
+                                            Scratchpad(pd)};
+        if (g.bias) args.push_back({DNNL_ARG_BIAS, bias});
+        return std::make_unique<Primitive>(id, dnnl::convolution_forward(pd), std::move(args));
+      }));
   return WithReorderedFilter(g, key, primitive, /*input=*/0);
 }
 

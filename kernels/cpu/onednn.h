@@ -26,6 +26,7 @@ struct ProductGeometry {
   bool transpose_b;
   int64_t batch_a = 1;
   int64_t batch_b = 1;
+  bool bias = false;  // input 2 [n] is added to every row; not of a batch
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
@@ -41,6 +42,7 @@ struct ConvolutionGeometry {
   Window w;
   bool nchw = false;
   int64_t groups = 1;
+  bool bias = false;  // input 2 [out_channels] is added to every pixel of a convolution
 };
 // output 0 = convolution of images (input 0) with a filter (input 1).
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);

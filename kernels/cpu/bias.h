@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_KERNELS_CPU_BIAS_H_
+#define MIRRORFLOW_KERNELS_CPU_BIAS_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "framework/runtime/kernel.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+
+// out = value + bias, for `rows` rows of `channels`; may be in place.
+template <typename T>
+void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    MF_INDEPENDENT_ITERATIONS
+    for (int64_t c = 0; c < channels; ++c) {
+      out[c] = static_cast<T>(Wrapping(value[c]) + Wrapping(bias[c]));
+    }
+    value += channels;
+    out += channels;
+  }
+}
+
+// `product`, a kernel that makes `rows` rows of `channels` floats, and then adds the bias in input
+// 2 to each.
+inline KernelPlan ThenAddBias(KernelPlan product, int64_t rows, int64_t channels) {
+  product.kernel = MakeKernel(
+      [rows, channels, kernel = std::shared_ptr<const Kernel>(std::move(product.kernel))](
+          const KernelArgs& args, Lane& lane) {
+        const absl::Status status = kernel->Run(args, lane);
+        float* const out = args.output<float>(0);
+        if (status.ok()) AddBias(rows, channels, out, args.input<float>(2), out);
+        return status;
+      });
+  return product;
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CPU_BIAS_H_
