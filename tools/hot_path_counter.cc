@@ -28,19 +28,22 @@ namespace {
 std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> onednn_allocations{0};
 std::atomic<int64_t> locks{0};
+std::atomic<int64_t> onednn_locks{0};
 
 // Where oneDNN's code lies; nowhere until FindOneDnn(), or if it is not there.
 std::atomic<uintptr_t> onednn_begin{0};
 std::atomic<uintptr_t> onednn_end{0};
 
-inline void Count(const void* caller) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
+// Counts an event in `all`, and in `onednn` if it has called.
+inline void Count(const void* caller, std::atomic<int64_t>& all, std::atomic<int64_t>& onednn) {
+  all.fetch_add(1, std::memory_order_relaxed);
   const auto address = reinterpret_cast<uintptr_t>(caller);
   if (address >= onednn_begin.load(std::memory_order_relaxed) &&
       address < onednn_end.load(std::memory_order_relaxed)) {
-    onednn_allocations.fetch_add(1, std::memory_order_relaxed);
+    onednn.fetch_add(1, std::memory_order_relaxed);
   }
 }
+inline void CountAllocation(const void* caller) { Count(caller, allocations, onednn_allocations); }
 
 int FindOneDnn(dl_phdr_info* info, size_t, void*) {
   if (std::strstr(info->dlpi_name, "libdnnl") == nullptr) return 0;
@@ -60,27 +63,27 @@ int FindOneDnn(dl_phdr_info* info, size_t, void*) {
 extern "C" {
 
 void* malloc(size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   return __libc_malloc(size);
 }
 
 void* calloc(size_t count, size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   return __libc_calloc(count, size);
 }
 
 void* realloc(void* memory, size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   return __libc_realloc(memory, size);
 }
 
 void* aligned_alloc(size_t alignment, size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   return __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void** memory, size_t alignment, size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   *memory = __libc_memalign(alignment, size);
   return *memory != nullptr ? 0 : ENOMEM;
 }
@@ -88,14 +91,14 @@ int posix_memalign(void** memory, size_t alignment, size_t size) {
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
   static const auto lock =
       reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-  locks.fetch_add(1, std::memory_order_relaxed);
+  Count(MF_CALLER, locks, onednn_locks);
   return lock(mutex);
 }
 
 }  // extern "C"
 
 void* operator new(size_t size) {
-  Count(MF_CALLER);
+  CountAllocation(MF_CALLER);
   void* memory = __libc_malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -109,7 +112,7 @@ HotPathCounts CountHotPath() {
   getrusage(RUSAGE_SELF, &usage);
   return {allocations.load(std::memory_order_relaxed),
           onednn_allocations.load(std::memory_order_relaxed), locks.load(std::memory_order_relaxed),
-          usage.ru_minflt};
+          onednn_locks.load(std::memory_order_relaxed), usage.ru_minflt};
 }
 
 }  // namespace mirrorflow

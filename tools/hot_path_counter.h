@@ -13,11 +13,12 @@ struct HotPathCounts {
   int64_t allocations = 0;         // by whomever
   int64_t onednn_allocations = 0;  // those of them that oneDNN makes in a call of a primitive
   int64_t locks = 0;               // of pthread's mutexes, which are std's
+  int64_t onednn_locks = 0;        // as of allocations
   int64_t page_faults = 0;         // minor ones
 
   friend HotPathCounts operator-(const HotPathCounts& a, const HotPathCounts& b) {
     return {a.allocations - b.allocations, a.onednn_allocations - b.onednn_allocations,
-            a.locks - b.locks, a.page_faults - b.page_faults};
+            a.locks - b.locks, a.onednn_locks - b.onednn_locks, a.page_faults - b.page_faults};
   }
 };
 

@@ -56,7 +56,8 @@ TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
     EXPECT_TRUE(ok);
     // oneDNN makes small objects in each call of a primitive; no way of calling it avoids them.
     EXPECT_EQ(spent.allocations, spent.onednn_allocations);
-    EXPECT_EQ(spent.locks, 0);
+    // Without AVX-512 its products look up their code under a lock.
+    EXPECT_EQ(spent.locks, spent.onednn_locks);
     least_page_faults = std::min(least_page_faults, spent.page_faults);
   }
   // A page of code is a fault too, when a replica has to sleep for the first time.
@@ -80,6 +81,7 @@ TEST(HotPathCounter, CountsAllocationsLocksAndPages) {
   EXPECT_EQ(spent.allocations, 1);
   EXPECT_EQ(spent.onednn_allocations, 0);
   EXPECT_EQ(spent.locks, 1);
+  EXPECT_EQ(spent.onednn_locks, 0);
   EXPECT_GE(spent.page_faults, 1);
 }
 

@@ -147,20 +147,26 @@ TEST(ReduceInUpdatesTest, OneReplicaHasNothingToReduce) {
   EXPECT_EQ(got->updates, 0);
 }
 
-// A layer y = x · w whose gradient is large, of few rows: one replica's training, and that of some.
+// An update of w by xᵀ · (y * w[0]), which is large and of few rows: one replica's training, and
+// that of some. Nothing but that product adds anything up, whose digits might depend on how many
+// rows a replica has.
 struct LargeLayer {
   static constexpr int64_t kRows = 1030, kColumns = 1025;
   Graph graph;
-  Output x, open;
+  Output x, y, open;
   Operation train;
 
   explicit LargeLayer(bool has_momentum = false) {
     const Scope root(&graph);
     x = ops::Placeholder(root, DT_FLOAT, {-1, kRows});
+    y = ops::Placeholder(root, DT_FLOAT, {-1, kColumns});
     open = ops::Placeholder(root, DT_BOOL, {});
     const Output w = ops::VarHandleOp(root, DT_FLOAT, {kRows, kColumns}, {.shared_name = "w"});
-    const Output y = ops::MatMul(root, x, ops::ReadVariableOp(root, w));
-    const Output gradient = ops::MatMul(root, x, y, {.transpose_a = true});
+    const Output first_row = ops::Slice(root, ops::ReadVariableOp(root, w),
+                                        ops::VectorConst(root, std::vector<int64_t>{0, 0}),
+                                        ops::VectorConst(root, std::vector<int64_t>{1, kColumns}));
+    const Output gradient =
+        ops::MatMul(root, x, ops::Mul(root, y, first_row), {.transpose_a = true});
     const Output rate = ops::ScalarConst(root, DT_FLOAT, 1e-3);
     if (!has_momentum) {
       train = ops::ResourceApplyGradientDescent(root, w, rate, gradient, {.gates = {open}});
@@ -177,19 +183,22 @@ struct LargeLayer {
     options.replicas = static_cast<int>(rows.size());
     if (!by_product) options.session.compile.disabled_passes = {"fuse_updates"};
     MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
-    MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, open}, {}, {train}));
+    MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, y, open}, {}, {train}));
     Random random(3);
     MF_RETURN_IF_ERROR(
         session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kRows, kColumns}), &random)));
     if (session->layout().variables().size() > 1) {
       MF_RETURN_IF_ERROR(session->AssignVariable("accum", Filled(Shape({kRows, kColumns}), 0)));
     }
-    const Tensor batch = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);
+    const Tensor left = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);
+    const Tensor right = RandomTensor(DT_FLOAT, Shape({7, kColumns}), &random);
+    const std::vector<Tensor> feeds = {left, right, Tensor::Scalar<bool>(is_open)};
     const RunOptions shares{.replica_rows = rows};
     for (int i = 0; i < 2; ++i) {
-      MF_RETURN_IF_ERROR(step.Run({batch, Tensor::Scalar<bool>(is_open)}, shares).status());
+      MF_RETURN_IF_ERROR(step.Run(feeds, shares).status());
     }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({batch.shape(), Shape({})}, shares));
+    MF_ASSIGN_OR_RETURN(const StepPlans plans,
+                        step.Compile({left.shape(), right.shape(), Shape({})}, shares));
     const auto& collectives = plans.plans[0]->collectives;
     const bool found = std::any_of(collectives.begin(), collectives.end(), [](const auto& c) {
       return c.kind == CollectiveKind::kUpdateByProduct;
