@@ -24,7 +24,9 @@ ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},
           "bench step: others to measure in turns with: tensorflow, torch, jax");
 ABSL_FLAG(std::vector<std::string>, without, {},
-          "bench step: measure this, too, without these compiler passes");
+          "bench step: measure this, too, without these compiler passes; explain: leave them out");
+ABSL_FLAG(std::string, optimizer, "sgd",
+          "bench step, explain: sgd, momentum or adam; others train by sgd");
 ABSL_FLAG(std::string, svg, "",
           "bench: draw to this file: the timeline of a step, or of gates the times of all");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
@@ -53,8 +55,9 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
 
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers) {
-  MF_ASSIGN_OR_RETURN(TrainingStep t,
-                      PrepareTraining({training.model, training.batch_size, training.replicas}));
+  TrainingCase whole = training;
+  whole.without.clear();
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(whole));
   MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
   std::vector<double> losses;
   for (int i = 0; i < kCheckedSteps; ++i) {
@@ -92,9 +95,11 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
 }
 
 absl::Status BenchStep(Report* report) {
-  const TrainingCase training = {absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_batch_size),
-                                 absl::GetFlag(FLAGS_replicas).value_or(2),
-                                 absl::GetFlag(FLAGS_without)};
+  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
+                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
+                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
+                                 .without = absl::GetFlag(FLAGS_without),
+                                 .optimizer = absl::GetFlag(FLAGS_optimizer)};
   MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
   for (const auto& [peer, why] : measured.missing) return why;
   const std::string name = absl::StrCat("step/", training.model);
@@ -125,9 +130,15 @@ absl::Status CheckStepFlags() {
                                                    absl::StrJoin(kPeers, ", "), ", got '", peer,
                                                    "'"));
   }
+  const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+  if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer: expected sgd, by which --peers train, got '", optimizer, "'"));
+  }
   auto strategy = OneDeviceStrategy::Create();
   MF_RETURN_IF_ERROR(strategy.status());
-  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model)).status(), "--model");
+  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model), optimizer).status(),
+                  "--model, --optimizer");
 }
 
 }  // namespace mirrorflow

@@ -79,23 +79,42 @@ constexpr struct {
                {"big", BuildBig, true},     {"resnet", BuildExample, true},
                {"lstm", BuildLstm, true},   {"chain", BuildChain, false}};
 
+template <typename T>
+std::unique_ptr<Optimizer> MakeOptimizer() {
+  return std::make_unique<T>(typename T::Options{.learning_rate = kBenchLearningRate});
+}
+constexpr struct {
+  absl::string_view name;
+  std::unique_ptr<Optimizer> (*make)();
+} kOptimizers[] = {{"sgd", MakeOptimizer<SGD>},
+                   {"momentum", MakeOptimizer<Momentum>},
+                   {"adam", MakeOptimizer<Adam>}};
+
+// The row of this name; the error lists all. `what` is what the rows are.
+template <typename Table>
+auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
+    -> absl::StatusOr<decltype(std::begin(table))> {
+  const auto row = std::find_if(std::begin(table), std::end(table),
+                                [&](const auto& r) { return r.name == name; });
+  if (row != std::end(table)) return row;
+  std::vector<absl::string_view> names;
+  for (const auto& r : table) names.push_back(r.name);
+  return absl::InvalidArgumentError(absl::StrCat("unknown ", what, "; expected one of ",
+                                                 absl::StrJoin(names, ", "), ", got '", name, "'"));
+}
+
 }  // namespace
 
-absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model) {
-  const auto* const known = std::find_if(std::begin(kModels), std::end(kModels),
-                                         [&](const auto& m) { return m.name == model; });
-  if (known == std::end(kModels)) {
-    std::vector<absl::string_view> names;
-    for (const auto& m : kModels) names.push_back(m.name);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown model; expected one of ", absl::StrJoin(names, ", "), ", got '", model, "'"));
-  }
+absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
+                                            absl::string_view optimizer) {
+  MF_ASSIGN_OR_RETURN(const auto* const known, FindRow(kModels, "model", model));
+  MF_ASSIGN_OR_RETURN(const auto* const trained_by, FindRow(kOptimizers, "optimizer", optimizer));
   TrainingGraph t;
   const Scope root(&t.graph);
   auto mirrored = strategy.scope();
   known->build(root, model, &t);
   if (known->learns) {
-    t.targets = {GradientDescent({.learning_rate = kBenchLearningRate}).Minimize(root, t.loss)};
+    t.targets = {trained_by->make()->Minimize(root, t.loss)};
   }
   MF_RETURN_IF_ERROR(t.graph.status());
   return t;
@@ -119,7 +138,8 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
   MirroredStrategy::Options options{.num_cpu_replicas = training.replicas};
   options.compile.disabled_passes.insert(training.without.begin(), training.without.end());
   MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create(options));
-  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*t.strategy, training.model));
+  MF_ASSIGN_OR_RETURN(TrainingGraph g,
+                      BuildTraining(*t.strategy, training.model, training.optimizer));
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.replicas));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));

@@ -21,6 +21,7 @@ struct TrainingCase {
   int64_t batch_size = 64;
   int replicas = 1;
   std::vector<std::string> without = {};  // compiler passes that are left out
+  std::string optimizer = "sgd";
 };
 
 struct TrainingGraph {
@@ -44,7 +45,8 @@ struct TrainingStep {
 // lstm: a classifier of sequences in some 2,000 small ops.
 // chain: 1,000 sines of a number, without a train op.
 // InvalidArgument for another name.
-absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model);
+absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
+                                            absl::string_view optimizer = "sgd");
 
 // Numbers without a pattern, equal in every run.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);

@@ -22,9 +22,11 @@
 #include "tools/traced_steps.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(std::string, optimizer);
 ABSL_DECLARE_FLAG(int64_t, batch_size);
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 ABSL_DECLARE_FLAG(std::string, trace);
+ABSL_DECLARE_FLAG(std::vector<std::string>, without);
 ABSL_DECLARE_FLAG(std::string, json);
 
 namespace mirrorflow {
@@ -111,14 +113,22 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace)));
-  auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = e.replicas, .max_bytes = MaxBytesOfFlags()});
+  const std::vector<std::string> without = absl::GetFlag(FLAGS_without);
+  MirroredStrategy::Options options{.num_cpu_replicas = e.replicas, .max_bytes = MaxBytesOfFlags()};
+  options.compile.disabled_passes.insert(without.begin(), without.end());
+  auto strategy = MirroredStrategy::Create(options);
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.empty()) {
     e.name = absl::GetFlag(FLAGS_model);
-    MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
+    const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+    MF_RETURN_IF_ERROR(
+        Annotate(BuildTraining(**strategy, e.name, optimizer).status(), "--model, --optimizer"));
     *code = kExitBadInput;
-    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({e.name, e.batch_size, e.replicas}));
+    MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
+                                                         .batch_size = e.batch_size,
+                                                         .replicas = e.replicas,
+                                                         .without = without,
+                                                         .optimizer = optimizer}));
     return Annotate(ExplainStep({std::move(t.strategy), std::move(t.session), std::move(t.step),
                                  std::move(t.feeds)},
                                 std::move(e)),
