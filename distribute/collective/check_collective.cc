@@ -84,10 +84,12 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   const bool scatters = c.kind == CollectiveKind::kReduceScatter;
   const bool reads = c.kind != CollectiveKind::kBroadcast || c.root == rank;
   if ((c.in == nullptr && reads && (gathers ? own : total) > 0) ||
-      (c.out == nullptr && !uses.variables && (scatters ? own : total) > 0)) {
+      (c.out == nullptr && !uses.variables && (scatters ? own : total) > 0) ||
+      (c.kind == CollectiveKind::kUpdateByProduct && c.right == nullptr && own > 0)) {
     return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
   }
-  if (uses.variables && c.update == nullptr && c.product_update == nullptr) {
+  if ((c.kind == CollectiveKind::kUpdate && c.update == nullptr) ||
+      (c.kind == CollectiveKind::kUpdateByProduct && c.product_update == nullptr)) {
     return Wrong(c, absl::StrCat("expected an update, got none on rank ", rank));
   }
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
+
 namespace mirrorflow {
 
 // a [k,m], whose rows are `a_stride` floats apart, and b [k,n], row by row.
@@ -29,6 +31,11 @@ struct TransposedProduct {
   void Store(float* out) const;
   // out [m,n] -= alpha · (aᵀ · b)
   void Subtract(float alpha, float* out) const;
+  // Calls use(at, values, count) for all of aᵀ · b, piece by piece: elements [at, at + count),
+  // while they are in the cache. `scratch` is PieceFloats() long.
+  void ForEachPiece(float* scratch,
+                    absl::FunctionRef<void(int64_t, const float*, int64_t)> use) const;
+  static int64_t PieceFloats();
 };
 
 }  // namespace mirrorflow

@@ -180,21 +180,15 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   return CreateUpdate<Plan>(c, inputs);
 }
 
-// Updates rows [first, first + product.m) of the variable by the product, made of some rows at a
-// time: they are in the cache when the update reads them.
-constexpr int64_t kRowsAtOnce = 24;
+// Updates rows [first, first + product.m) of the variable by the product.
 template <template <typename> class Plan>
 struct ByRows {
   static void Run(const UpdateKernel& update, const KernelArgs& args,
                   const TransposedProduct& product, int64_t first) {
-    float* const gradient = args.scratch<float>();
-    for (int64_t i = 0; i < product.m; i += kRowsAtOnce) {
-      TransposedProduct rows = product;
-      rows.a += i;
-      rows.m = std::min(kRowsAtOnce, product.m - i);
-      rows.Store(gradient);
-      update.RunPart(args, gradient, (first + i) * rows.n, rows.m * rows.n);
-    }
+    product.ForEachPiece(args.scratch<float>(),
+                         [&](int64_t at, const float* gradient, int64_t count) {
+                           update.RunPart(args, gradient, first * product.n + at, count);
+                         });
   }
 };
 
@@ -242,7 +236,7 @@ class UpdateOfProduct final : public UpdateByProductKernel {
     // One below the other, near this core: they are read again and again.
     int64_t k = 0;
     for (const ProductRows& part : parts) k += part.count;
-    float* left = args.scratch<float>() + kRowsAtOnce * p_.n;
+    float* left = args.scratch<float>() + TransposedProduct::PieceFloats();
     float* right = left + k * m;
     const TransposedProduct product = {left, right, m, p_.n, k};
     for (const ProductRows& part : parts) {
@@ -268,7 +262,7 @@ absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Inputs inputs, InputsOf(node, /*gradient=*/-1, m * n));
   MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
   const int64_t rows_of_all = node.has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
-  const int64_t floats = kRowsAtOnce * n + rows_of_all * (m + n);
+  const int64_t floats = TransposedProduct::PieceFloats() + rows_of_all * (m + n);
   using Kernel = UpdateOfProduct<Plan>;
   return KernelPlan{
       .kernel = std::make_unique<Kernel>(typename Kernel::Product{left, right, m, n, k}, inputs,

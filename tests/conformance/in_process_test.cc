@@ -166,13 +166,99 @@ TEST(InProcess, UpdateIsDoneOnceForEachElementAndSeenByAll) {
   }
 }
 
-TEST(InProcess, UpdateWithoutAnUpdateIsAnError) {
-  auto one = CreateInProcessCommunicators(1).value();
-  const float gradient = 1;
-  Collective update{.kind = CollectiveKind::kUpdate, .count = 1, .name = "u"};
-  update.in = &gradient;
-  const absl::Status status = one[0]->Run(update);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+// Adds rows of the product of two matrices of all ranks to the variable, and counts them.
+class AddProduct final : public ProductUpdate {
+ public:
+  static constexpr int64_t kColumns = 3;
+  AddProduct(int64_t rows, float* variable) : rows_(rows), variable_(variable) {}
+  void Run(absl::Span<const ProductRows> parts, int64_t first, int64_t last) const override {
+    for (const ProductRows& part : parts) {
+      const float *a = static_cast<const float*>(part.a), *b = static_cast<const float*>(part.b);
+      for (int64_t k = 0; k < part.count; ++k, a += rows_, b += kColumns) {
+        for (int64_t i = first; i < last; ++i) {
+          for (int64_t j = 0; j < kColumns; ++j) variable_[i * kColumns + j] += a[i] * b[j];
+        }
+      }
+    }
+    updated += last - first;
+  }
+  mutable int64_t updated = 0;
+
+ private:
+  const int64_t rows_;
+  float* const variable_;
+};
+
+TEST(InProcess, UpdateByProductSeesTheRowsOfAllAndIsSeenByAll) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    for (const int64_t rows : {1, 4, 50}) {
+      SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
+      auto ranks = CreateInProcessCommunicators(world_size).value();
+      std::vector<int64_t> counts;  // of examples: the first rank has none
+      for (int rank = 0; rank < world_size; ++rank) counts.push_back(world_size > 1 ? rank : 2);
+      std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
+      std::vector<AddProduct> updates;
+      for (int rank = 0; rank < world_size; ++rank) {
+        for (int64_t i = 0; i < counts[rank] * rows; ++i) left[rank].push_back(rank + i % 7);
+        for (int64_t i = 0; i < counts[rank] * AddProduct::kColumns; ++i) {
+          right[rank].push_back(static_cast<float>(i % 5));
+        }
+        variable[rank].assign(rows * AddProduct::kColumns, 10);
+        updates.emplace_back(rows, variable[rank].data());
+      }
+      std::vector<float> want = variable[0];
+      const AddProduct alone(rows, want.data());
+      for (int rank = 0; rank < world_size; ++rank) {
+        const ProductRows part = {left[rank].data(), right[rank].data(), counts[rank]};
+        for (int round = 0; round < 2; ++round) alone.Run({&part, 1}, 0, rows);
+      }
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < world_size; ++rank) {
+        threads.emplace_back([&, rank] {
+          std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
+          Collective update{.kind = CollectiveKind::kUpdateByProduct, .name = "u"};
+          update.rows = rows;
+          update.row_bytes = AddProduct::kColumns * static_cast<int64_t>(sizeof(float));
+          update.counts = counts;
+          update.in = left[rank].data();
+          update.right = right[rank].data();
+          update.variables = variables;
+          update.product_update = &updates[rank];
+          for (int round = 0; round < 2; ++round) {
+            EXPECT_EQ(ranks[rank]->Run(update), absl::OkStatus());
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      int64_t updated = 0;
+      for (int rank = 0; rank < world_size; ++rank) {
+        updated += updates[rank].updated;
+        EXPECT_EQ(variable[rank], want) << "on rank " << rank;
+      }
+      EXPECT_EQ(updated, 2 * rows);
+    }
+  }
+}
+
+TEST(InProcess, UpdateWithoutItsUpdateIsAnError) {
+  const float value = 1;
+  const std::vector<int64_t> counts = {1};
+  const AddToVariable sum(nullptr);
+  const AddProduct product(1, nullptr);
+  for (const CollectiveKind kind : {CollectiveKind::kUpdate, CollectiveKind::kUpdateByProduct}) {
+    auto one = CreateInProcessCommunicators(1).value();
+    Collective update{.kind = kind, .count = 1, .name = "u"};
+    update.counts = counts;
+    update.in = update.right = &value;
+    // That of the other kind is none.
+    if (kind == CollectiveKind::kUpdate) {
+      update.product_update = &product;
+    } else {
+      update.update = &sum;
+    }
+    const absl::Status status = one[0]->Run(update);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
 }
 
 TEST(InProcess, RankThatLeavesEndsTheOthers) {
