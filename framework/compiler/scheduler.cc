@@ -122,9 +122,7 @@ class Scheduler {
       } else if (ReleaseNeeded()) {
         continue;
       } else if (!ready_.empty()) {
-        const NodeId id = ready_.begin()->second;
-        ready_.erase(ready_.begin());
-        Take(c_.graph.node(id));
+        Take(c_.graph.node(PopReady()));
       } else if (!held_.empty()) {
         const NodeId id = held_.begin()->second;
         held_.erase(held_.begin());
@@ -149,7 +147,7 @@ class Scheduler {
     if (own >= 0) {
       waiting_collectives_[own] = node;
     } else if (before < 0) {
-      MakeReady(1, node->id());
+      MakeReady(IsSource(*node) ? 0 : 1, node->id());
     } else if (IsBehindNext(before)) {
       MakeReady(0, node->id());
     } else {
@@ -157,10 +155,26 @@ class Scheduler {
     }
   }
 
+  // Whether the node takes no time, and others may wait for it.
+  static bool IsSource(const Node& node) {
+    const OpRole role = node.op().role;
+    return role == OpRole::kVariable || role == OpRole::kConstant || role == OpRole::kPlaceholder;
+  }
+
   void MakeReady(int kind, NodeId id) {
     ready_.insert({kind, id});
     state_[id] = State::kReady;
-    needed_ready_ += IsNeeded(id) ? 1 : 0;
+    if (IsNeeded(id)) needed_ready_.insert(id);
+  }
+
+  // What comes after a collective, or takes no time, then what the next one waits for, then by id.
+  NodeId PopReady() {
+    auto it = ready_.begin();
+    if (it->first == 1 && !needed_ready_.empty()) it = ready_.find({1, *needed_ready_.begin()});
+    const NodeId id = it->second;
+    ready_.erase(it);
+    needed_ready_.erase(id);
+    return id;
   }
 
   using Held = std::set<std::pair<int, NodeId>>;  // (collective, id)
@@ -171,9 +185,7 @@ class Scheduler {
 
   void Take(Node* node) {
     order_.push_back(node);
-    State& state = state_[node->id()];
-    if (state == State::kReady && IsNeeded(node->id())) --needed_ready_;
-    state = State::kTaken;
+    state_[node->id()] = State::kTaken;
     long_done_ += is_long_(*node) ? 1 : 0;
     may_release_ = true;
     const int before = std::max(sequence_[node->id()], last_collective_[node->id()]);
@@ -188,7 +200,7 @@ class Scheduler {
   // Marks what the next collective waits for. No node is marked twice: what one collective waited
   // for is taken when the next one's turn comes.
   void FindNeeded() {
-    needed_ready_ = 0;
+    needed_ready_.clear();
     may_release_ = true;
     if (next_ == c_.collectives.size()) return;
     if (sources_.empty()) {
@@ -204,7 +216,7 @@ class Scheduler {
       for (const NodeId source : sources_[id]) {
         if (state_[source] == State::kTaken || IsNeeded(source)) continue;
         needed_by_[source] = static_cast<int>(next_);
-        needed_ready_ += state_[source] == State::kReady ? 1 : 0;
+        if (state_[source] == State::kReady) needed_ready_.insert(source);
         pending.push_back(source);
       }
     }
@@ -213,7 +225,7 @@ class Scheduler {
   // If the next collective waits for earlier ones alone, and those have had the time of a product
   // or convolution, lets go what is between them. True if there was anything.
   bool ReleaseNeeded() {
-    if (!may_release_ || needed_ready_ > 0 || next_ == c_.collectives.size()) return false;
+    if (!may_release_ || !needed_ready_.empty() || next_ == c_.collectives.size()) return false;
     may_release_ = false;
     bool released = false;
     for (auto it = held_.begin(); it != held_.end();) {
@@ -234,16 +246,15 @@ class Scheduler {
   std::vector<int> last_collective_;       // by id: the last collective before it, or -1
 
   std::vector<Node*> order_;
-  std::vector<int> pending_;  // by id: edges from nodes that are not taken
-  std::vector<State> state_;  // by id
-  // Ready nodes, by what they wait for: nothing more, or a later collective to be started.
-  std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, 1: not; id)
+  std::vector<int> pending_;                // by id: edges from nodes that are not taken
+  std::vector<State> state_;                // by id
+  std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, or a source, 1: not; id)
   Held held_;
   std::vector<Node*> waiting_collectives_;    // by sequence: those that wait for their turn only
   size_t next_ = 0;                           // the next collective to start
   std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: who comes before
   std::vector<int> needed_by_;                // by id: the last collective that it was marked for
-  int needed_ready_ = 0;                      // how many of ready_ the next one waits for
+  std::set<NodeId> needed_ready_;             // those of ready_ that the next one waits for
   bool may_release_ = true;                   // since ReleaseNeeded, something has changed
   int long_done_ = 0;                         // how many long nodes are taken
   std::vector<int> long_before_;              // by sequence: the same when it started

@@ -52,6 +52,23 @@ TEST(ScheduleNodesTest, StartsACollectiveWhenItsOperandsAreReadyAndUsesItWhenALa
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
 }
 
+// Whatever the ids are: passes give high ones to what they add.
+TEST(ScheduleNodesTest, RunsFirstWhatTheNextCollectiveWaitsFor) {
+  constexpr char kText[] = R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+other = Neg(x) {T=float}
+g = Neg(x) {T=float}
+sum = Sign(x) {T=float}
+loss = AllReduce(sum) {N=1, T=float}
+r = AllReduce(g) {N=1, T=float}
+u = AssignSubVariableOp(v, r) {dtype=float}
+)";
+  EXPECT_EQ(
+      Schedule(kText, {.feeds = {{"x", {2}}}, .fetches = {"other", "loss"}, .targets = {"u"}}),
+      "v x sum loss g r other u");
+}
+
 // Else all of the backward pass would run first, as the loss could be in flight beside it.
 TEST(ScheduleNodesTest, UsesACollectiveBetweenLongKernelsWhereTheNextCollectiveWaitsForIt) {
   constexpr char kText[] = R"(
@@ -102,7 +119,7 @@ r2 = AllReduce(g2) {N=1, T=float}
 u2 = AssignSubVariableOp(v2, r2) {dtype=float}
 )";
   const StepNames names = {.feeds = {{"x", {2}}}, .fetches = {"check"}, .targets = {"u2", "free"}};
-  EXPECT_EQ(Schedule(kText, names), "v2 v x free g2 r2 g1 check u2");
+  EXPECT_EQ(Schedule(kText, names), "v2 v x g2 r2 free g1 check u2");
   EXPECT_EQ(Schedule(kText, names, {"check"}), "v2 v x g2 g1 check r2 free u2");
 }
 
