@@ -131,14 +131,14 @@ absl::Status CheckStepFlags() {
                                                    "'"));
   }
   const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
+  MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
   if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
     return absl::InvalidArgumentError(
         absl::StrCat("--optimizer: expected sgd, by which --peers train, got '", optimizer, "'"));
   }
   auto strategy = OneDeviceStrategy::Create();
   MF_RETURN_IF_ERROR(strategy.status());
-  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model), optimizer).status(),
-                  "--model, --optimizer");
+  return Annotate(BuildTraining(**strategy, absl::GetFlag(FLAGS_model)).status(), "--model");
 }
 
 }  // namespace mirrorflow

@@ -120,6 +120,10 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
   return t;
 }
 
+absl::Status CheckOptimizer(absl::string_view optimizer) {
+  return FindRow(kOptimizers, "optimizer", optimizer).status();
+}
+
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
   Shape shape = training.graph.values().shape(training.inputs);
   if (shape.rank() > 0) shape.set_dim(0, rows);

@@ -44,9 +44,12 @@ struct TrainingStep {
 // big: 1024-2048-2048-10 with ReLU.
 // lstm: a classifier of sequences in some 2,000 small ops.
 // chain: 1,000 sines of a number, without a train op.
-// InvalidArgument for another name.
+// InvalidArgument for another name, or another optimizer.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer = "sgd");
+
+// InvalidArgument unless BuildTraining knows it.
+absl::Status CheckOptimizer(absl::string_view optimizer);
 
 // Numbers without a pattern, equal in every run.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);

@@ -121,8 +121,8 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   if (args.empty()) {
     e.name = absl::GetFlag(FLAGS_model);
     const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
-    MF_RETURN_IF_ERROR(
-        Annotate(BuildTraining(**strategy, e.name, optimizer).status(), "--model, --optimizer"));
+    MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
+    MF_RETURN_IF_ERROR(Annotate(BuildTraining(**strategy, e.name).status(), "--model"));
     *code = kExitBadInput;
     MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = e.name,
                                                          .batch_size = e.batch_size,

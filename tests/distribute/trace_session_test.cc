@@ -132,10 +132,10 @@ TEST_P(TraceSessionTest, SpansSayWhatTheyAreAndWhatTheyMove) {
     ops.insert(event["args"]["op"]);
     EXPECT_GT(std::stoll(event["args"]["bytes"].get<std::string>()), 0) << event;
   }
-  EXPECT_TRUE(ops.count("MatMul") == 1 && ops.count("TanhGrad") == 1);
+  EXPECT_TRUE(ops.count("_FusedMatMul") == 1 && ops.count("TanhGrad") == 1);
   std::set<std::string> names;
   for (const json& event : OfCategory("kernel")) names.insert(event["name"]);
-  EXPECT_EQ(names.count("dense/MatMul"), 1);
+  EXPECT_EQ(names.count("dense/BiasAdd_1"), 1);  // with its product
 }
 
 TEST_P(TraceSessionTest, WhatWaitsIsInNoKernel) {

@@ -183,6 +183,8 @@ class ProgramsTest(ProgramTest):
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
             (["bench", "step", "--model=rnn"], "--model", "expected one of"),
+            (["bench", "step", "--optimizer=sdg"], "--optimizer", "expected one of sgd,"),
+            (["bench", "step", "--optimizer=adam", "--peers=jax"], "--optimizer", "got 'adam'"),
             (["bench", "step", "--batch_size=0"], "--batch_size", "got 0"),
             (["bench", "step", "--batch_size=9223372036854775807"], "--batch_size", "expected 1"),
             (["bench", "step", "--replicas=-2"], "--replicas", "got -2"),
