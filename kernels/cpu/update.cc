@@ -180,9 +180,10 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   return CreateUpdate<Plan>(c, inputs);
 }
 
-// Updates rows [first, first + product.m) of the variable by the product.
+// Updates rows [first, first + product.m) of the variable by the product, with so much scratch.
 template <template <typename> class Plan>
 struct ByRows {
+  static int64_t ScratchFloats() { return TransposedProduct::PieceFloats(); }
   static void Run(const UpdateKernel& update, const KernelArgs& args,
                   const TransposedProduct& product, int64_t first) {
     product.ForEachPiece(args.scratch<float>(),
@@ -196,6 +197,7 @@ struct ByRows {
 // leaves its register.
 template <>
 struct ByRows<GradientDescentPlan> {
+  static int64_t ScratchFloats() { return 0; }
   static void Run(const UpdateKernel&, const KernelArgs& args, const TransposedProduct& product,
                   int64_t first) {
     product.Subtract(Scalar<float>(args, 1), args.variable<float>(0) + first * product.n);
@@ -236,7 +238,7 @@ class UpdateOfProduct final : public UpdateByProductKernel {
     // One below the other, near this core: they are read again and again.
     int64_t k = 0;
     for (const ProductRows& part : parts) k += part.count;
-    float* left = args.scratch<float>() + TransposedProduct::PieceFloats();
+    float* left = args.scratch<float>() + ByRows<Plan>::ScratchFloats();
     float* right = left + k * m;
     const TransposedProduct product = {left, right, m, p_.n, k};
     for (const ProductRows& part : parts) {
@@ -262,7 +264,7 @@ absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Inputs inputs, InputsOf(node, /*gradient=*/-1, m * n));
   MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
   const int64_t rows_of_all = node.has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
-  const int64_t floats = TransposedProduct::PieceFloats() + rows_of_all * (m + n);
+  const int64_t floats = ByRows<Plan>::ScratchFloats() + rows_of_all * (m + n);
   using Kernel = UpdateOfProduct<Plan>;
   return KernelPlan{
       .kernel = std::make_unique<Kernel>(typename Kernel::Product{left, right, m, n, k}, inputs,
