@@ -124,16 +124,27 @@ absl::Status CheckOptimizer(absl::string_view optimizer) {
   return FindRow(kOptimizers, "optimizer", optimizer).status();
 }
 
+absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
+  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(dtype, shape));
+  if (dtype != DT_FLOAT) return value;
+  // The generator of Numerical Recipes, 2nd ed., section 7.1; its low bits have short periods.
+  uint32_t state = 1;
+  for (float& x : value.flat<float>()) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<float>(state >> 8) / (1 << 24);
+  }
+  return value;
+}
+
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
   Shape shape = training.graph.values().shape(training.inputs);
   if (shape.rank() > 0) shape.set_dim(0, rows);
-  MF_ASSIGN_OR_RETURN(Tensor inputs, Tensor::Allocate(DT_FLOAT, shape));
+  MF_ASSIGN_OR_RETURN(Tensor inputs, NoiseOf(DT_FLOAT, shape));
+  MF_ASSIGN_OR_RETURN(const Tensor noise, NoiseOf(DT_FLOAT, Shape({rows})));
   MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
-  uint32_t state = 1;
-  // The generator of Numerical Recipes, 2nd ed., section 7.1; its low bits have short periods.
-  auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 8; };
-  for (float& x : inputs.flat<float>()) x = static_cast<float>(next()) / (1 << 24);
-  for (int32_t& y : labels.flat<int32_t>()) y = static_cast<int32_t>(next() % kClasses);
+  for (int64_t i = 0; i < rows; ++i) {
+    labels.flat<int32_t>()[i] = static_cast<int32_t>(noise.flat<float>()[i] * kClasses);
+  }
   return std::vector<Tensor>{inputs, labels};
 }
 

@@ -51,7 +51,11 @@ absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::stri
 // InvalidArgument unless BuildTraining knows it.
 absl::Status CheckOptimizer(absl::string_view optimizer);
 
-// Numbers without a pattern, equal in every run.
+// Floats in [0, 1) without a pattern, equal in every run; of another dtype zeros, which are labels
+// and indices of anything.
+absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
+
+// Noise, and labels that are some.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);

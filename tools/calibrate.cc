@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
+#include "tools/bench_training.h"
 #include "tools/fma_rate.h"
 #include "tools/traced_steps.h"
 
@@ -97,15 +98,15 @@ int64_t CacheBytes(int level, int64_t otherwise) {
   return otherwise;
 }
 
-struct Training {
+struct CalibrationStep {
   std::vector<Output> feeds;
   Output loss;
   Operation train;
 };
 
 // A step of layers of many kinds, in sizes that no known model has.
-Training BuildTraining(const Scope& root, const Net& net) {
-  Training t;
+CalibrationStep BuildStep(const Scope& root, const Net& net) {
+  CalibrationStep t;
   t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
              ops::Placeholder(root.WithName("images"), DT_FLOAT, {-1, net.side, net.side, 1}),
              ops::Placeholder(root.WithName("labels"), DT_INT32, {-1})};
@@ -129,21 +130,17 @@ Training BuildTraining(const Scope& root, const Net& net) {
 absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const CostTable& caches,
                         Samples* samples) {
   Graph graph;
-  Training t;
+  CalibrationStep t;
   {
     auto mirrored = strategy.scope();
-    t = BuildTraining(Scope(&graph), net);
+    t = BuildStep(Scope(&graph), net);
   }
   std::vector<Tensor> feeds;
   std::vector<Shape> shapes;
   for (const Output& feed : t.feeds) {
     Shape shape = graph.values().shape(feed);
     shape.set_dim(0, net.rows * strategy.num_replicas_in_sync());
-    MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(feed.dtype(), shape));
-    if (feed.dtype() == DT_FLOAT) {
-      int i = 0;
-      for (float& element : value.flat<float>()) element = static_cast<float>(i++ % 251) / 251;
-    }
+    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(feed.dtype(), shape));
     feeds.push_back(std::move(value));
     shapes.push_back(shape);
   }

@@ -45,21 +45,12 @@ struct ReadyStep {
   std::vector<Tensor> feeds;
 };
 
-// Zeros, which are labels and indices of anything; noise where it is of floats.
-absl::StatusOr<Tensor> FeedOf(DataType dtype, const Shape& shape) {
-  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(dtype, shape));
-  if (dtype != DT_FLOAT) return value;
-  int i = 0;
-  for (float& element : value.flat<float>()) element = static_cast<float>(i++ % 251) / 251;
-  return value;
-}
-
 absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const AskedStep& asked, int64_t rows,
                                      std::unique_ptr<MirroredStrategy> strategy) {
   ReadyStep ready{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, rows));
   for (size_t i = 0; i < step.feeds.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(Tensor value, FeedOf(step.feeds[i].dtype(), step.shapes[i]));
+    MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
     ready.feeds.push_back(std::move(value));
   }
   MF_ASSIGN_OR_RETURN(ready.session, ready.strategy->NewSession(graph));
