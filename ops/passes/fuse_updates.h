@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseUpdates: gradient descent by a product of matrices, the gradient of a layer's weights of one
-// replica, updates the weights while the product is made. The gradient is as large as the weights;
-// neither to write nor to read it saves most of the memory traffic of a layer with a small batch.
-// Replicas that share memory and would reduce the gradient in the update divide the rows of the
-// product instead of the batch: each reads the rows of all, and nothing is left to reduce.
+// FuseUpdates: an optimizer's update by a product of matrices, the gradient of a layer's weights of
+// one replica, updates the weights while the product is made. The gradient is as large as the
+// weights; neither to write nor to read it saves most of the memory traffic of a layer with a small
+// batch. Replicas that share memory and would reduce the gradient in the update divide the rows of
+// the product instead of the batch: each reads the rows of all, and nothing is left to reduce.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 
