@@ -21,9 +21,7 @@ class UpdateKernel : public Kernel {
                        int64_t count) const = 0;
 };
 
-// The gradient is a product aᵀ · b, which is made here. This attribute of the node says how many
-// rows of a and b all ranks have together, if others have some.
-inline constexpr char kRowsAttr[] = "_rows";
+// The gradient is a product aᵀ · b, which is made here.
 class UpdateByProductKernel : public Kernel {
  public:
   // Updates rows [first, last) of the variable. The operands a and b are not read, but all `parts`.

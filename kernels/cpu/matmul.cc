@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul and BatchMatMulV2 on the CPU: oneDNN for large products of floats, Eigen for everything
-// else.
+// MatMul and BatchMatMulV2 on the CPU: our own product or oneDNN for large products of floats,
+// whichever is faster, Eigen for everything else.
 #include "ops/matmul.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/transposed_product.h"
+#include "kernels/cpu/product.h"
 #include "kernels/cpu/type_list.h"
 #include "ops/fused_ops.h"
 
@@ -24,7 +24,7 @@ template <typename T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 template <typename T>
-void Product(const ProductGeometry& g, const T* a, const T* b, T* out) {
+void EigenProduct(const ProductGeometry& g, const T* a, const T* b, T* out) {
   const int64_t m = g.m, n = g.n, k = g.k;
   const bool ta = g.transpose_a, tb = g.transpose_b;
   using Element = decltype(Wrapping(T()));
@@ -43,34 +43,60 @@ void Product(const ProductGeometry& g, const T* a, const T* b, T* out) {
   }
 }
 
-// A call of oneDNN costs what Eigen needs for about this many operations.
-constexpr double kMinOneDnnFlops = 65536;
+StridedMatrix Operand(const float* data, int64_t rows, int64_t columns, bool transposed) {
+  return transposed ? StridedMatrix{data, 1, rows} : StridedMatrix{data, columns, 1};
+}
+
+void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float* out,
+                const float* bias = nullptr) {
+  const ProductTerm term = {Operand(a, g.m, g.k, g.transpose_a),
+                            Operand(b, g.k, g.n, g.transpose_b), g.k};
+  Product{{&term, 1}, g.m, g.n}.Store(out, bias);
+}
+
+// A call of either costs what Eigen needs for about this many operations.
+constexpr double kMinLargeFlops = 65536;
 
 // The dimensions in front of the matrices.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
-template <typename T>
-KernelPlan EigenMatMul(const KernelContext& c, const ProductGeometry& g) {
+// `multiply(g, a, b, out)` for every matrix of the output.
+template <typename T, typename Multiply>
+KernelPlan ForEachMatrix(const KernelContext& c, const ProductGeometry& g, Multiply multiply) {
   if (c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&
       c.input_shape(1).rank() == 2) {
-    return {.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-              Product(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
+    return {.kernel = MakeKernel([g, multiply](const KernelArgs& args, Lane&) {
+              multiply(g, args.input<T>(0), args.input<T>(1), args.output<T>(0));
               return absl::OkStatus();
             })};
   }
   const Shape a = BatchDims(c.input_shape(0)), b = BatchDims(c.input_shape(1));
   const BroadcastLoop<2> batch(BatchDims(c.output_shape(0)), {&a, &b});
-  return {.kernel = MakeKernel([g, batch](const KernelArgs& args, Lane&) {
+  return {.kernel = MakeKernel([g, batch, multiply](const KernelArgs& args, Lane&) {
             const int64_t a_step = batch.moves(0), b_step = batch.moves(1);
             batch.ForEachRun([&](int64_t at, const auto& from) {
               for (int64_t i = 0; i < batch.run_length(); ++i) {
-                Product(g, args.input<T>(0) + (from[0] + i * a_step) * g.m * g.k,
-                        args.input<T>(1) + (from[1] + i * b_step) * g.k * g.n,
-                        args.output<T>(0) + (at + i) * g.m * g.n);
+                multiply(g, args.input<T>(0) + (from[0] + i * a_step) * g.m * g.k,
+                         args.input<T>(1) + (from[1] + i * b_step) * g.k * g.n,
+                         args.output<T>(0) + (at + i) * g.m * g.n);
               }
             });
+            return absl::OkStatus();
+          })};
+}
+
+KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
+  if (!g.bias) {
+    return ForEachMatrix<float>(
+        c, g, [](const ProductGeometry& g, const float* a, const float* b, float* out) {
+          OwnProduct(g, a, b, out);
+        });
+  }
+  return {.kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
+            OwnProduct(g, args.input<float>(0), args.input<float>(1), args.output<float>(0),
+                       args.input<float>(2));
             return absl::OkStatus();
           })};
 }
@@ -89,23 +115,19 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const int64_t batch = BatchDims(out).num_elements();
   const double flops = 2.0 * batch * g.m * g.n * g.k;
   absl::StatusOr<KernelPlan> plan = absl::UnimplementedError("");
-  if (c.output_dtype(0) == DT_FLOAT && transpose_a && !transpose_b && out.rank() == 2 && !g.bias &&
-      TransposedProduct::IsGoodFor(g.m, g.n, g.k)) {
-    plan = KernelPlan{
-        .kernel = MakeKernel([g](const KernelArgs& args, Lane&) {
-          TransposedProduct{args.input<float>(0), args.input<float>(1), g.m, g.n, g.k}.Store(
-              args.output<float>(0));
-          return absl::OkStatus();
-        })};
-  }
-  // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
-  if (!plan.ok() && c.output_dtype(0) == DT_FLOAT && flops >= kMinOneDnnFlops &&
-      (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
+  if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops * batch &&
+      Product::IsFastest(g.m, g.n, g.k, transpose_a && !transpose_b)) {
+    plan = OwnMatMul(c, g);
+  } else if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops &&
+             (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
+    // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
     plan = OneDnnProduct(g);
   }
   if (absl::IsUnimplemented(plan.status())) {
-    plan = ForType(SignedTypes(), c.output_dtype(0),
-                   [&](auto tag) { return EigenMatMul<typename decltype(tag)::type>(c, g); });
+    plan = ForType(SignedTypes(), c.output_dtype(0), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      return ForEachMatrix<T>(c, g, EigenProduct<T>);
+    });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
   // A double holds every count below 2^53, and no product of sizes overflows it.

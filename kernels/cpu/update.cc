@@ -4,13 +4,16 @@
 #include "kernels/cpu/update.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "framework/runtime/update_kernel.h"
-#include "kernels/cpu/transposed_product.h"
+#include "kernels/cpu/product.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -180,12 +183,14 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   return CreateUpdate<Plan>(c, inputs);
 }
 
-// Updates rows [first, first + product.m) of the variable by the product, with so much scratch.
+// Updates rows [first, first + product.m) of the variable by the product of at most kMaxRows rows,
+// with so much scratch.
 template <template <typename> class Plan>
 struct ByRows {
-  static int64_t ScratchFloats() { return TransposedProduct::PieceFloats(); }
-  static void Run(const UpdateKernel& update, const KernelArgs& args,
-                  const TransposedProduct& product, int64_t first) {
+  static constexpr int64_t kMaxRows = Product::kMaxDepthOfPieces;
+  static int64_t ScratchFloats() { return Product::PieceFloats(); }
+  static void Run(const UpdateKernel& update, const KernelArgs& args, const Product& product,
+                  int64_t first) {
     product.ForEachPiece(args.scratch<float>(),
                          [&](int64_t at, const float* gradient, int64_t count) {
                            update.RunPart(args, gradient, first * product.n + at, count);
@@ -197,8 +202,9 @@ struct ByRows {
 // leaves its register.
 template <>
 struct ByRows<GradientDescentPlan> {
+  static constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max();
   static int64_t ScratchFloats() { return 0; }
-  static void Run(const UpdateKernel&, const KernelArgs& args, const TransposedProduct& product,
+  static void Run(const UpdateKernel&, const KernelArgs& args, const Product& product,
                   int64_t first) {
     product.Subtract(Scalar<float>(args, 1), args.variable<float>(0) + first * product.n);
   }
@@ -208,15 +214,15 @@ template <template <typename> class Plan>
 class UpdateOfProduct final : public UpdateByProductKernel {
  public:
   // var [m,n], left [k,m] in input `left`, right [k,n] in input `right`.
-  struct Product {
+  struct Operands {
     int left, right;
     int64_t m, n, k;
   };
 
   // `update` is an UpdateKernel.
-  UpdateOfProduct(const Product& product, const Inputs& inputs,
+  UpdateOfProduct(const Operands& operands, const Inputs& inputs,
                   std::unique_ptr<const Kernel> update)
-      : p_(product), inputs_(inputs), update_(std::move(update)) {}
+      : p_(operands), inputs_(inputs), update_(std::move(update)) {}
 
   absl::Status Run(const KernelArgs& args, Lane&) const override {
     const ProductRows rows = {args.input<float>(p_.left), args.input<float>(p_.right), p_.k};
@@ -228,29 +234,17 @@ class UpdateOfProduct final : public UpdateByProductKernel {
                int64_t last) const override {
     if (!inputs_.Open(args)) return;
     const auto& update = static_cast<const UpdateKernel&>(*update_);
-    const int64_t m = last - first;
-    if (parts.size() == 1) {
-      const float* const left = static_cast<const float*>(parts[0].a) + first;
-      const float* const right = static_cast<const float*>(parts[0].b);
-      const TransposedProduct product = {left, right, m, p_.n, parts[0].count, p_.m};
-      return ByRows<Plan>::Run(update, args, product, first);
-    }
-    // One below the other, near this core: they are read again and again.
-    int64_t k = 0;
-    for (const ProductRows& part : parts) k += part.count;
-    float* left = args.scratch<float>() + ByRows<Plan>::ScratchFloats();
-    float* right = left + k * m;
-    const TransposedProduct product = {left, right, m, p_.n, k};
+    absl::InlinedVector<ProductTerm, 16> terms;
     for (const ProductRows& part : parts) {
-      const float* from = static_cast<const float*>(part.a) + first;
-      for (int64_t i = 0; i < part.count; ++i, from += p_.m, left += m) std::copy_n(from, m, left);
-      right = std::copy_n(static_cast<const float*>(part.b), part.count * p_.n, right);
+      terms.push_back({.a = {static_cast<const float*>(part.a) + first, 1, p_.m},
+                       .b = {static_cast<const float*>(part.b), p_.n, 1},
+                       .k = part.count});
     }
-    ByRows<Plan>::Run(update, args, product, first);
+    ByRows<Plan>::Run(update, args, {terms, last - first, p_.n}, first);
   }
 
  private:
-  const Product p_;
+  const Operands p_;
   const Inputs inputs_;
   const std::unique_ptr<const Kernel> update_;
 };
@@ -263,13 +257,15 @@ absl::StatusOr<KernelPlan> CreateOfProduct(const KernelContext& c) {
   const int64_t m = c.input_shape(left).dim(1), n = c.input_shape(right).dim(1);
   MF_ASSIGN_OR_RETURN(const Inputs inputs, InputsOf(node, /*gradient=*/-1, m * n));
   MF_ASSIGN_OR_RETURN(KernelPlan update, CreateUpdate<Plan>(c, inputs));
-  const int64_t rows_of_all = node.has_attr(kRowsAttr) ? c.attr<int64_t>(kRowsAttr) : 0;
-  const int64_t floats = ByRows<Plan>::ScratchFloats() + rows_of_all * (m + n);
+  if (k > ByRows<Plan>::kMaxRows) {
+    return absl::UnimplementedError(absl::StrCat(
+        "an update by a product of ", k, " rows; expected at most ", ByRows<Plan>::kMaxRows));
+  }
   using Kernel = UpdateOfProduct<Plan>;
   return KernelPlan{
-      .kernel = std::make_unique<Kernel>(typename Kernel::Product{left, right, m, n, k}, inputs,
+      .kernel = std::make_unique<Kernel>(typename Kernel::Operands{left, right, m, n, k}, inputs,
                                          std::move(update.kernel)),
-      .scratch_bytes = floats * static_cast<int64_t>(sizeof(float)),
+      .scratch_bytes = ByRows<Plan>::ScratchFloats() * static_cast<int64_t>(sizeof(float)),
       .flops = 2 * m * n * k};
 }
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "framework/runtime/update_kernel.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
 
@@ -14,6 +13,8 @@ namespace {
 
 // An operand of at most so many elements is in a core's cache all the time.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
+// A piece of a gradient is made of all rows at once.
+constexpr int64_t kMaxRows = 1024;
 // Smaller gradients do not leave the cache anyway.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
 // The same of replicas, whose reduction is fast while gradients are in the cache that they share;
@@ -53,7 +54,7 @@ bool IsByProduct(const Compilation& c, const Node& update) {
            a.dim(0) <= kMaxSharedRows && b.dim(1) >= 32 &&
            c.values().shape(gradient).num_elements() >= kMinReducedElements;
   }
-  return b.num_elements() <= kMaxOperandElements && b.dim(1) >= 32 &&
+  return b.num_elements() <= kMaxOperandElements && a.dim(0) <= kMaxRows && b.dim(1) >= 32 &&
          c.values().shape(gradient).num_elements() >= kMinGradientElements;
 }
 
@@ -72,7 +73,6 @@ absl::Status Fuse(Compilation& c, Node* update) {
     const Sharded rows = *RowsOfBoth(c, *product);
     c.graph.SetAttr(fused, kAxisAttr, static_cast<int64_t>(rows.axis));
     c.graph.SetAttr(fused, kFactorAttr, rows.factor);
-    c.graph.SetAttr(fused, kRowsAttr, c.values().shape(product->input(0)).dim(0));
   }
   c.ReplaceOperation(update, fused);
   c.graph.RemoveNode(update);

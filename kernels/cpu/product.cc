@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/product.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+// What is copied together: of b a quarter of a small L2, which all rows read, of a half of it.
+constexpr int64_t kNearFloats = 32 << 10;
+constexpr int64_t kLeftFloats = 64 << 10;
+constexpr int64_t kMaxDepth = 512;      // of k at once, unless a product is made in pieces
+constexpr int64_t kMostColumns = 2048;  // at once
+constexpr int kMostRows = 12;           // of a tile
+
+template <int kFloats>
+struct VectorOf {
+  typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
+};
+
+// From and to any address.
+template <int kFloats>
+struct Unaligned {
+  typename VectorOf<kFloats>::type vector;
+} __attribute__((packed));
+
+// to[8 * i + j] = from[j * step + i], 8 by 8; rows of `to` are `to_step` apart.
+MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int64_t to_step) {
+  using Vector = VectorOf<8>::type;
+  const auto ab = [](Vector a, Vector b)
+                      MF_INLINE { return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13); };
+  const auto cd = [](Vector a, Vector b) MF_INLINE {
+    return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+  };
+  const auto low = [](Vector a, Vector b) MF_INLINE {
+    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  };
+  const auto high = [](Vector a, Vector b) MF_INLINE {
+    return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  };
+  Vector x[8], y[8];
+  for (int j = 0; j < 8; ++j) {
+    x[j] = reinterpret_cast<const Unaligned<8>*>(from + j * step)->vector;
+  }
+  for (int j = 0; j < 8; j += 2) {
+    y[j] = ab(x[j], x[j + 1]);
+    y[j + 1] = cd(x[j], x[j + 1]);
+  }
+  for (int j = 0; j < 8; j += 4) {
+    x[j] = low(y[j], y[j + 2]);
+    x[j + 1] = high(y[j], y[j + 2]);
+    x[j + 2] = low(y[j + 1], y[j + 3]);
+    x[j + 3] = high(y[j + 1], y[j + 3]);
+  }
+  for (int j = 0; j < 4; ++j) {
+    auto* const first = reinterpret_cast<Unaligned<8>*>(to + j * to_step);
+    auto* const second = reinterpret_cast<Unaligned<8>*>(to + (j + 4) * to_step);
+    first->vector = __builtin_shufflevector(x[j], x[j + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    second->vector = __builtin_shufflevector(x[j], x[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+// A panel [depth, kLanes] of `lanes` rows of a or columns of b, and zeros: number (d, lane) comes
+// from `from[d * step + lane * lane_step]`.
+template <int kLanes>
+MF_INLINE inline void PackPanel(const float* from, int64_t step, int64_t lane_step, int64_t depth,
+                                int64_t lanes, float* to) {
+  if (lanes < kLanes) {
+    for (int64_t d = 0; d < depth; ++d) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        to[d * kLanes + lane] = lane < lanes ? from[d * step + lane * lane_step] : 0.0f;
+      }
+    }
+    return;
+  }
+  int64_t d = 0;
+  if (lane_step == 1) {
+    for (; d < depth; ++d) {
+      for (int lane = 0; lane < kLanes; ++lane) to[d * kLanes + lane] = from[d * step + lane];
+    }
+  } else if (kLanes % 8 == 0 && step == 1) {
+    for (; d + 8 <= depth; d += 8) {
+      for (int lane = 0; lane < kLanes; lane += 8) {
+        Transpose8(from + d + lane * lane_step, lane_step, to + d * kLanes + lane, kLanes);
+      }
+    }
+  }
+  for (; d < depth; ++d) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      to[d * kLanes + lane] = from[d * step + lane * lane_step];
+    }
+  }
+}
+
+// Of all terms, one behind the other, what lies in [first, first + depth):
+// pack(term, its first, depth, to of its first).
+template <typename Pack>
+MF_INLINE inline void ForEachTerm(absl::Span<const ProductTerm> terms, int64_t first, int64_t depth,
+                                  const Pack pack) {
+  int64_t before = 0;
+  for (const ProductTerm& term : terms) {
+    const int64_t begin = std::max(first, before);
+    const int64_t end = std::min(first + depth, before + term.k);
+    if (begin < end) pack(term, begin - before, end - begin, begin - first);
+    before += term.k;
+  }
+}
+
+// `finish(at, j, sum)` for the vectors of a tile, of which the first is element `at` of the result,
+// in column j; rows are n elements. Only `columns` of it are, where those are fewer.
+template <int kFloats, int kRows, bool kWhole, typename Finish>
+MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_t at, int64_t j,
+                           int64_t n, int64_t columns, const Finish finish) {
+  using Vector = typename VectorOf<kFloats>::type;
+  // Two arrays, not an array of two: GCC would keep those in memory.
+  Vector left[kRows] = {}, right[kRows] = {};
+  for (int64_t d = 0; d < depth; ++d, a += kRows, b += 2 * kFloats) {
+    const auto* const row = reinterpret_cast<const Vector*>(b);
+    const Vector b_left = row[0], b_right = row[1];
+    for (int r = 0; r < kRows; ++r) {
+      left[r] += a[r] * b_left;
+      right[r] += a[r] * b_right;
+    }
+  }
+  // Where the numbers go is worked out here and not before: GCC would keep an address a row in the
+  // registers that it needs for the sums.
+  asm("" : "+r"(at));
+  for (int r = 0; r < kRows; ++r, at += n) {
+    if (kWhole) {
+      finish(at, j, left[r]);
+      finish(at + kFloats, j + kFloats, right[r]);
+    } else {
+      const Vector both[2] = {left[r], right[r]};
+      for (int64_t c = 0; c < columns; ++c) {
+        finish(at + c, j + c, VectorOf<1>::type{both[c / kFloats][c % kFloats]});
+      }
+    }
+  }
+}
+
+// Blocks of a and of b that were copied together, and where their product goes.
+struct Block {
+  const float* a;  // panels of as many rows as a tile has
+  const float* b;  // panels of 2 * kFloats columns
+  int64_t depth;
+  int64_t first_row, rows;
+  int64_t first_column, columns;
+  int64_t n;
+};
+
+// kRows rows after the other. `sink` says where each of these goes.
+template <int kFloats, int kRows, typename Sink>
+MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const Sink sink) {
+  constexpr int64_t kWidth = 2 * kFloats;
+  const int64_t at = row * p.n + p.first_column;
+  const int64_t first = sink.First(at), n = sink.Stride(p.n, p.columns);
+  const auto finish = sink.finish();
+  int64_t j = 0;
+  for (; j + kWidth <= p.columns; j += kWidth) {
+    Tile<kFloats, kRows, true>(a, p.b + j * p.depth, p.depth, first + j, p.first_column + j, n,
+                               kWidth, finish);
+  }
+  if (j < p.columns) {
+    Tile<kFloats, kRows, false>(a, p.b + j * p.depth, p.depth, first + j, p.first_column + j, n,
+                                p.columns - j, finish);
+  }
+  sink.Done(at, p.n, kRows, p.columns);
+}
+
+// Calls some(rows, i) for panels of kRows rows, of 4 and of 1, one behind the other.
+template <int kRows, typename Some>
+MF_INLINE inline void ForEachPanel(int64_t rows, const Some some) {
+  int64_t i = 0;
+  for (; i + kRows <= rows; i += kRows) some(std::integral_constant<int, kRows>(), i);
+  for (; i + 4 <= rows; i += 4) some(std::integral_constant<int, 4>(), i);
+  for (; i < rows; ++i) some(std::integral_constant<int, 1>(), i);
+}
+
+template <int kFloats, int kRows, typename Sink>
+MF_INLINE inline void All(const Product& p, int64_t max_depth, Sink sink) {
+  constexpr int64_t kWidth = 2 * kFloats;
+  alignas(64) float left[kLeftFloats];
+  alignas(64) float near[kNearFloats];
+  int64_t k = 0;
+  for (const ProductTerm& term : p.terms) k += term.k;
+  const int64_t turns = std::max<int64_t>((k + max_depth - 1) / max_depth, 1);
+  const int64_t depth = std::max<int64_t>((k + turns - 1) / turns, 1);
+  const int64_t most_rows = kLeftFloats / depth / kRows * kRows;
+  const int64_t most_columns = std::min(kNearFloats / depth / kWidth * kWidth, kMostColumns);
+  Block block = {.a = left, .b = near, .n = p.n};
+  for (block.first_row = 0; block.first_row < p.m; block.first_row += most_rows) {
+    block.rows = std::min(most_rows, p.m - block.first_row);
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      const int64_t first = turn * depth;
+      block.depth = std::min(depth, k - first);
+      sink.Begin(turn == 0, turn == turns - 1);
+      ForEachTerm(p.terms, first, block.depth,
+                  [&](const ProductTerm& t, int64_t at, int64_t count, int64_t to) MF_INLINE {
+                    ForEachPanel<kRows>(block.rows, [&](auto rows, int64_t i) MF_INLINE {
+                      constexpr int kSome = decltype(rows)::value;
+                      PackPanel<kSome>(
+                          t.a.data + (block.first_row + i) * t.a.row_step + at * t.a.column_step,
+                          t.a.column_step, t.a.row_step, count, kSome,
+                          left + i * block.depth + to * kSome);
+                    });
+                  });
+      for (block.first_column = 0; block.first_column < p.n; block.first_column += most_columns) {
+        block.columns = std::min(most_columns, p.n - block.first_column);
+        ForEachTerm(p.terms, first, block.depth,
+                    [&](const ProductTerm& t, int64_t at, int64_t count, int64_t to) MF_INLINE {
+                      for (int64_t j = 0; j < block.columns; j += kWidth) {
+                        PackPanel<kWidth>(t.b.data + at * t.b.row_step +
+                                              (block.first_column + j) * t.b.column_step,
+                                          t.b.row_step, t.b.column_step, count,
+                                          std::min(kWidth, block.columns - j),
+                                          near + j * block.depth + to * kWidth);
+                      }
+                    });
+        ForEachPanel<kRows>(block.rows, [&](auto rows, int64_t i) MF_INLINE {
+          TilesOf<kFloats, decltype(rows)::value>(block, left + i * block.depth,
+                                                  block.first_row + i, sink);
+        });
+      }
+    }
+  }
+}
+
+template <typename Sink>
+MF_AVX512 void AllWithAvx512(const Product& p, int64_t max_depth, const Sink sink) {
+  All<16, kMostRows>(p, max_depth, sink);
+}
+
+template <typename Sink>
+void Run(const Product& p, int64_t max_depth, const Sink sink) {
+  if (HasAvx512()) {
+    AllWithAvx512(p, max_depth, sink);
+  } else {
+    All<8, 6>(p, max_depth, sink);
+  }
+}
+
+struct PutTo {
+  float* out;
+  const float* bias;  // or null
+  bool add;
+  template <typename Vector>
+  MF_INLINE void operator()(int64_t at, int64_t j, const Vector& product) const {
+    using In = Unaligned<sizeof(Vector) / sizeof(float)>;
+    In* const to = reinterpret_cast<In*>(out + at);
+    Vector sum = product;
+    if (add) sum += to->vector;
+    if (bias != nullptr) sum += reinterpret_cast<const In*>(bias + j)->vector;
+    to->vector = sum;
+  }
+};
+
+struct SubtractFrom {
+  float* out;
+  float alpha;
+  template <typename Vector>
+  MF_INLINE void operator()(int64_t at, int64_t, const Vector& sum) const {
+    auto* to = reinterpret_cast<Unaligned<sizeof(Vector) / sizeof(float)>*>(out + at);
+    // Here and not before, as above: GCC would keep a vector of it.
+    float by = alpha;
+    asm volatile("" : "+x"(by));
+    to->vector = to->vector - by * sum;
+  }
+};
+
+// Each number goes where it belongs.
+struct InPlace {
+  MF_INLINE int64_t First(int64_t at) const { return at; }
+  MF_INLINE int64_t Stride(int64_t n, int64_t) const { return n; }
+  MF_INLINE void Done(int64_t, int64_t, int64_t, int64_t) const {}
+};
+
+struct Stored : InPlace {
+  float* out;
+  const float* bias;
+  PutTo to = {};
+  Stored(float* out, const float* bias) : out(out), bias(bias) {}
+  // Sums over the first of k are stored, those over the others added.
+  MF_INLINE void Begin(bool first, bool last) { to = {out, last ? bias : nullptr, !first}; }
+  MF_INLINE PutTo finish() const { return to; }
+};
+
+struct Subtracted : InPlace {
+  SubtractFrom from;
+  explicit Subtracted(const SubtractFrom& from) : from(from) {}
+  MF_INLINE void Begin(bool, bool) const {}
+  MF_INLINE SubtractFrom finish() const { return from; }
+};
+
+// Some rows are collected, then handed on.
+struct InPieces {
+  float* piece;
+  absl::FunctionRef<void(int64_t, const float*, int64_t)> use;
+  MF_INLINE void Begin(bool, bool) const {}
+  MF_INLINE int64_t First(int64_t) const { return 0; }
+  MF_INLINE int64_t Stride(int64_t, int64_t columns) const { return columns; }
+  MF_INLINE PutTo finish() const { return {piece, nullptr, false}; }
+  MF_INLINE void Done(int64_t at, int64_t n, int64_t rows, int64_t columns) const {
+    for (int64_t r = 0; r < rows; ++r) use(at + r * n, piece + r * columns, columns);
+  }
+};
+
+}  // namespace
+
+bool Product::IsFastest(int64_t m, int64_t n, int64_t k, bool transposed) {
+  return !HasAvx512() || (transposed && n >= 32 && m >= 12 && k * n <= int64_t{1} << 17);
+}
+
+int64_t Product::PieceFloats() { return kMostRows * kMostColumns; }
+
+void Product::Store(float* out, const float* bias) const {
+  Run(*this, kMaxDepth, Stored(out, bias));
+}
+
+void Product::Subtract(float alpha, float* out) const {
+  Run(*this, kMaxDepth, Subtracted({out, alpha}));
+}
+
+void Product::ForEachPiece(float* scratch,
+                           absl::FunctionRef<void(int64_t, const float*, int64_t)> use) const {
+  Run(*this, kMaxDepthOfPieces, InPieces{scratch, use});
+}
+
+}  // namespace mirrorflow
