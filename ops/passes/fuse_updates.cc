@@ -13,14 +13,13 @@ namespace {
 
 // An operand of at most so many elements is in a core's cache all the time.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
-// A piece of a gradient is made of all rows at once.
+// A piece of a gradient is made of all rows at once, and of whole vectors.
 constexpr int64_t kMaxRows = 1024;
+constexpr int64_t kMinColumns = 32;
 // Smaller gradients do not leave the cache anyway.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
-// The same of replicas, whose reduction is fast while gradients are in the cache that they share;
-// with more rows, the time goes into arithmetic, at which other products are better.
-constexpr int64_t kMinReducedElements = int64_t{1} << 20;
-constexpr int64_t kMaxSharedRows = 128;
+// Ranks read one another's rows instead of one another's gradients: so much less of them.
+constexpr int64_t kMinLess = 2;
 
 // Whether the value lies where a variable does: the update would write over it.
 bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
@@ -47,15 +46,13 @@ bool IsByProduct(const Compilation& c, const Node& update) {
   }
   const Shape& a = c.values().shape(product.input(0));
   const Shape& b = c.values().shape(product.input(1));
-  if (IsCollective(update)) {
-    // The ranks would read one another's rows instead of one another's gradients.
-    const Sharded* rows = RowsOfBoth(c, product);
-    return rows != nullptr && update.attr<std::string>(kReductionAttr) == "sum" &&
-           a.dim(0) <= kMaxSharedRows && b.dim(1) >= 32 &&
-           c.values().shape(gradient).num_elements() >= kMinReducedElements;
+  const int64_t elements = c.values().shape(gradient).num_elements();
+  if (a.dim(0) > kMaxRows || b.dim(1) < kMinColumns || elements < kMinGradientElements) {
+    return false;
   }
-  return b.num_elements() <= kMaxOperandElements && a.dim(0) <= kMaxRows && b.dim(1) >= 32 &&
-         c.values().shape(gradient).num_elements() >= kMinGradientElements;
+  if (!IsCollective(update)) return b.num_elements() <= kMaxOperandElements;
+  return RowsOfBoth(c, product) != nullptr && update.attr<std::string>(kReductionAttr) == "sum" &&
+         kMinLess * (a.num_elements() + b.num_elements()) <= elements;
 }
 
 absl::Status Fuse(Compilation& c, Node* update) {
