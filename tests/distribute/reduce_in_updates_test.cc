@@ -56,7 +56,8 @@ struct Outcome {
 
 absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool reduce_in_updates,
                               int64_t rows = 11) {
-  if (!reduce_in_updates) options.session.compile.disabled_passes = {"reduce_in_updates"};
+  options.session.compile.disabled_passes = {"fuse_updates"};  // else nothing is reduced
+  if (!reduce_in_updates) options.session.compile.disabled_passes.insert("reduce_in_updates");
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(net.graph, options));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({net.x}, {net.loss}, {net.train}));
   Random random(5);

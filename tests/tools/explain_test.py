@@ -84,7 +84,8 @@ class ExplainTest(ProgramTest):
         rows = 2
         for replicas in 1, 2:
             _, step, ops, path = self.explain("--model=mlp", f"--batch_size={rows}",
-                                              f"--replicas={replicas}")
+                                              f"--replicas={replicas}",
+                                              "--without=fuse_updates")
             self.check_sums(step, ops, path)
             # Each layer, the gradients of its weights and, but for the first, of its inputs.
             self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))

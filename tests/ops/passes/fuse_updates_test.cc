@@ -64,7 +64,7 @@ struct Outcome {
   bool fused = false;
 };
 
-absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse) {
+absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64_t rows = kRows) {
   TestSessionOptions options{.replicas = replicas};
   if (!fuse) options.session.compile.disabled_passes = {"fuse_updates"};
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(layer.graph, options));
@@ -77,7 +77,7 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse) {
     MF_RETURN_IF_ERROR(session->AssignVariable(variable.name, zeros));
   }
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({layer.x}, layer.fetches, {layer.update}));
-  const Tensor x = RandomTensor(DT_FLOAT, Shape({kRows, kIn}), &random);
+  const Tensor x = RandomTensor(DT_FLOAT, Shape({rows, kIn}), &random);
   for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(step.Run({x}).status());
   MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({x.shape()}));
   const std::vector<std::string>& ops = plans.plans[0]->node_ops;
@@ -137,13 +137,17 @@ TEST(FuseUpdatesTest, AProductOfTheVariableItselfIsMadeFirst) {
   EXPECT_FALSE(Fuses(layer));
 }
 
-TEST(FuseUpdatesTest, ASmallGradientThatReplicasReduceIsNotFused) {
+// Replicas read one another's rows where these are less than the gradient that they would reduce.
+TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceTheGradientOfMany) {
   const Layer layer(nullptr);
-  const auto two = Train(layer, 2, true), one = Train(layer, 1, true);
-  ASSERT_TRUE(two.ok()) << two.status();
-  ASSERT_TRUE(one.ok()) << one.status();
-  EXPECT_FALSE(two->fused);
-  EXPECT_EQ(Difference(one->w, two->w, {.relative = 1e-5, .absolute = 1e-5}), "");
+  for (const int64_t rows : {kRows, 10 * kRows}) {
+    const auto two = Train(layer, 2, true, rows), one = Train(layer, 1, true, rows);
+    ASSERT_TRUE(two.ok()) << two.status();
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_EQ(two->fused, rows == kRows);
+    EXPECT_TRUE(one->fused);
+    EXPECT_EQ(Difference(one->w, two->w, {.relative = 1e-5, .absolute = 1e-5}), "");
+  }
 }
 
 }  // namespace
