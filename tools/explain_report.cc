@@ -19,9 +19,10 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-bool Communicates(const Instruction& instruction) {
+// The starts and finishes of collectives, but for updates by products: those take arithmetic.
+bool Communicates(const Plan& plan, const Instruction& instruction) {
   return instruction.kind == InstructionKind::kStart ||
-         instruction.kind == InstructionKind::kFinish;
+         (instruction.kind == InstructionKind::kFinish && FlopsOf(plan, instruction) == 0);
 }
 
 // A line of the table of ops.
@@ -47,7 +48,7 @@ struct Totals {
   double predicted_ns = 0;
   double path_ns = 0;  // of the critical path
   double limit_ns = 0;
-  double exposed_ns = 0;           // predicted for the starts and finishes of collectives
+  double exposed_ns = 0;           // predicted for what communicates
   double measured_exposed_ns = 0;  // the same as it was measured
   int64_t read_bytes = 0;          // by kernels
   int64_t written_bytes = 0;
@@ -72,10 +73,8 @@ Parts TakeApart(const Explanation& e) {
     OpRow row = {.op = PricedAs(plan, instruction), .count = 1};
     row.predicted_ns = e.predicted_ns[i];
     row.measured_ns = measured_ns;
-    if (instruction.kind == InstructionKind::kKernel) {
-      row.flops = static_cast<double>(plan.kernel_flops[instruction.index]);
-    }
-    if (Communicates(instruction)) {
+    row.flops = static_cast<double>(FlopsOf(plan, instruction));
+    if (Communicates(plan, instruction)) {
       t.exposed_ns += e.predicted_ns[i];
       t.measured_exposed_ns += measured_ns;
     }
@@ -83,7 +82,7 @@ Parts TakeApart(const Explanation& e) {
       if (instruction.kind != InstructionKind::kStart) {
         row.bytes += static_cast<double>(access.bytes);
       }
-      if (!Communicates(instruction)) {
+      if (!Communicates(plan, instruction)) {
         (access.is_write ? t.written_bytes : t.read_bytes) += access.bytes;
       }
     }

@@ -93,6 +93,13 @@ class ExplainTest(ProgramTest):
             self.assertGreaterEqual(step["collective_bytes"], gradients)
             self.assertEqual(step["exposed_ms"] > 0, replicas > 1)
 
+    def test_an_update_by_a_product_is_arithmetic_and_not_communication(self):
+        _, step, ops, _ = self.explain("--model=mlp", "--batch_size=2", "--replicas=2")
+        self.assertEqual(sum(op["flops"] for op in ops), step["flops"])
+        [products] = [op for op in ops if op["op"].startswith("reduced") and op["flops"]]
+        self.assertEqual(products["op"], "reduced ResourceApplyGradientDescentOfProduct")
+        self.assertLess(step["exposed_ms"] + products["predicted_ms"], step["predicted_ms"])
+
     def test_a_step_that_cannot_run_is_explained_without_a_measurement(self):
         self.write("unset.txt", UNSET)
         result = self.run_program(MIRRORFLOW, "explain", "unset.txt", "--replicas=1")

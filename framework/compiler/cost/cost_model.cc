@@ -81,6 +81,13 @@ std::string PricedAs(const Plan& plan, const Instruction& instruction) {
   return reduces ? absl::StrCat("reduced ", op) : op;
 }
 
+int64_t FlopsOf(const Plan& plan, const Instruction& instruction) {
+  if (instruction.kind == InstructionKind::kKernel) return plan.kernel_flops[instruction.index];
+  if (instruction.kind != InstructionKind::kFinish) return 0;
+  const int update = plan.collectives[instruction.index].update;
+  return update < 0 ? 0 : plan.kernel_flops[plan.updates[update].kernel];
+}
+
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
   int64_t bytes = 0, accesses = 0;
   for (const std::vector<MemoryAccess>& list : plan.accesses) {
@@ -118,15 +125,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       const Instruction& instruction = plan.instructions[i];
       demands[i] = {};
       if (instruction.node >= 0) demands[i][kCalls] = 1;
-      if (instruction.kind == InstructionKind::kKernel) {
-        demands[i][kFlops] = static_cast<double>(plan.kernel_flops[instruction.index]);
-      }
-      if (instruction.kind == InstructionKind::kFinish) {
-        const int update = plan.collectives[instruction.index].update;
-        if (update >= 0) {
-          demands[i][kFlops] = static_cast<double>(plan.kernel_flops[plan.updates[update].kernel]);
-        }
-      }
+      demands[i][kFlops] = static_cast<double>(FlopsOf(plan, instruction));
       if (!TouchesMemory(instruction)) continue;
       for (const MemoryAccess& access : plan.accesses[i]) {
         if (!was_read(i, access)) touch(access, &demands[i]);

@@ -56,6 +56,9 @@ struct CostTable {
 // The key of an instruction in `prices`: its op; `start AllReduce` for the start of a collective.
 std::string PricedAs(const Plan& plan, const Instruction& instruction);
 
+// Of products and convolutions, those in an update that ends a collective among them.
+int64_t FlopsOf(const Plan& plan, const Instruction& instruction);
+
 // By instruction of `plan`: what it demands in a step that runs again and again.
 std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table);
 
