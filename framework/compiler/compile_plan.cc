@@ -117,8 +117,9 @@ class PlanBuilder {
   struct InFlight {
     int index = 0;
     int name = 0;
-    Uses uses;         // from its start until it is finished
-    int scratch = -1;  // the same
+    Uses uses;          // from its start until it is finished
+    int scratch = -1;   // the same
+    EventId done = -1;  // of a device that enqueues collectives
   };
 
   absl::Status CreateKernels(const KernelRegistry& kernels) {
@@ -448,6 +449,10 @@ class PlanBuilder {
             .node = flight.name},
            flight.uses);
     if (flight.scratch >= 0) scratch_uses_.emplace_back(NextIndex() - 1, flight.scratch);
+    if (traits_.enqueues_collectives) {
+      flight.done = plan_->num_events++;
+      AppendEvent(InstructionKind::kRecord, LaneKind::kCommunicate, flight.done);
+    }
     in_flight_.push_back(std::move(flight));
   }
 
@@ -470,13 +475,16 @@ class PlanBuilder {
     while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
       const InFlight flight = std::move(in_flight_.front());
       in_flight_.erase(in_flight_.begin());
+      // An event of this collective alone: its lane may be at the next one already.
+      const bool enqueued = traits_.enqueues_collectives;
+      if (enqueued) AppendEvent(InstructionKind::kWait, LaneKind::kCompute, flight.done);
       Append({.kind = InstructionKind::kFinish,
-              .lane = LaneKind::kCommunicate,
+              .lane = enqueued ? LaneKind::kCompute : LaneKind::kCommunicate,
               .index = flight.index,
               .node = flight.name},
              flight.uses);
       if (flight.scratch >= 0) scratch_uses_.emplace_back(NextIndex() - 1, flight.scratch);
-      Order(LaneKind::kCommunicate, LaneKind::kCompute);
+      if (!enqueued) Order(LaneKind::kCommunicate, LaneKind::kCompute);
       // Memory may be used again when the compute lane knows that the collective is done.
       for (const auto& [storage, is_write] : flight.uses) Touch(storage, NextIndex() - 1);
       if (flight.scratch >= 0) lifetimes_[flight.scratch].last = NextIndex() - 1;

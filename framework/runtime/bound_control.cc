@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a bound plan runs branches and loops: the thread that runs the instruction runs the sub-plan.
-// The predicate is read by it too, so its memory must be the host's.
-#include <cstring>
+// How a bound plan runs branches and loops: the thread that runs the instruction runs the sub-plan,
+// and waits for the predicate to know which one.
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -14,22 +13,25 @@ namespace mirrorflow {
 namespace {
 
 // Whether the predicate that lies there holds: true, or not 0.
-bool Holds(const PlannedControl& control, const std::byte* predicate) {
+absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
+                           absl::Time deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;
+  alignas(8) std::byte predicate[8];
+  MF_RETURN_IF_ERROR(lane.Read(at, predicate, DataTypeSize(control.predicate), deadline));
   if (IsReducedFloat(control.predicate)) {
-    return ReducedToFloat(control.predicate, *reinterpret_cast<const uint16_t*>(predicate)) != 0;
+    return ReducedToFloat(control.predicate, *reinterpret_cast<uint16_t*>(predicate)) != 0;
   }
   return DispatchDataType(
       control.predicate,
       [&](auto tag) {
         using T = typename decltype(tag)::type;
-        return *reinterpret_cast<const T*>(predicate) != T{};
+        return *reinterpret_cast<T*>(predicate) != T{};
       },
       false);
 }
 
-void Copy(const std::byte* from, std::byte* to, int64_t bytes) {
-  if (from != to && bytes > 0) std::memcpy(to, from, bytes);
+absl::Status Copy(const std::byte* from, std::byte* to, int64_t bytes, Lane& lane) {
+  return from != to && bytes > 0 ? lane.Copy(from, to, bytes) : absl::OkStatus();
 }
 
 }  // namespace
@@ -60,18 +62,20 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
 
 // Results of `body` go to `results`, which may be its arguments: one that is another argument is
 // first put aside.
-void BoundPlan::CopyResults(const BoundPlan& body, const PlannedControl& control,
-                            const Operand* results, std::byte* scratch) const {
+absl::Status BoundPlan::CopyResults(const BoundPlan& body, const PlannedControl& control,
+                                    const Operand* results, std::byte* scratch, Lane& lane) const {
   const std::vector<PlannedFetch>& fetches = body.plan_->fetches;
   for (size_t i = 0; i < fetches.size(); ++i) {
     if (control.staging[i] < 0) continue;
-    Copy(body.Address(fetches[i].operand), scratch + control.staging[i], control.bytes[i]);
+    MF_RETURN_IF_ERROR(Copy(body.Address(fetches[i].operand), scratch + control.staging[i],
+                            control.bytes[i], lane));
   }
   for (size_t i = 0; i < fetches.size(); ++i) {
     const std::byte* from =
         control.staging[i] < 0 ? body.Address(fetches[i].operand) : scratch + control.staging[i];
-    Copy(from, Address(results[i]), control.bytes[i]);
+    MF_RETURN_IF_ERROR(Copy(from, Address(results[i]), control.bytes[i], lane));
   }
+  return absl::OkStatus();
 }
 
 absl::Status BoundPlan::RunControl(const Instruction& instruction) {
@@ -80,26 +84,29 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
   const Operand* outputs = inputs + instruction.num_inputs;
   std::byte* scratch = Address(outputs[instruction.num_outputs]);
   auto& plans = controls_[instruction.index];
+  Lane& lane = replica_.device().lane(instruction.lane);
   if (instruction.kind == InstructionKind::kBranch) {
-    BoundPlan& branch = *plans[Holds(control, Address(inputs[0])) ? 0 : 1];
+    MF_ASSIGN_OR_RETURN(const bool holds, Holds(control, Address(inputs[0]), lane, deadline_));
+    BoundPlan& branch = *plans[holds ? 0 : 1];
     branch.SetArguments(*this, inputs + control.first_argument);
     MF_RETURN_IF_ERROR(branch.RunInside(*this, scratch, params_.iteration));
-    CopyResults(branch, control, outputs, scratch);
-    return absl::OkStatus();
+    return CopyResults(branch, control, outputs, scratch, lane);
   }
   // The values lie where the outputs are, from before the first iteration on.
   BoundPlan &condition = *plans[0], &body = *plans[1];
   for (int i = 0; i < instruction.num_outputs; ++i) {
-    Copy(Address(inputs[i]), Address(outputs[i]), control.bytes[i]);
+    MF_RETURN_IF_ERROR(Copy(Address(inputs[i]), Address(outputs[i]), control.bytes[i], lane));
   }
   condition.SetArguments(*this, outputs);
   body.SetArguments(*this, outputs);
   for (uint64_t i = 0;; ++i) {
     const uint64_t iteration = IterationOf(params_.iteration, i);
     MF_RETURN_IF_ERROR(condition.RunInside(*this, scratch, iteration));
-    if (!Holds(control, condition.Address(condition.plan_->fetches[0].operand))) break;
+    const std::byte* predicate = condition.Address(condition.plan_->fetches[0].operand);
+    MF_ASSIGN_OR_RETURN(const bool holds, Holds(control, predicate, lane, deadline_));
+    if (!holds) break;
     MF_RETURN_IF_ERROR(body.RunInside(*this, scratch, iteration));
-    CopyResults(body, control, outputs, scratch);
+    MF_RETURN_IF_ERROR(CopyResults(body, control, outputs, scratch, lane));
     if (absl::Now() > deadline_) [[unlikely]] {
       return absl::DeadlineExceededError(
           absl::StrCat("the step's time was up after ", i + 1, " iterations"));

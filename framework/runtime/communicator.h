@@ -101,6 +101,10 @@ class Communicator {
   virtual absl::Status GroupBegin() { return absl::OkStatus(); }
   virtual absl::Status GroupEnd() { return absl::OkStatus(); }
 
+  // Called when the lanes of a step have done all they had: whether a collective failed that had
+  // only been enqueued. Backends whose Finish has seen the end need no more.
+  virtual absl::Status Check() { return absl::OkStatus(); }
+
   // A communicator of the ranks that pass the same `color`, ranked by (key, rank). Collective.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,6 +35,19 @@ class Lane {
   virtual absl::Status Wait(EventId id) = 0;
   // Fires event `id` when all that was enqueued before is done.
   virtual absl::Status Record(EventId id) = 0;
+  // Copies within the device's memory (addresses as kernels have them), in order with what is
+  // enqueued. This one is of lanes whose kernels run at once, as is the next.
+  virtual absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return absl::OkStatus();
+  }
+  // Copies to the host what all that was enqueued before has made: waits for it, at most until
+  // `deadline`.
+  virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
+                            absl::Time) {
+    std::memcpy(host, from, bytes);
+    return absl::OkStatus();
+  }
 
   // What a library of kernels needs one of for each lane (its stream, its handles): a T, made when
   // a kernel of this lane first asks for it.
@@ -58,6 +72,8 @@ struct DeviceTraits {
   bool host_memory = true;
   // One thread runs all lanes in the order of the plan: events have nothing to do.
   bool inline_lanes = true;
+  // A collective is all on its lane when its Start returns: an event behind it is its end.
+  bool enqueues_collectives = false;
   int num_threads = 1;  // of one replica
 };
 
@@ -73,7 +89,8 @@ class Device {
   // What kernels must be given to reach memory of this device: the address itself, but for a test
   // device that keeps the host from touching its memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
-  // Between host memory and this device's, done on return.
+  // Between host memory and this device's. On return the host memory may be used for something
+  // else, and what is enqueued later on any lane, or copied out, sees what was copied.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
 

@@ -21,6 +21,14 @@ bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) co
   return factories_.count({std::string(op), std::string(device_type)}) > 0;
 }
 
+std::vector<std::string> KernelRegistry::Ops(absl::string_view device_type) const {
+  std::vector<std::string> ops;
+  for (const auto& [key, factory] : factories_) {
+    if (key.second == device_type) ops.push_back(key.first);
+  }
+  return ops;
+}
+
 absl::StatusOr<KernelPlan> KernelRegistry::Create(absl::string_view device_type,
                                                   const KernelContext& context) const {
   const Node& node = context.node();

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -25,6 +26,8 @@ class KernelRegistry {
   // Registering an (op, device type) twice is our own bug.
   void Register(absl::string_view op, absl::string_view device_type, KernelFactory factory);
   bool Has(absl::string_view op, absl::string_view device_type) const;
+  // All that have one, by name.
+  std::vector<std::string> Ops(absl::string_view device_type) const;
 
   // Where a factory of this device type answers Unimplemented, its kernel for other dtypes may do
   // with a conversion around it: `fallback` gets the context and the factory.

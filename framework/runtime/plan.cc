@@ -38,7 +38,7 @@ bool WritesVariable(const Plan& plan, size_t i) {
 
 }  // namespace
 
-DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes) {
+DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
   DispatchList list;
   list.instructions.reserve(plan.instructions.size());
   list.original.reserve(plan.instructions.size());
@@ -47,7 +47,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes) {
     const Instruction& instruction = plan.instructions[i];
     const bool is_event =
         instruction.kind == InstructionKind::kRecord || instruction.kind == InstructionKind::kWait;
-    if (is_event && inline_lanes) continue;
+    if (is_event && one_lane) continue;
     const int at = static_cast<int>(list.instructions.size());
     const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
     if (is_first_write) first_write = at;
@@ -56,6 +56,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes) {
     if (look && at > 0) list.stops.push_back(at);
     list.original.push_back(static_cast<int32_t>(i));
     list.instructions.push_back(instruction);
+    if (one_lane) list.instructions.back().lane = LaneKind::kCompute;
   }
   const int count = static_cast<int>(list.instructions.size());
   list.stops.push_back(count);

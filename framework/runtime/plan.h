@@ -169,7 +169,9 @@ struct Plan {
   std::string ToString() const;
 };
 
-DispatchList MakeDispatchList(const Plan& plan, bool inline_lanes);
+// `one_lane`: all on the compute lane, which needs no events: of a device that runs lanes inline,
+// and of bodies of branches and loops.
+DispatchList MakeDispatchList(const Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -260,8 +259,7 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
     }
     case InstructionKind::kCopy: {
       const Operand* operands = &plan_->operands[instruction.first_operand];
-      std::memcpy(Address(operands[1]), Address(operands[0]), instruction.bytes);
-      return absl::OkStatus();
+      return lane.Copy(Address(operands[0]), Address(operands[1]), instruction.bytes);
     }
     case InstructionKind::kStart:
       LocateCollective(instruction.index);
@@ -356,6 +354,11 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
       },
       deadline);
   reached_ = reached.load();
+  // Of a collective that was enqueued only this says how it ended.
+  if (replica_.communicator_ != nullptr) {
+    const absl::Status failure = replica_.communicator_->Check();
+    if (!failure.ok()) return failure;
+  }
   return status;
 }
 

@@ -143,8 +143,8 @@ class BoundPlan {
   absl::Status RunControl(const Instruction& instruction);
   absl::Status RunInside(const BoundPlan& outer, std::byte* arena, uint64_t iteration);
   void SetArguments(const BoundPlan& outer, const Operand* arguments);
-  void CopyResults(const BoundPlan& body, const PlannedControl& control, const Operand* results,
-                   std::byte* scratch) const;
+  absl::Status CopyResults(const BoundPlan& body, const PlannedControl& control,
+                           const Operand* results, std::byte* scratch, Lane& lane) const;
 
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline);
 

@@ -152,7 +152,7 @@ TEST(ReduceInUpdatesTest, OneReplicaHasNothingToReduce) {
 // that of some. Nothing but that product adds anything up, whose digits might depend on how many
 // rows a replica has.
 struct LargeLayer {
-  static constexpr int64_t kRows = 1030, kColumns = 1025;
+  static constexpr int64_t kRows = 330, kColumns = 225;
   Graph graph;
   Output x, y, open;
   Operation train;

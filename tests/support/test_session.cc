@@ -15,32 +15,44 @@ namespace mirrorflow {
 
 const KernelRegistry& TestKernels() { return AllKernels(); }
 
+namespace {
+
+void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
+  for (int i = 0; i < options.replicas; ++i) {
+    backend->devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
+                                              : CreateCpuDevice(i));
+  }
+  backend->kernels = &TestKernels();
+  backend->ranks_share_memory = true;
+  backend->connect = [size = options.replicas, timeout = options.collective_timeout] {
+    return CreateInProcessCommunicators(size, {.timeout = timeout});
+  };
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
                                                            const TestSessionOptions& options) {
   SessionBackend backend;
-  for (int i = 0; i < options.replicas; ++i) {
-    backend.devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
-                                             : CreateCpuDevice(i));
-    if (options.wrap_device) {
-      backend.devices.back() = options.wrap_device(std::move(backend.devices.back()));
-    }
+  if (options.set_backend) {
+    MF_RETURN_IF_ERROR(options.set_backend(options, &backend));
+  } else {
+    SetCpus(options, &backend);
   }
   backend.ops = &AllOps();
-  backend.kernels = &TestKernels();
   backend.compile = CompileProgram;
   backend.world_size = options.replicas;
-  backend.ranks_share_memory = true;
-  backend.connect = [options]() -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
-    MF_ASSIGN_OR_RETURN(
-        auto communicators,
-        CreateInProcessCommunicators(options.replicas, {.timeout = options.collective_timeout}));
-    for (std::unique_ptr<Communicator>& communicator : communicators) {
-      if (options.wrap_communicator) {
-        communicator = options.wrap_communicator(std::move(communicator));
-      }
-    }
-    return communicators;
-  };
+  if (options.wrap_device) {
+    for (auto& device : backend.devices) device = options.wrap_device(std::move(device));
+  }
+  if (options.wrap_communicator) {
+    backend.connect = [connect = backend.connect, wrap = options.wrap_communicator]()
+        -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+      MF_ASSIGN_OR_RETURN(auto communicators, connect());
+      for (auto& communicator : communicators) communicator = wrap(std::move(communicator));
+      return communicators;
+    };
+  }
   SessionOptions session = options.session;
   session.pin_threads = false;
   session.compile.verify = true;

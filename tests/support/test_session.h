@@ -19,6 +19,8 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
+  // Sets devices, kernels and `connect` to others than those of CPUs.
+  std::function<absl::Status(const TestSessionOptions&, SessionBackend*)> set_backend = nullptr;
   // Plant bugs: called for each device and each communicator, in the order of the replicas.
   std::function<std::unique_ptr<Device>(std::unique_ptr<Device>)> wrap_device = nullptr;
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap_communicator =

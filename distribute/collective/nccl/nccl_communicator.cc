@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/nccl/nccl_communicator.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/collective/check_collective.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::Status NcclStatus(ncclResult_t result, absl::string_view call) {
+  if (result == ncclSuccess || result == ncclInProgress) [[likely]]
+    return absl::OkStatus();
+  const std::string message = absl::StrCat("NCCL: ", call, ": ", ncclGetErrorString(result));
+  switch (result) {
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+      return absl::InvalidArgumentError(message);
+    case ncclRemoteError:
+      return absl::UnavailableError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+#define MF_RETURN_IF_NCCL_ERROR(call) MF_RETURN_IF_ERROR(NcclStatus((call), #call))
+
+// Nothing if NCCL has no such type.
+std::optional<ncclDataType_t> NcclType(DataType dtype) {
+  switch (dtype) {
+    case DT_FLOAT:
+      return ncclFloat32;
+    case DT_DOUBLE:
+      return ncclFloat64;
+    case DT_HALF:
+      return ncclFloat16;
+    case DT_BFLOAT16:
+      return ncclBfloat16;
+    case DT_INT8:
+      return ncclInt8;
+    case DT_UINT8:
+    case DT_BOOL:
+      return ncclUint8;
+    case DT_INT32:
+      return ncclInt32;
+    case DT_INT64:
+      return ncclInt64;
+    default:
+      return std::nullopt;
+  }
+}
+
+ncclRedOp_t NcclReduction(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return ncclSum;
+    case Reduction::kMean:
+      return ncclAvg;
+    case Reduction::kMax:
+    case Reduction::kAny:  // of bytes that are 0 or 1
+      return ncclMax;
+    case Reduction::kMin:
+    case Reduction::kAll:
+      return ncclMin;
+  }
+  return ncclSum;
+}
+
+// All ranks of one process, which fail together.
+class Group {
+ public:
+  Group(absl::Span<const int> gpus, const NcclOptions& options)
+      : options_(options), gpus_(gpus.begin(), gpus.end()), ranks_(gpus.size()) {}
+  ~Group() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    if (watchdog_.joinable()) watchdog_.join();
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      cudaSetDevice(gpus_[r]);
+      if (ranks_[r].barrier != nullptr) cudaFree(ranks_[r].barrier);
+      // Whatever was enqueued has ended with its step.
+      if (ranks_[r].comm != nullptr) ncclCommAbort(ranks_[r].comm);
+    }
+  }
+
+  int world_size() const { return static_cast<int>(ranks_.size()); }
+
+  absl::Status Connect() {
+    ncclUniqueId id;
+    MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
+    absl::Status status;
+    for (int r = 0; r < world_size() && status.ok(); ++r) {
+      status = CudaStatus(cudaSetDevice(gpus_[r]), "cudaSetDevice");
+      if (!status.ok()) break;
+      status = NcclStatus(ncclCommInitRankConfig(&ranks_[r].comm, world_size(), id, r, &config),
+                          "ncclCommInitRankConfig");
+    }
+    // In any case: a group that was begun must end.
+    const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
+    MF_RETURN_IF_ERROR(status);
+    MF_RETURN_IF_ERROR(ended);
+    const absl::Time deadline = absl::Now() + options_.timeout;
+    for (int r = 0; r < world_size(); ++r) {
+      MF_RETURN_IF_ERROR(Annotate(Settle(r, deadline), absl::StrCat("connecting rank ", r)));
+      MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus_[r]));
+      MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&ranks_[r].barrier, sizeof(int32_t)));
+    }
+    watchdog_ = std::thread([this] { Watch(); });
+    return absl::OkStatus();
+  }
+
+  absl::Status status() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return failure_;
+  }
+
+  // The first failure is everybody's. Ends what GPUs wait in.
+  void Fail(const absl::Status& why) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (!failure_.ok()) return;
+      failure_ = why;
+    }
+    for (Rank& rank : ranks_) {
+      std::lock_guard<std::mutex> lock(rank.mu);  // no thread may be inside NCCL with it
+      if (rank.comm != nullptr) ncclCommAbort(std::exchange(rank.comm, nullptr));
+    }
+  }
+
+  // Calls issue(comm) for rank `r` and waits until NCCL has taken it.
+  template <typename Issue>
+  absl::Status Run(int r, const Issue& issue) {
+    MF_RETURN_IF_ERROR(status());
+    absl::Status issued;
+    {
+      std::lock_guard<std::mutex> lock(ranks_[r].mu);
+      if (ranks_[r].comm == nullptr) return status();
+      issued = issue(ranks_[r].comm);
+    }
+    if (issued.ok()) issued = Settle(r, absl::Now() + options_.timeout);
+    if (!issued.ok()) {
+      Fail(issued);
+      return status();
+    }
+    return issued;
+  }
+
+  void* barrier(int r) { return ranks_[r].barrier; }
+
+ private:
+  struct Rank {
+    std::mutex mu;  // of calls with comm
+    ncclComm_t comm = nullptr;
+    void* barrier = nullptr;  // an int32 that barriers reduce
+  };
+
+  // What NCCL says of rank `r` now.
+  ncclResult_t Ask(int r) {
+    std::lock_guard<std::mutex> lock(ranks_[r].mu);
+    if (ranks_[r].comm == nullptr) return ncclSuccess;
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(ranks_[r].comm, &state);
+    return asked != ncclSuccess ? asked : state;
+  }
+
+  // Waits until the rank's last call is no longer in progress.
+  absl::Status Settle(int r, absl::Time deadline) {
+    while (true) {
+      const ncclResult_t state = Ask(r);
+      if (state != ncclInProgress) return NcclStatus(state, "ncclCommGetAsyncError");
+      if (absl::Now() > deadline) {
+        return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", r,
+                                                        " was still in progress after ",
+                                                        absl::FormatDuration(options_.timeout)));
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  void Watch() {
+    std::unique_lock<std::mutex> lock(mu_);
+    while (!over_ && failure_.ok()) {
+      changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.watch_interval));
+      lock.unlock();
+      for (int r = 0; r < world_size(); ++r) {
+        const absl::Status seen = NcclStatus(Ask(r), absl::StrCat("rank ", r));
+        if (!seen.ok()) Fail(seen);
+      }
+      lock.lock();
+    }
+  }
+
+  const NcclOptions options_;
+  const std::vector<int> gpus_;
+  std::vector<Rank> ranks_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  absl::Status failure_;
+  bool over_ = false;
+  std::thread watchdog_;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)), rank_(rank) {}
+  // As others do: without one rank there are no collectives.
+  ~NcclCommunicator() override {
+    group_->Fail(absl::CancelledError(absl::StrCat("NCCL: rank ", rank_, " was destroyed")));
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return group_->world_size(); }
+
+  absl::Status Start(const Collective& c, Lane* lane) override {
+    MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
+    if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
+    const cudaStream_t stream = StreamOf(*lane);
+    return Annotate(group_->Run(rank_, [&](ncclComm_t comm) { return Issue(c, comm, stream); }),
+                    CollectiveToString(c));
+  }
+  absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
+  absl::Status Check() override { return group_->status(); }
+  absl::Status GroupBegin() override { return NcclStatus(ncclGroupStart(), "ncclGroupStart"); }
+  absl::Status GroupEnd() override { return NcclStatus(ncclGroupEnd(), "ncclGroupEnd"); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int, int) override {
+    return absl::UnimplementedError("NCCL: communicators of some of the GPUs");
+  }
+  void Abort(absl::Status why) override { group_->Fail(why); }
+
+ private:
+  absl::Status Issue(const Collective& c, ncclComm_t comm, cudaStream_t stream) const {
+    if (c.kind == CollectiveKind::kBarrier) {
+      void* const one = group_->barrier(rank_);
+      MF_RETURN_IF_NCCL_ERROR(ncclAllReduce(one, one, 1, ncclInt32, ncclSum, comm, stream));
+      return absl::OkStatus();
+    }
+    const std::optional<ncclDataType_t> type = NcclType(c.dtype);
+    if (!type.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("NCCL: no ", DataTypeName(c.dtype)));
+    }
+    const ncclRedOp_t reduction = NcclReduction(c.reduction);
+    switch (c.kind) {
+      case CollectiveKind::kAllReduce:
+        MF_RETURN_IF_NCCL_ERROR(
+            ncclAllReduce(c.in, c.out, c.count, *type, reduction, comm, stream));
+        return absl::OkStatus();
+      case CollectiveKind::kBroadcast:
+        MF_RETURN_IF_NCCL_ERROR(ncclBroadcast(c.in, c.out, c.count, *type, c.root, comm, stream));
+        return absl::OkStatus();
+      case CollectiveKind::kAllGather:
+        if (AllEqual(c.counts)) {
+          MF_RETURN_IF_NCCL_ERROR(ncclAllGather(c.in, c.out, c.counts[rank_], *type, comm, stream));
+          return absl::OkStatus();
+        }
+        // NCCL gathers equal parts; these each come from their rank.
+        return ForEachPart(c, [&](int root, int64_t first, int64_t count) {
+          return ncclBroadcast(c.in, At(c.out, c.dtype, first), count, *type, root, comm, stream);
+        });
+      case CollectiveKind::kReduceScatter:
+        if (AllEqual(c.counts)) {
+          MF_RETURN_IF_NCCL_ERROR(
+              ncclReduceScatter(c.in, c.out, c.counts[rank_], *type, reduction, comm, stream));
+          return absl::OkStatus();
+        }
+        return ForEachPart(c, [&](int root, int64_t first, int64_t count) {
+          return ncclReduce(At(const_cast<void*>(c.in), c.dtype, first), c.out, count, *type,
+                            reduction, root, comm, stream);
+        });
+      default:
+        return absl::UnimplementedError(
+            absl::StrCat("NCCL: ", CollectiveKindName(c.kind), " needs ranks that share memory"));
+    }
+  }
+
+  static bool AllEqual(absl::Span<const int64_t> counts) {
+    return std::all_of(counts.begin(), counts.end(),
+                       [&](int64_t count) { return count == counts[0]; });
+  }
+  static void* At(void* memory, DataType dtype, int64_t element) {
+    return static_cast<std::byte*>(memory) + element * DataTypeSize(dtype);
+  }
+  // call(rank, first element, count) for each rank that has some, as one launch.
+  template <typename Call>
+  static absl::Status ForEachPart(const Collective& c, const Call& call) {
+    MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
+    ncclResult_t result = ncclSuccess;
+    int64_t first = 0;
+    for (size_t r = 0; r < c.counts.size() && NcclStatus(result, "").ok(); ++r) {
+      if (c.counts[r] > 0) result = call(static_cast<int>(r), first, c.counts[r]);
+      first += c.counts[r];
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    MF_RETURN_IF_ERROR(NcclStatus(result, "a part"));
+    return NcclStatus(ended, "ncclGroupEnd");
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
+    absl::Span<const int> gpus, const NcclOptions& options) {
+  if (gpus.empty()) return absl::InvalidArgumentError("NCCL: expected a GPU, got none");
+  for (size_t r = 0; r < gpus.size(); ++r) {
+    if (std::count(gpus.begin(), gpus.begin() + r, gpus[r]) > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("NCCL: expected a GPU for each rank, got ", gpus[r], " twice"));
+    }
+  }
+  // Buffers of one process may be registered with several communicators; read at the first call.
+  setenv("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1", /*replace=*/0);
+  const auto group = std::make_shared<Group>(gpus, options);
+  const absl::Status connected = group->Connect();
+  if (!connected.ok()) {
+    group->Fail(connected);
+    return connected;
+  }
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (size_t r = 0; r < gpus.size(); ++r) {
+    communicators.push_back(std::make_unique<NcclCommunicator>(group, static_cast<int>(r)));
+  }
+  return communicators;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The communicator of the GPUs of one process: each collective is a call of NCCL on the lane that
+// it is given, in order with what else is enqueued there; no host waits for it.
+//
+// Contract, beyond that of Communicator. Memory and lanes are those of the rank's CUDA device.
+// Start enqueues, Finish only says whether the communicator still works, and Check, after the lanes
+// are done, whether what was enqueued has. A watchdog asks NCCL for errors; at the first one all
+// ranks' communicators are aborted, which ends the collectives that GPUs wait in. Averages are
+// NCCL's own. Split is Unimplemented.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_COMMUNICATOR_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_COMMUNICATOR_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/runtime/communicator.h"
+
+namespace mirrorflow {
+
+struct NcclOptions {
+  // How long the ranks may take to connect, and how long one call may take to be enqueued.
+  absl::Duration timeout = absl::Minutes(5);
+  // How often the watchdog looks.
+  absl::Duration watch_interval = absl::Milliseconds(20);
+};
+
+// The ends of ranks 0, 1, …, of which rank r is the GPU that CUDA calls `gpus[r]`; each for one
+// thread. InvalidArgument if a GPU is named twice, which NCCL cannot do. Unimplemented in a build
+// without CUDA.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
+    absl::Span<const int> gpus, const NcclOptions& options = {});
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_COMMUNICATOR_H_

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/nccl/nccl_communicator.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
+    absl::Span<const int>, const NcclOptions&) {
+  return absl::UnimplementedError("NCCL: this program was built without CUDA");
+}
+
+}  // namespace mirrorflow

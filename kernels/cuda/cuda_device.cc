@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Host memory that the GPU reads by itself, so that a feed travels while the host goes on: two
+// halves, one of which is filled while the other travels.
+constexpr size_t kStagingBytes = size_t{4} << 20;
+// How long copies may take that no step's deadline is for.
+constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
+
+// Owns a cudaEvent_t. Not made if the default constructor was all.
+class Event {
+ public:
+  Event() = default;
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  absl::Status Make() {
+    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    return absl::OkStatus();
+  }
+  absl::Status Record(cudaStream_t stream) const {
+    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(event_, stream));
+    return absl::OkStatus();
+  }
+  // Makes what `stream` gets later wait for the last Record.
+  absl::Status HoldUp(cudaStream_t stream) const {
+    MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, event_, 0));
+    return absl::OkStatus();
+  }
+  // Waits on the host for the last Record: spins a while, then gives the core to others.
+  absl::Status WaitUntil(absl::Time deadline) const {
+    constexpr int kSpins = 2000;
+    for (int64_t turn = 0;; ++turn) {
+      const cudaError_t error = cudaEventQuery(event_);
+      if (error != cudaErrorNotReady) return CudaStatus(error, "cudaEventQuery(event_)");
+      if (turn < kSpins) continue;
+      if (absl::Now() > deadline) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "the GPU was not done in time; expected it by ", absl::FormatTime(deadline)));
+      }
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+class StreamLane final : public CudaLane {
+ public:
+  ~StreamLane() override {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  absl::Status Make(const std::vector<Event>* events) {
+    events_ = events;
+    MF_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    return end_.Make();
+  }
+
+  absl::Status Wait(EventId id) override { return (*events_)[id].HoldUp(stream_); }
+  absl::Status Record(EventId id) override { return (*events_)[id].Record(stream_); }
+  absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) override {
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+    return absl::OkStatus();
+  }
+  absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
+                    absl::Time deadline) override {
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    return Finish(deadline);
+  }
+
+  // What is enqueued on `other` later waits for what is enqueued here by now.
+  absl::Status HoldUp(const StreamLane& other) const {
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    return end_.HoldUp(other.stream_);
+  }
+  absl::Status Finish(absl::Time deadline) const {
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    return end_.WaitUntil(deadline);
+  }
+
+ private:
+  const std::vector<Event>* events_ = nullptr;  // of the device
+  Event end_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, int ordinal) : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal) {
+    traits_.type = kGpu;
+    traits_.host_memory = false;
+    traits_.inline_lanes = false;
+    traits_.enqueues_collectives = true;
+  }
+  ~CudaDevice() override {
+    cudaSetDevice(ordinal_);
+    if (staging_ != nullptr && !*lost_) cudaFreeHost(staging_);
+  }
+
+  absl::Status Open() {
+    MF_RETURN_IF_ERROR(Select());
+    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
+    void* staging = nullptr;
+    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(&staging, kStagingBytes));
+    staging_ = static_cast<std::byte*>(staging);
+    for (Event& travelled : travelled_) {
+      MF_RETURN_IF_ERROR(travelled.Make());
+      MF_RETURN_IF_ERROR(travelled.Record(compute().stream()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::string_view name() const override { return name_; }
+  const DeviceTraits& traits() const override { return traits_; }
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    void* memory = nullptr;
+    // CUDA gives no address for nothing.
+    const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
+    if (error != cudaSuccess) {
+      const absl::Status status = CudaStatus(error, "cudaMalloc");
+      size_t free = 0, all = 0;
+      if (cudaMemGetInfo(&free, &all) != cudaSuccess) return status;
+      return Annotate(status, absl::StrCat(name_, ": expected ", bytes, " bytes, got ", free,
+                                           " free ones of ", all));
+    }
+    auto free_it = [ordinal = ordinal_, lost = lost_](std::byte* freed) {
+      if (*lost) return;
+      cudaSetDevice(ordinal);
+      cudaFree(freed);
+    };
+    std::shared_ptr<std::byte> owned(static_cast<std::byte*>(memory), free_it);
+    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(memory, 0, bytes, compute().stream()));
+    return owned;
+  }
+
+  // Through the staging memory, half of it at a time. Whatever used `device` before is done: it was
+  // enqueued before, or belongs to a step that has ended.
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    while (bytes > 0) {
+      const size_t some = std::min(bytes, kStagingBytes / 2 - staged_);
+      if (some == 0) {
+        MF_RETURN_IF_ERROR(travelled_[half_].Record(compute().stream()));
+        half_ = 1 - half_;
+        staged_ = 0;
+        MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(absl::Now() + kCopyTimeout));
+        continue;
+      }
+      std::byte* const staged = staging_ + half_ * (kStagingBytes / 2) + staged_;
+      std::memcpy(staged, host, some);
+      MF_RETURN_IF_CUDA_ERROR(
+          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, compute().stream()));
+      staged_ += some;
+      host += some;
+      device += some;
+      bytes -= some;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (bytes == 0) return absl::OkStatus();
+    return compute().Read(device, host, bytes, absl::Now() + kCopyTimeout);
+  }
+
+  Lane& lane(LaneKind kind) override { return lanes_[static_cast<int>(kind)]; }
+  absl::Status ReserveEvents(int count) override {
+    MF_RETURN_IF_ERROR(Select());
+    while (static_cast<int>(events_.size()) < count) {
+      MF_RETURN_IF_ERROR(events_.emplace_back().Make());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)>,
+                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
+    MF_RETURN_IF_ERROR(Select());
+    // What was copied in.
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
+    }
+    absl::Status status;
+    for (int i = 0; i < count && status.ok(); ++i) status = run(i);
+    // Also after an error: memory that kernels still use must not be used for something else.
+    for (StreamLane& lane : lanes_) {
+      const absl::Status finished = lane.Finish(deadline);
+      if (absl::IsDeadlineExceeded(finished)) *lost_ = true;
+      if (status.ok()) status = Annotate(finished, name_);
+    }
+    return status;
+  }
+
+ private:
+  absl::Status Select() const {
+    if (*lost_) {
+      return absl::UnavailableError(
+          absl::StrCat(name_, ": it did not finish an earlier step in time"));
+    }
+    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    return absl::OkStatus();
+  }
+  StreamLane& compute() { return lanes_[static_cast<int>(LaneKind::kCompute)]; }
+
+  const std::string name_;
+  const int ordinal_;
+  DeviceTraits traits_;
+  // Whether a step was given up that may still run: to free its memory would wait for it.
+  const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
+  std::vector<Event> events_;
+  std::array<StreamLane, kNumLanes> lanes_;
+  std::byte* staging_ = nullptr;
+  size_t staged_ = 0;  // bytes of the half that is being filled
+  int half_ = 0;
+  Event travelled_[2];  // by half: when the GPU has read it
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal) {
+  int num_gpus = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
+  if (ordinal < 0 || ordinal >= num_gpus) {
+    return absl::NotFoundError(absl::StrCat(kGpu, ":", index, ": expected a GPU from 0 to ",
+                                            num_gpus - 1, ", got ", ordinal));
+  }
+  auto device = std::make_unique<CudaDevice>(index, ordinal);
+  MF_RETURN_IF_ERROR(Annotate(device->Open(), device->name()));
+  return device;
+}
+
+}  // namespace mirrorflow

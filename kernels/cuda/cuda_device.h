@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GPU as a Device: lanes are CUDA streams, events are CUDA events. A step is enqueued in the
+// order of the plan by the thread that runs it, and that thread waits once, at its end, looking at
+// the deadline all the time; nothing else waits but Lane::Read.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
+#define MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "framework/runtime/device.h"
+
+namespace mirrorflow {
+
+// The device type of its kernels.
+inline constexpr char kGpu[] = "GPU";
+
+// What kernels enqueue on.
+class CudaLane : public Lane {
+ public:
+  cudaStream_t stream() const { return stream_; }
+
+ protected:
+  cudaStream_t stream_ = nullptr;
+};
+
+inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).stream(); }
+
+// The replica's device `GPU:index`, on the GPU that CUDA calls `ordinal`. NotFound if there is none
+// of that number, else what CUDA says if it cannot be used.
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_

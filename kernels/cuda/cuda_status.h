@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_STATUS_H_
+#define MIRRORFLOW_KERNELS_CUDA_CUDA_STATUS_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// OK, or what CUDA says of `call`: ResourceExhausted for want of memory, else Internal. The error
+// is forgotten by the runtime, unless it is one after which nothing works any more.
+absl::Status CudaStatus(cudaError_t error, absl::string_view call);
+
+}  // namespace mirrorflow
+
+// Returns from the function when a call of the CUDA runtime fails.
+#define MF_RETURN_IF_CUDA_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudaStatus((call), #call))
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_STATUS_H_

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What runs on GPUs, on doubles of CUDA and NCCL: that a step gives what it should, that what it
+// enqueues is ordered by streams and events and not by luck, that ranks give NCCL the same
+// collectives, and how it fails.
+#include "tests/support/cuda_double/gpu_doubles.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_device.h"
+#include "ops/ops.h"
+#include "tests/support/compare_with_reference.h"
+#include "tests/support/cuda_double/cuda_double.h"
+#include "tests/support/cuda_double/nccl_double.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/tensors.h"
+#include "train/optimizer.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kGpus = 4;
+
+void Reset(CudaDoubleOptions cuda = {}, const NcclDoubleOptions& nccl = {}) {
+  cuda.num_gpus = kGpus;
+  ResetCudaDouble(cuda);
+  ResetNcclDouble(nccl);
+}
+
+// Two layers that are trained, so that there are several collectives.
+struct Layers {
+  Graph graph;
+  Output x, loss;
+  Operation train;
+
+  Layers() {
+    const Scope root(&graph);
+    x = ops::Placeholder(root, DT_FLOAT, {-1, 6});
+    Output y = x;
+    for (const char* name : {"a", "b", "c"}) {
+      const Output w = CreateVariable(root, name, {6, 6}, initializers::GlorotUniform()).value;
+      y = ops::Tanh(root, ops::MatMul(root, y, w));
+    }
+    loss = ops::Mean(root, ops::Square(root, y), {0, 1});
+    train = SGD({.learning_rate = 0.1}).Minimize(root, loss);
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Session>> OnDoubles(const Layers& layers,
+                                                   TestSessionOptions options) {
+  options.set_backend = SetGpuDoubles;
+  options.session.bucket_bytes = 64;  // a collective a variable
+  return CreateTestSession(layers.graph, options);
+}
+
+absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
+  MF_ASSIGN_OR_RETURN(Step step, session.Prepare({layers.x}, {layers.loss}, {layers.train}));
+  Random random(3);
+  MF_ASSIGN_OR_RETURN(const StepOutputs out,
+                      step.Run({RandomTensor(DT_FLOAT, Shape({8, 6}), &random)}));
+  return out[0].scalar<float>();
+}
+
+TEST(GpuDoublesTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Reset({.seed = seed});
+    const auto program = MakeRandomProgram(seed, {.num_ops = 4 + static_cast<int>(seed % 12)});
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
+    ProgramSetting setting;
+    setting.session.replicas = static_cast<int>(1 + seed % kGpus);
+    setting.session.set_backend = SetGpuDoubles;
+    setting.session.session.bucket_bytes = seed % 2 == 0 ? 64 : 1 << 20;
+    const auto difference = CompareWithReference(*program, setting);
+    ASSERT_TRUE(difference.ok()) << "seed " << seed << ": " << difference.status();
+    EXPECT_EQ(*difference, "") << "seed " << seed;
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus()) << "seed " << seed;
+    EXPECT_EQ(NcclMisuse(), absl::OkStatus()) << "seed " << seed;
+  }
+}
+
+TEST(GpuDoublesTest, AStepEnqueuesItsCollectivesInOrder) {
+  Reset();
+  const Layers layers;
+  const auto session = OnDoubles(layers, {.replicas = 2});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto loss = RunStep(layers, **session);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  EXPECT_GE(NumNcclCollectives(), 2 * 4);  // three gradients and the loss on each rank
+  EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+// Without any of the waits of a step, two operations have no order: those of the four collectives
+// for what they read, and of their results' readers for them. The lanes' two at the beginning are
+// repeated by the first of these.
+TEST(GpuDoublesTest, AnEventThatIsLeftOutIsFound) {
+  const Layers layers;
+  std::vector<int> found;
+  int num_waits = 1;
+  for (int wait = 0; wait < num_waits; ++wait) {
+    Reset();
+    const auto session = OnDoubles(layers, {.replicas = 2});
+    ASSERT_TRUE(session.ok()) << session.status();
+    Reset({.ignored_wait = wait});
+    const auto loss = RunStep(layers, **session);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    num_waits = NumRecordedWaits();
+    if (!CheckRecordedOrder().ok()) found.push_back(wait);
+  }
+  EXPECT_EQ(num_waits, 10);
+  EXPECT_EQ(found, std::vector<int>({2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+// Issues its second collective before its first one.
+class Swapping final : public Communicator {
+ public:
+  explicit Swapping(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  absl::Status Start(const Collective& c, Lane* lane) override {
+    if (started_++ == 0) {
+      first_ = c;
+      return absl::OkStatus();
+    }
+    MF_RETURN_IF_ERROR(inner_->Start(c, lane));
+    return started_ == 2 ? inner_->Start(first_, lane) : absl::OkStatus();
+  }
+  absl::Status Finish(const Collective& c, Lane* lane) override { return inner_->Finish(c, lane); }
+  absl::Status Check() override { return inner_->Check(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    return inner_->Split(color, key);
+  }
+  void Abort(absl::Status why) override { inner_->Abort(why); }
+
+ private:
+  const std::unique_ptr<Communicator> inner_;
+  Collective first_;
+  int started_ = 0;
+};
+
+TEST(GpuDoublesTest, RanksWithAnotherOrderOfBucketsAreFound) {
+  Reset();
+  const Layers layers;
+  TestSessionOptions options{.replicas = 2};
+  options.wrap_communicator = [](std::unique_ptr<Communicator> c) -> std::unique_ptr<Communicator> {
+    if (c->rank() != 1) return c;
+    return std::make_unique<Swapping>(std::move(c));
+  };
+  const auto session = OnDoubles(layers, options);
+  const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
+  EXPECT_FALSE(loss.ok());
+  EXPECT_TRUE(absl::StrContains(NcclMisuse().message(), "others")) << NcclMisuse();
+}
+
+TEST(GpuDoublesTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
+  const Layers layers;
+  Reset();
+  {
+    const auto session = OnDoubles(layers, {.replicas = 3});
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE(RunStep(layers, **session).ok());
+    Reset({}, {.failing_rank = 1, .failing_collective = NumNcclCollectives() / 3 + 1});
+    const absl::Time begin = absl::Now();
+    const auto loss = RunStep(layers, **session);
+    EXPECT_EQ(loss.status().code(), absl::StatusCode::kUnavailable) << loss.status();
+    EXPECT_TRUE(absl::StrContains(loss.status().message(), "remote error")) << loss.status();
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+  }
+  Reset();
+  const auto session = OnDoubles(layers, {.replicas = 3});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto loss = RunStep(layers, **session);
+  EXPECT_TRUE(loss.ok()) << loss.status();
+}
+
+TEST(GpuDoublesTest, ARankThatStopsEndsTheOthersByTheDeadline) {
+  const Layers layers;
+  Reset({.stuck_operation = "Square"});
+  TestSessionOptions options{.replicas = 2};
+  options.session.step_timeout = absl::Seconds(2);
+  const auto session = OnDoubles(layers, options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto loss = RunStep(layers, **session);
+  EXPECT_EQ(loss.status().code(), absl::StatusCode::kDeadlineExceeded) << loss.status();
+  EXPECT_TRUE(absl::StrContains(loss.status().message(), "GPU:")) << loss.status();
+  // Its memory may still be in use.
+  EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(GpuDoublesTest, ErrorsOfCudaNameTheCallAndTheDevice) {
+  const Layers layers;
+  for (const char* call : {"cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent"}) {
+    Reset();
+    const auto session = OnDoubles(layers, {.replicas = 2});
+    ASSERT_TRUE(session.ok()) << session.status();
+    Reset({.failing_call = call});
+    const auto loss = RunStep(layers, **session);
+    EXPECT_EQ(loss.status().code(), absl::StatusCode::kInternal) << call;
+    EXPECT_TRUE(absl::StrContains(loss.status().message(), call)) << loss.status();
+  }
+  Reset({.failing_call = "cudaStreamCreateWithFlags"});
+  const auto session = OnDoubles(layers, {.replicas = 2});
+  EXPECT_TRUE(absl::StrContains(session.status().message(), "GPU:0")) << session.status();
+}
+
+TEST(GpuDoublesTest, WantOfMemorySaysHowMuchThereIs) {
+  const Layers layers;
+  Reset({.memory_bytes = 400});
+  const auto session = OnDoubles(layers, {.replicas = 1});
+  const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
+  EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted) << loss.status();
+  EXPECT_TRUE(absl::StrContains(loss.status().message(), "free ones of 400")) << loss.status();
+}
+
+TEST(GpuDoublesTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
+  Reset();
+  EXPECT_EQ(CreateCudaDevice(0, kGpus).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CreateNcclCommunicators({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
+  Reset({}, {.connecting_hangs = true});
+  const auto hung = CreateNcclCommunicators({0, 1}, {.timeout = absl::Milliseconds(50)});
+  EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
+}
+
+TEST(GpuDoublesTest, CopiesOfAnySizeArriveInOrder) {
+  Reset();
+  const auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const size_t bytes = (size_t{9} << 20) + 5;  // several times the staging memory
+  const auto memory = (*device)->Allocate(bytes);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::vector<std::byte> in(bytes), out(bytes, std::byte{1});
+  ASSERT_TRUE((*device)->CopyOut(memory->get(), out.data(), bytes).ok());
+  EXPECT_EQ(out, in);  // zeros
+  for (size_t i = 0; i < bytes; ++i) in[i] = static_cast<std::byte>(i * 31 >> 7);
+  std::vector<std::byte> host = in;
+  ASSERT_TRUE((*device)->CopyIn(host.data(), memory->get(), bytes).ok());
+  std::fill(host.begin(), host.end(), std::byte{0});  // it may be used for something else
+  ASSERT_TRUE((*device)->CopyOut(memory->get(), out.data(), bytes).ok());
+  EXPECT_EQ(out, in);
+}
+
+}  // namespace
+}  // namespace mirrorflow

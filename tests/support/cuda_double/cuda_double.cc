@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/cuda_double/cuda_double.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kMaxDelay = 2000;  // turns of an empty loop
+
+// How many operations of each stream are known to be done: what happens later than all of these.
+using Clock = std::map<int, int>;
+
+void Merge(const Clock& from, Clock* to) {
+  for (const auto& [stream, count] : from) (*to)[stream] = std::max((*to)[stream], count);
+}
+
+// One cudaEventRecord.
+struct Record {
+  bool done = false;
+  Clock clock;
+};
+
+struct Operation {
+  std::string name;
+  int stream;
+  int number;   // in its stream, from 1 on
+  Clock after;  // of it, with itself
+  std::vector<MemoryRange> accesses;
+};
+
+struct Queued {
+  std::string name;
+  std::function<void()> work;
+  std::shared_ptr<Record> wait_for, fires;
+};
+
+struct World {
+  std::mutex mu;
+  std::condition_variable changed;
+  CudaDoubleOptions options;
+  bool failed = false;  // the call that was to fail has
+  int num_streams = 0;
+  int num_waits = 0;
+  size_t allocated = 0;
+  std::map<void*, size_t> sizes;
+  std::vector<Operation> operations;
+  std::map<std::thread::id, Clock> hosts;  // what each host thread has waited for
+};
+
+World& TheWorld() {
+  static World* const world = new World();
+  return *world;
+}
+
+thread_local int selected_gpu = 0;
+
+}  // namespace
+}  // namespace mirrorflow
+
+// What the runtime's handles point to.
+struct CUstream_st {
+  int id = 0;
+  int gpu = 0;
+  int count = 0;
+  mirrorflow::Clock clock;
+  std::deque<mirrorflow::Queued> queue;
+  bool busy = false, closed = false;
+  std::thread thread;
+};
+struct CUevent_st {
+  std::shared_ptr<mirrorflow::Record> last;
+};
+
+namespace mirrorflow {
+namespace {
+
+void RunStream(CUstream_st* stream, uint64_t seed) {
+  World& world = TheWorld();
+  Random random(seed);
+  std::unique_lock<std::mutex> lock(world.mu);
+  while (true) {
+    world.changed.wait(lock, [&] { return stream->closed || !stream->queue.empty(); });
+    if (stream->closed) return;
+    Queued next = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    if (next.wait_for != nullptr) {
+      world.changed.wait(lock, [&] { return stream->closed || next.wait_for->done; });
+    }
+    if (!next.name.empty() && next.name == world.options.stuck_operation) {
+      world.changed.wait(lock, [&] { return stream->closed; });
+    }
+    if (stream->closed) return;
+    lock.unlock();
+    volatile int turns = static_cast<int>(random.Below(kMaxDelay));
+    while (turns > 0) turns = turns - 1;
+    if (next.work) next.work();
+    lock.lock();
+    if (next.fires != nullptr) next.fires->done = true;
+    world.changed.notify_all();
+  }
+}
+
+// Requires world.mu. An operation happens after what its stream did, and what its host waited for.
+void Enqueue(World& world, CUstream_st* stream, const std::string& name,
+             const std::vector<MemoryRange>& accesses, std::function<void()> work) {
+  Merge(world.hosts[std::this_thread::get_id()], &stream->clock);
+  stream->clock[stream->id] = ++stream->count;
+  world.operations.push_back({name, stream->id, stream->count, stream->clock, accesses});
+  stream->queue.push_back({.name = name, .work = std::move(work)});
+  world.changed.notify_all();
+}
+
+// Whether the call fails by plan.
+bool Fails(absl::string_view call) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  if (world.failed || world.options.failing_call != call) return false;
+  world.failed = true;
+  return true;
+}
+
+cudaError_t PlannedError() { return TheWorld().options.error; }
+
+bool Overlap(const MemoryRange& a, const MemoryRange& b) {
+  const auto* x = static_cast<const std::byte*>(a.begin);
+  const auto* y = static_cast<const std::byte*>(b.begin);
+  return x < y + b.bytes && y < x + a.bytes && (a.is_write || b.is_write);
+}
+
+bool IsBefore(const Operation& a, const Operation& b) {
+  const auto it = b.after.find(a.stream);
+  return it != b.after.end() && it->second >= a.number;
+}
+
+}  // namespace
+
+void ResetCudaDouble(const CudaDoubleOptions& options) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  world.options = options;
+  world.failed = false;
+  world.num_waits = 0;
+  world.operations.clear();
+}
+
+void LaunchOnDouble(cudaStream_t stream, const std::string& name,
+                    const std::vector<MemoryRange>& accesses, std::function<void()> work) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  Enqueue(world, stream, name, accesses, std::move(work));
+}
+
+int NumRecordedOperations() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return static_cast<int>(world.operations.size());
+}
+
+int NumRecordedWaits() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.num_waits;
+}
+
+absl::Status CheckRecordedOrder() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  const std::vector<Operation>& all = world.operations;
+  for (size_t j = 0; j < all.size(); ++j) {
+    for (size_t i = 0; i < j; ++i) {
+      if (IsBefore(all[i], all[j]) || IsBefore(all[j], all[i])) continue;
+      for (const MemoryRange& a : all[i].accesses) {
+        for (const MemoryRange& b : all[j].accesses) {
+          if (!Overlap(a, b)) continue;
+          return absl::FailedPreconditionError(absl::StrCat(
+              all[i].name, " (stream ", all[i].stream, ", ", a.is_write ? "writes" : "reads",
+              ") and ", all[j].name, " (stream ", all[j].stream, ", ",
+              b.is_write ? "writes" : "reads", ") touch the same bytes in no order"));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow
+
+// The runtime's functions, as its header declares them.
+
+using mirrorflow::Enqueue;
+using mirrorflow::Fails;
+using mirrorflow::PlannedError;
+using mirrorflow::TheWorld;
+using mirrorflow::World;
+
+#define MF_FAIL_IF_PLANNED(call) \
+  if (Fails(#call)) return PlannedError()
+
+extern "C" {
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfTheDouble";
+}
+const char* cudaGetErrorString(cudaError_t) { return "an error that a test planned"; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  MF_FAIL_IF_PLANNED(cudaGetDeviceCount);
+  *count = TheWorld().options.num_gpus;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  mirrorflow::selected_gpu = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  MF_FAIL_IF_PLANNED(cudaMalloc);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  if (world.allocated + bytes > world.options.memory_bytes) return cudaErrorMemoryAllocation;
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*memory, 0xA5, bytes);  // as good as anything
+  world.sizes[*memory] = bytes;
+  world.allocated += bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  world.allocated -= world.sizes[memory];
+  world.sizes.erase(memory);
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  *all = world.options.memory_bytes;
+  *free = *all - world.allocated;
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  MF_FAIL_IF_PLANNED(cudaMallocHost);
+  *memory = std::malloc(bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
+  MF_FAIL_IF_PLANNED(cudaMemsetAsync);
+  mirrorflow::LaunchOnDouble(stream, "memset", {{memory, bytes, true}},
+                             [=] { std::memset(memory, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  MF_FAIL_IF_PLANNED(cudaMemcpyAsync);
+  mirrorflow::LaunchOnDouble(stream, "memcpy", {{from, bytes, false}, {to, bytes, true}},
+                             [=] { std::memmove(to, from, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
+  MF_FAIL_IF_PLANNED(cudaStreamCreateWithFlags);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  *stream = new CUstream_st();
+  (*stream)->id = world.num_streams++;
+  (*stream)->gpu = mirrorflow::selected_gpu;
+  const uint64_t seed = world.options.seed * 1000 + static_cast<uint64_t>((*stream)->id);
+  (*stream)->thread = std::thread(mirrorflow::RunStream, *stream, seed);
+  return cudaSuccess;
+}
+// What is enqueued is done first, unless it is stuck.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    World& world = TheWorld();
+    std::lock_guard<std::mutex> lock(world.mu);
+    stream->closed = true;
+    world.changed.notify_all();
+  }
+  stream->thread.join();
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  MF_FAIL_IF_PLANNED(cudaStreamWaitEvent);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  const bool ignored = stream->gpu == 0 && world.num_waits++ == world.options.ignored_wait;
+  if (ignored || event->last == nullptr) return cudaSuccess;
+  mirrorflow::Merge(event->last->clock, &stream->clock);
+  stream->queue.push_back({.wait_for = event->last});
+  world.changed.notify_all();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  MF_FAIL_IF_PLANNED(cudaEventCreateWithFlags);
+  *event = new CUevent_st();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  MF_FAIL_IF_PLANNED(cudaEventRecord);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  event->last = std::make_shared<mirrorflow::Record>();
+  event->last->clock = stream->clock;
+  stream->queue.push_back({.fires = event->last});
+  world.changed.notify_all();
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  MF_FAIL_IF_PLANNED(cudaEventQuery);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  if (event->last == nullptr) return cudaSuccess;
+  if (!event->last->done) return cudaErrorNotReady;
+  mirrorflow::Merge(event->last->clock, &world.hosts[std::this_thread::get_id()]);
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/cuda_double/gpu_doubles.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distribute/all_kernels.h"
+#include "distribute/collective/nccl/nccl_communicator.h"
+#include "framework/core/status.h"
+#include "framework/graph/variable_handle.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda/cuda_device.h"
+#include "tests/support/cuda_double/cuda_double.h"
+
+namespace mirrorflow {
+namespace {
+
+// An operand of a kernel: which one, and how much of it.
+struct Touched {
+  enum { kInput, kOutput, kScratch } what;
+  int index;
+  int64_t bytes;
+  bool is_write;
+};
+
+int64_t BytesOf(const Shape& shape, DataType dtype) {
+  return shape.num_elements() * static_cast<int64_t>(DataTypeSize(dtype));
+}
+
+std::vector<Touched> OperandsOf(const KernelContext& c, int64_t scratch_bytes) {
+  std::vector<Touched> all;
+  const Node& node = c.node();
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (c.input_dtype(i) == DT_RESOURCE) {
+      const Node& variable = VariableOf(node.input(i));
+      const int64_t bytes =
+          BytesOf(variable.attr<Shape>("shape"), variable.attr<DataType>("dtype"));
+      all.push_back({Touched::kInput, i, bytes, node.op().role == OpRole::kWrite});
+    } else if (!node.is_static_input(i)) {
+      all.push_back({Touched::kInput, i, BytesOf(c.input_shape(i), c.input_dtype(i)), false});
+    }
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    all.push_back({Touched::kOutput, i, BytesOf(c.output_shape(i), c.output_dtype(i)), true});
+  }
+  if (scratch_bytes > 0) all.push_back({Touched::kScratch, 0, scratch_bytes, true});
+  return all;
+}
+
+MemoryRange RangeOf(const Touched& t, const KernelArgs& args) {
+  const std::byte* const begin = t.what == Touched::kInput    ? args.input<std::byte>(t.index)
+                                 : t.what == Touched::kOutput ? args.output<std::byte>(t.index)
+                                                              : args.scratch<std::byte>();
+  return {begin, static_cast<size_t>(t.bytes), t.is_write};
+}
+
+// Enqueues a kernel of the CPU.
+class EnqueuedKernel final : public Kernel {
+ public:
+  EnqueuedKernel(std::string name, std::unique_ptr<const Kernel> kernel,
+                 std::vector<Touched> operands)
+      : name_(std::move(name)), kernel_(std::move(kernel)), operands_(std::move(operands)) {}
+
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    std::vector<MemoryRange> accesses;
+    for (const Touched& operand : operands_) accesses.push_back(RangeOf(operand, args));
+    // The plan and the replica's table, which the arguments lead to, outlive the step.
+    LaunchOnDouble(StreamOf(lane), name_, accesses, [this, args] {
+      static Device* const host = CreateCpuDevice(0).release();
+      MF_CHECK(kernel_->Run(args, host->lane(LaneKind::kCompute)).ok());
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<const Kernel> kernel_;
+  const std::vector<Touched> operands_;
+};
+
+absl::StatusOr<KernelPlan> CreateEnqueued(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, AllKernels().Create("CPU", c));
+  if (plan.kernel != nullptr) {
+    plan.kernel = std::make_unique<EnqueuedKernel>(c.node().name(), std::move(plan.kernel),
+                                                   OperandsOf(c, plan.scratch_bytes));
+  }
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> CreateOnHost(const KernelContext& c) {
+  return AllKernels().Create("CPU", c);
+}
+
+const KernelRegistry& DoubleKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    for (const std::string& op : AllKernels().Ops("CPU")) {
+      kernels->Register(op, kGpu, CreateEnqueued);
+      kernels->Register(op, "CPU", CreateOnHost);
+    }
+    return kernels;
+  }();
+  return *registry;
+}
+
+}  // namespace
+
+absl::Status SetGpuDoubles(const TestSessionOptions& options, SessionBackend* backend) {
+  std::vector<int> gpus;
+  for (int i = 0; i < options.replicas; ++i) {
+    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(i, i));
+    backend->devices.push_back(std::move(device));
+    gpus.push_back(i);
+  }
+  backend->kernels = &DoubleKernels();
+  backend->ranks_share_memory = false;
+  backend->connect = [gpus, timeout = options.collective_timeout] {
+    return CreateNcclCommunicators(gpus, {.timeout = timeout});
+  };
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow
