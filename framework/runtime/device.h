@@ -43,8 +43,7 @@ class Lane {
   }
   // Copies to the host what all that was enqueued before has made: waits for it, at most until
   // `deadline`.
-  virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
-                            absl::Time) {
+  virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, absl::Time) {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
