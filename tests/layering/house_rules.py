@@ -27,7 +27,9 @@ MAY_NAME_A_STRATEGY = ("train/loop",)
 
 # Messages name TensorFlow's ops, and a call of a function becomes a few of them there.
 MAY_NAME_OPS = ("framework/graph/inline_functions",)
-DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/")
+# The last one has the doubles of what the others call.
+DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/",
+                "tests/support/cuda_double/")
 
 CXX = (".h", ".cc", ".cu", ".cuh")
 MAX_LINES = 800
