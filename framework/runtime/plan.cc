@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 namespace mirrorflow {
@@ -62,6 +64,32 @@ DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
   list.stops.push_back(count);
   list.first_write = first_write < 0 ? count : first_write;
   return list;
+}
+
+std::string LargestValues(const Plan& plan) {
+  constexpr size_t kMost = 5;
+  struct Value {
+    int64_t bytes;
+    int32_t node;
+  };
+  absl::flat_hash_map<int32_t, Value> by_id;  // the first that touches it has made it
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    if (plan.instructions[i].node < 0) continue;
+    for (const MemoryAccess& access : plan.accesses[i]) {
+      if (access.operand.region != Plan::kArenaRegion) continue;
+      by_id.try_emplace(access.value, Value{access.bytes, plan.instructions[i].node});
+    }
+  }
+  std::vector<Value> values;
+  for (const auto& [id, value] : by_id) values.push_back(value);
+  std::sort(values.begin(), values.end(), [](const Value& a, const Value& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.node < b.node;
+  });
+  values.resize(std::min(values.size(), kMost));
+  return absl::StrJoin(values, ", ", [&](std::string* to, const Value& value) {
+    absl::StrAppend(to, plan.node_ops[value.node], "(", plan.node_names[value.node], ") with ",
+                    value.bytes, " bytes");
+  });
 }
 
 std::string Plan::ToString() const {

@@ -169,6 +169,10 @@ struct Plan {
   std::string ToString() const;
 };
 
+// The largest values of the arena, up to five, and who makes them, for errors: `MatMul(y) with 4096
+// bytes, Tanh(z) with 1024 bytes`.
+std::string LargestValues(const Plan& plan);
+
 // `one_lane`: all on the compute lane, which needs no events: of a device that runs lanes inline,
 // and of bodies of branches and loops.
 DispatchList MakeDispatchList(const Plan& plan, bool one_lane);

@@ -152,8 +152,13 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
     // The old one first: there may be no room for both.
     replica_.arena_ = nullptr;
     replica_.arena_bytes_ = 0;
-    MF_ASSIGN_OR_RETURN(replica_.arena_, AllocateFor("arena", replica_.rank_, replica_.device(),
-                                                     plan_->arena_bytes));
+    auto arena = AllocateFor("arena", replica_.rank_, replica_.device(), plan_->arena_bytes);
+    if (!arena.ok()) {
+      return absl::Status(
+          arena.status().code(),
+          absl::StrCat(arena.status().message(), "; the largest values: ", LargestValues(*plan_)));
+    }
+    replica_.arena_ = *std::move(arena);
     replica_.arena_bytes_ = plan_->arena_bytes;
   }
   bases_[Plan::kArenaRegion] = replica_.arena_.get();

@@ -35,22 +35,6 @@ std::string LargestVariable(const VariableLayout& layout) {
   return absl::StrCat("variable '", largest->name, "' with ", largest->bytes(), " bytes");
 }
 
-// The node that touches the most of the arena at one place.
-std::string LargestValue(const Plan& plan) {
-  int64_t most = 0;
-  int32_t node = -1;
-  for (size_t i = 0; i < plan.instructions.size(); ++i) {
-    if (plan.instructions[i].node < 0) continue;
-    for (const MemoryAccess& access : plan.accesses[i]) {
-      if (access.operand.region != Plan::kArenaRegion || access.bytes <= most) continue;
-      most = access.bytes;
-      node = plan.instructions[i].node;
-    }
-  }
-  if (node < 0) return "";
-  return absl::StrCat(plan.node_ops[node], "(", plan.node_names[node], ") with ", most, " bytes");
-}
-
 absl::Status CheckTotal(int64_t bytes, int64_t max_bytes, absl::string_view what,
                         const std::string& largest) {
   if (bytes <= max_bytes) return absl::OkStatus();
@@ -80,7 +64,7 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
         &total);
   }
   return CheckTotal(total, max_bytes, "this step and its fetches need too much memory",
-                    LargestValue(*plans[0]));
+                    LargestValues(*plans[0]));
 }
 
 }  // namespace mirrorflow

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -80,6 +81,20 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
   return ncclSum;
 }
 
+// What the barriers of a GPU reduce. Never freed: that waits for all that the GPU has to do, which
+// may have no end after a failure.
+absl::StatusOr<void*> BarrierMemory(int gpu) {
+  static std::mutex* const mu = new std::mutex();
+  static auto* const memory = new std::map<int, void*>();
+  std::lock_guard<std::mutex> lock(*mu);
+  void*& own = (*memory)[gpu];
+  if (own == nullptr) {
+    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu));
+    MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&own, sizeof(int32_t)));
+  }
+  return own;
+}
+
 // All ranks of one process, which fail together.
 class Group {
  public:
@@ -92,11 +107,9 @@ class Group {
       changed_.notify_all();
     }
     if (watchdog_.joinable()) watchdog_.join();
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      cudaSetDevice(gpus_[r]);
-      if (ranks_[r].barrier != nullptr) cudaFree(ranks_[r].barrier);
-      // Whatever was enqueued has ended with its step.
-      if (ranks_[r].comm != nullptr) ncclCommAbort(ranks_[r].comm);
+    // Whatever was enqueued has ended with its step.
+    for (Rank& rank : ranks_) {
+      if (rank.comm != nullptr) ncclCommAbort(rank.comm);
     }
   }
 
@@ -122,8 +135,7 @@ class Group {
     const absl::Time deadline = absl::Now() + options_.timeout;
     for (int r = 0; r < world_size(); ++r) {
       MF_RETURN_IF_ERROR(Annotate(Settle(r, deadline), absl::StrCat("connecting rank ", r)));
-      MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus_[r]));
-      MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&ranks_[r].barrier, sizeof(int32_t)));
+      MF_ASSIGN_OR_RETURN(ranks_[r].barrier, BarrierMemory(gpus_[r]));
     }
     watchdog_ = std::thread([this] { Watch(); });
     return absl::OkStatus();

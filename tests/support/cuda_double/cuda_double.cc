@@ -9,11 +9,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "tests/support/tensors.h"
+
+struct CUstream_st;
 
 namespace mirrorflow {
 namespace {
@@ -56,6 +59,7 @@ struct World {
   int num_waits = 0;
   size_t allocated = 0;
   std::map<void*, size_t> sizes;
+  std::set<CUstream_st*> streams;
   std::vector<Operation> operations;
   std::map<std::thread::id, Clock> hosts;  // what each host thread has waited for
 };
@@ -96,6 +100,7 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
     if (stream->closed) return;
     Queued next = std::move(stream->queue.front());
     stream->queue.pop_front();
+    stream->busy = true;
     if (next.wait_for != nullptr) {
       world.changed.wait(lock, [&] { return stream->closed || next.wait_for->done; });
     }
@@ -109,6 +114,7 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
     if (next.work) next.work();
     lock.lock();
     if (next.fires != nullptr) next.fires->done = true;
+    stream->busy = false;
     world.changed.notify_all();
   }
 }
@@ -238,9 +244,15 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   world.allocated += bytes;
   return cudaSuccess;
 }
+// Waits for all that the GPU has to do, as the real one does.
 cudaError_t cudaFree(void* memory) {
   World& world = TheWorld();
-  std::lock_guard<std::mutex> lock(world.mu);
+  std::unique_lock<std::mutex> lock(world.mu);
+  world.changed.wait(lock, [&] {
+    return std::all_of(world.streams.begin(), world.streams.end(), [](const CUstream_st* stream) {
+      return stream->gpu != mirrorflow::selected_gpu || (stream->queue.empty() && !stream->busy);
+    });
+  });
   world.allocated -= world.sizes[memory];
   world.sizes.erase(memory);
   std::free(memory);
@@ -284,16 +296,18 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
   *stream = new CUstream_st();
   (*stream)->id = world.num_streams++;
   (*stream)->gpu = mirrorflow::selected_gpu;
+  world.streams.insert(*stream);
   const uint64_t seed = world.options.seed * 1000 + static_cast<uint64_t>((*stream)->id);
   (*stream)->thread = std::thread(mirrorflow::RunStream, *stream, seed);
   return cudaSuccess;
 }
-// What is enqueued is done first, unless it is stuck.
+// What is enqueued is dropped: here nobody may rely on it.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   {
     World& world = TheWorld();
     std::lock_guard<std::mutex> lock(world.mu);
     stream->closed = true;
+    world.streams.erase(stream);
     world.changed.notify_all();
   }
   stream->thread.join();
