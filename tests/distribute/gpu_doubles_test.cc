@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
@@ -57,7 +58,7 @@ struct Layers {
 
 absl::StatusOr<std::unique_ptr<Session>> OnDoubles(const Layers& layers,
                                                    TestSessionOptions options) {
-  options.set_backend = SetGpuDoubles;
+  if (!options.set_backend) options.set_backend = SetGpuDoubles;
   options.session.bucket_bytes = 64;  // a collective a variable
   return CreateTestSession(layers.graph, options);
 }
@@ -70,14 +71,16 @@ absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
   return out[0].scalar<float>();
 }
 
-TEST(GpuDoublesTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+// Random programs on GPUs that `set_backend` gives.
+template <typename SetBackend>
+void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
+  for (uint64_t seed = first; seed < first + 60; ++seed) {
     Reset({.seed = seed});
     const auto program = MakeRandomProgram(seed, {.num_ops = 4 + static_cast<int>(seed % 12)});
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
     ProgramSetting setting;
     setting.session.replicas = static_cast<int>(1 + seed % kGpus);
-    setting.session.set_backend = SetGpuDoubles;
+    setting.session.set_backend = set_backend;
     setting.session.session.bucket_bytes = seed % 2 == 0 ? 64 : 1 << 20;
     const auto difference = CompareWithReference(*program, setting);
     ASSERT_TRUE(difference.ok()) << "seed " << seed << ": " << difference.status();
@@ -85,6 +88,14 @@ TEST(GpuDoublesTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus()) << "seed " << seed;
     EXPECT_EQ(NcclMisuse(), absl::OkStatus()) << "seed " << seed;
   }
+}
+
+TEST(GpuDoublesTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
+  CheckRandomPrograms(1, SetGpuDoubles);
+}
+
+TEST(GpuDoublesTest, RandomProgramsOnLogicalGpusGiveTheSame) {
+  CheckRandomPrograms(61, SetLogicalGpuDoubles);
 }
 
 TEST(GpuDoublesTest, AStepEnqueuesItsCollectivesInOrder) {
@@ -159,6 +170,47 @@ TEST(GpuDoublesTest, RanksWithAnotherOrderOfBucketsAreFound) {
   const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
   EXPECT_FALSE(loss.ok());
   EXPECT_TRUE(absl::StrContains(NcclMisuse().message(), "others")) << NcclMisuse();
+
+  options.set_backend = SetLogicalGpuDoubles;
+  const auto logical = OnDoubles(layers, options);
+  const auto refused = logical.ok() ? RunStep(layers, **logical) : logical.status();
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
+  EXPECT_TRUE(absl::StrContains(refused.status().message(), "rank 1 has ")) << refused.status();
+}
+
+// Losses of a step on logical GPUs, to the last bit those of CPUs: both add up in rank order.
+TEST(GpuDoublesTest, LogicalGpusAddUpAsCpusDo) {
+  const Layers layers;
+  for (const int replicas : {1, 2, 3, 4}) {
+    Reset();
+    const auto gpus =
+        OnDoubles(layers, {.replicas = replicas, .set_backend = SetLogicalGpuDoubles});
+    TestSessionOptions on_cpus{.replicas = replicas};
+    on_cpus.session.bucket_bytes = 64;
+    const auto cpus = CreateTestSession(layers.graph, on_cpus);
+    ASSERT_TRUE(gpus.ok() && cpus.ok()) << gpus.status() << cpus.status();
+    for (int i = 0; i < 3; ++i) {
+      const auto got = RunStep(layers, **gpus), want = RunStep(layers, **cpus);
+      ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
+      EXPECT_EQ(*got, *want) << "step " << i << " on " << replicas;
+    }
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus()) << replicas;
+  }
+}
+
+// A rank whose host does not come to a collective: the others say so.
+TEST(GpuDoublesTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
+  Reset();
+  const auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  auto ranks = CreateDeviceCopyCommunicators(2, 0, {.timeout = absl::Milliseconds(50)});
+  ASSERT_TRUE(ranks.ok()) << ranks.status();
+  Lane& lane = (*device)->lane(LaneKind::kCommunicate);
+  const absl::Status alone = (*ranks)[0]->Start({.name = "alone"}, &lane);
+  EXPECT_EQ(alone.code(), absl::StatusCode::kDeadlineExceeded) << alone;
+  EXPECT_EQ((*ranks)[1]->Start({.name = "late"}, &lane), alone);
+  EXPECT_EQ(CreateDeviceCopyCommunicators(17, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(GpuDoublesTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {

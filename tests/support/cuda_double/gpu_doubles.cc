@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "distribute/all_kernels.h"
+#include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
@@ -104,19 +105,33 @@ const KernelRegistry& DoubleKernels() {
   return *registry;
 }
 
+absl::Status SetDevices(const std::vector<int>& gpus, SessionBackend* backend) {
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(static_cast<int>(i), gpus[i]));
+    backend->devices.push_back(std::move(device));
+  }
+  backend->kernels = &DoubleKernels();
+  backend->ranks_share_memory = false;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status SetGpuDoubles(const TestSessionOptions& options, SessionBackend* backend) {
   std::vector<int> gpus;
-  for (int i = 0; i < options.replicas; ++i) {
-    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(i, i));
-    backend->devices.push_back(std::move(device));
-    gpus.push_back(i);
-  }
-  backend->kernels = &DoubleKernels();
-  backend->ranks_share_memory = false;
+  for (int i = 0; i < options.replicas; ++i) gpus.push_back(i);
+  MF_RETURN_IF_ERROR(SetDevices(gpus, backend));
   backend->connect = [gpus, timeout = options.collective_timeout] {
     return CreateNcclCommunicators(gpus, {.timeout = timeout});
+  };
+  return absl::OkStatus();
+}
+
+absl::Status SetLogicalGpuDoubles(const TestSessionOptions& options, SessionBackend* backend) {
+  const int size = options.replicas;
+  MF_RETURN_IF_ERROR(SetDevices(std::vector<int>(size, 0), backend));
+  backend->connect = [size, timeout = options.collective_timeout] {
+    return CreateDeviceCopyCommunicators(size, /*gpu=*/0, {.timeout = timeout});
   };
   return absl::OkStatus();
 }

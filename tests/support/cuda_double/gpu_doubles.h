@@ -9,8 +9,10 @@
 
 namespace mirrorflow {
 
-// For TestSessionOptions::set_backend: one GPU a replica.
+// For TestSessionOptions::set_backend: one GPU a replica, and NCCL between them.
 absl::Status SetGpuDoubles(const TestSessionOptions& options, SessionBackend* backend);
+// The same with logical GPUs, all on GPU 0.
+absl::Status SetLogicalGpuDoubles(const TestSessionOptions& options, SessionBackend* backend);
 
 }  // namespace mirrorflow
 

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/device_copy/device_copy_communicator.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/check_collective.h"
+#include "distribute/collective/device_copy/reduce_on_device.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+// What the ranks of a process know of one another.
+class Group {
+ public:
+  // A rank's part in the collective at hand. Written by that rank alone, between two meetings.
+  struct Rank {
+    Collective collective;
+    cudaEvent_t ready = nullptr;  // its input is made
+    cudaEvent_t done = nullptr;   // it has read all inputs and written its share of the outputs
+  };
+
+  Group(int world_size, int gpu, const DeviceCopyOptions& options)
+      : options_(options), gpu_(gpu), ranks_(world_size) {}
+  ~Group() {
+    for (Rank& rank : ranks_) {
+      if (rank.ready != nullptr) cudaEventDestroy(rank.ready);
+      if (rank.done != nullptr) cudaEventDestroy(rank.done);
+    }
+  }
+
+  absl::Status MakeEvents() {
+    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_));
+    for (Rank& rank : ranks_) {
+      MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.ready, cudaEventDisableTiming));
+      MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.done, cudaEventDisableTiming));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<Rank>& ranks() { return ranks_; }
+  int world_size() const { return static_cast<int>(ranks_.size()); }
+
+  absl::Status status() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return failure_;
+  }
+  // The first failure is everybody's.
+  void Fail(const absl::Status& why) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (failure_.ok()) failure_ = why;
+    changed_.notify_all();
+  }
+
+  // Waits until all ranks are here.
+  absl::Status Meet(int rank, absl::string_view what) {
+    std::unique_lock<std::mutex> lock(mu_);
+    const uint64_t meeting = meetings_;
+    if (++present_ == world_size()) {
+      present_ = 0;
+      ++meetings_;
+      changed_.notify_all();
+    }
+    const bool over = changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.timeout),
+                                        [&] { return meetings_ != meeting || !failure_.ok(); });
+    if (!over && failure_.ok()) {
+      failure_ = absl::DeadlineExceededError(
+          absl::StrCat(what, ": rank ", rank, " waited ", absl::FormatDuration(options_.timeout),
+                       " for the others; expected all ", world_size(), ", got ", present_));
+      changed_.notify_all();
+    }
+    return failure_;
+  }
+
+ private:
+  const DeviceCopyOptions options_;
+  const int gpu_;
+  std::vector<Rank> ranks_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  absl::Status failure_;
+  uint64_t meetings_ = 0;  // that are over
+  int present_ = 0;        // at the next one
+};
+
+std::byte* At(const void* memory, DataType dtype, int64_t element) {
+  return static_cast<std::byte*>(const_cast<void*>(memory)) +
+         element * static_cast<int64_t>(DataTypeSize(dtype));
+}
+
+class DeviceCopyCommunicator final : public Communicator {
+ public:
+  DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)), rank_(rank) {}
+  // As others do: without one rank there are no collectives.
+  ~DeviceCopyCommunicator() override {
+    group_->Fail(absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return group_->world_size(); }
+
+  absl::Status Start(const Collective& c, Lane* lane) override {
+    MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
+    if (lane == nullptr)
+      return absl::InvalidArgumentError("device copy: expected a lane, got none");
+    MF_RETURN_IF_ERROR(group_->status());
+    const absl::Status status = Enqueue(c, StreamOf(*lane));
+    if (!status.ok()) group_->Fail(status);
+    return group_->status();
+  }
+  absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
+  absl::Status Check() override { return group_->status(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int, int) override {
+    return absl::UnimplementedError("device copy: communicators of some of the ranks");
+  }
+  void Abort(absl::Status why) override { group_->Fail(why); }
+
+ private:
+  absl::Status Enqueue(const Collective& c, cudaStream_t stream) {
+    std::vector<Group::Rank>& ranks = group_->ranks();
+    ranks[rank_].collective = c;
+    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].ready, stream));
+    const std::string what = CollectiveToString(c);
+    MF_RETURN_IF_ERROR(group_->Meet(rank_, what));
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      if (!SameCollective(c, ranks[r].collective)) {
+        return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ", what,
+                                                       ", rank ", r, " has ",
+                                                       CollectiveToString(ranks[r].collective)));
+      }
+    }
+    for (const Group::Rank& rank : ranks) {
+      MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.ready, 0));
+    }
+    MF_RETURN_IF_ERROR(Share(c, stream));
+    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
+    // No rank goes on before all have enqueued their share and its event.
+    MF_RETURN_IF_ERROR(group_->Meet(rank_, what));
+    for (const Group::Rank& rank : ranks) {
+      MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
+    }
+    return absl::OkStatus();
+  }
+
+  // What this rank does of a collective.
+  absl::Status Share(const Collective& c, cudaStream_t stream) const {
+    const std::vector<Group::Rank>& ranks = group_->ranks();
+    const auto size = static_cast<int64_t>(DataTypeSize(c.dtype));
+    int64_t first = 0;  // of this rank, in what is gathered or scattered
+    for (int r = 0; r < rank_ && !c.counts.empty(); ++r) first += c.counts[r];
+    absl::InlinedVector<const void*, kMaxLogicalGpus> in;
+    absl::InlinedVector<void*, kMaxLogicalGpus> out;
+    switch (c.kind) {
+      case CollectiveKind::kBarrier:
+        return absl::OkStatus();
+      case CollectiveKind::kAllReduce: {
+        const int64_t begin = c.count * rank_ / world_size();
+        const int64_t end = c.count * (rank_ + 1) / world_size();
+        for (const Group::Rank& rank : ranks) {
+          in.push_back(At(rank.collective.in, c.dtype, begin));
+          out.push_back(At(rank.collective.out, c.dtype, begin));
+        }
+        MF_RETURN_IF_CUDA_ERROR(
+            ReduceOnDevice(c.reduction, c.dtype, in, absl::MakeSpan(out), end - begin, stream));
+        return absl::OkStatus();
+      }
+      case CollectiveKind::kReduceScatter:
+        for (const Group::Rank& rank : ranks) {
+          in.push_back(At(rank.collective.in, c.dtype, first));
+        }
+        out.push_back(c.out);
+        MF_RETURN_IF_CUDA_ERROR(
+            ReduceOnDevice(c.reduction, c.dtype, in, absl::MakeSpan(out), c.counts[rank_], stream));
+        return absl::OkStatus();
+      case CollectiveKind::kAllGather:
+        for (const Group::Rank& rank : ranks) {
+          MF_RETURN_IF_ERROR(
+              Copy(c.in, At(rank.collective.out, c.dtype, first), c.counts[rank_] * size, stream));
+        }
+        return absl::OkStatus();
+      case CollectiveKind::kBroadcast:
+        return Copy(ranks[c.root].collective.in, c.out, c.count * size, stream);
+      default:
+        return absl::UnimplementedError(absl::StrCat("device copy: ", CollectiveKindName(c.kind)));
+    }
+  }
+
+  static absl::Status Copy(const void* from, void* to, int64_t bytes, cudaStream_t stream) {
+    if (bytes == 0 || from == to) return absl::OkStatus();
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
+    int world_size, int gpu, const DeviceCopyOptions& options) {
+  if (world_size < 1 || world_size > kMaxLogicalGpus) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("logical GPUs: expected 1 to ", kMaxLogicalGpus, ", got ", world_size));
+  }
+  const auto group = std::make_shared<Group>(world_size, gpu, options);
+  MF_RETURN_IF_ERROR(group->MakeEvents());
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < world_size; ++rank) {
+    communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank));
+  }
+  return communicators;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The communicator of logical GPUs: ranks whose devices are all on one physical GPU, where NCCL
+// cannot run. What runs on several GPUs can be tried out on one.
+//
+// Contract, beyond that of Communicator. Lanes are those of the ranks' CUDA devices. Sums are made
+// in rank order, by the digits of in_process. Start enqueues, after the hosts of all ranks have
+// come to the same Start; Finish and Check only say whether the communicator still works. Split is
+// Unimplemented.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "framework/runtime/communicator.h"
+
+namespace mirrorflow {
+
+struct DeviceCopyOptions {
+  // How long a Start waits for the other ranks before it fails all of them.
+  absl::Duration timeout = absl::Minutes(5);
+};
+
+// The ends of ranks 0 … world_size-1 on the GPU that CUDA calls `gpu`, each for one thread.
+// InvalidArgument for more than 16. Unimplemented in a build without CUDA.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommunicators(
+    int world_size, int gpu, const DeviceCopyOptions& options = {});
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
