@@ -4,11 +4,12 @@
 //
 // Contract. All ranks issue the same collectives in the same order; a backend that can see a
 // difference reports it on every rank. Each collective is two calls, so that what one thread runs
-// inline can overlap: Start publishes or enqueues, Finish completes; collectives of one rank are
-// finished in the order in which they were started, any number may be in flight up to
-// kMaxInFlight. All calls of one rank but Abort come from one thread at a time. Every wait has a
-// deadline (the communicator's timeout). After the first failure or Abort, every rank's pending and
-// later calls return that same first status until the communicator is destroyed.
+// inline can overlap: Start publishes or enqueues, for which it may wait until the others start,
+// too; Finish completes. Collectives of one rank are finished in the order in which they were
+// started, any number may be in flight up to kMaxInFlight. All calls of one rank but Abort come
+// from one thread at a time. Every wait has a deadline (the communicator's timeout). After the
+// first failure or Abort, every rank's pending and later calls return that same first status until
+// the communicator is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 

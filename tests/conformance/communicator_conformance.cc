@@ -408,7 +408,7 @@ TEST_P(CommunicatorConformance, CollectivesInFlightAreFinishedInTheOrderOfTheirS
 }
 
 TEST_P(CommunicatorConformance, RankThatComesLateFailsNothing) {
-  std::latch others_started(world_size() - 1);
+  std::latch others_starting(world_size() - 1);  // a Start may wait for the late one
   OnEachRankOk([&](Communicator& communicator) -> absl::Status {
     const Memory<float> in(1000, [&](int64_t) { return 1.0f; });
     const Memory<float> want(1000, [&](int64_t) { return static_cast<float>(world_size()); });
@@ -416,13 +416,13 @@ TEST_P(CommunicatorConformance, RankThatComesLateFailsNothing) {
     const Collective collective = MakeCollective(CollectiveKind::kAllReduce, in, out, "late");
     const bool late = communicator.rank() == world_size() - 1;
     if (late) {
-      others_started.wait();
+      others_starting.wait();
       // Time for the others to leave off spinning and yielding; no result depends on it.
       const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
       while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
     }
+    if (!late) others_starting.count_down();
     MF_RETURN_IF_ERROR(communicator.Start(collective, nullptr));
-    if (!late) others_started.count_down();
     MF_RETURN_IF_ERROR(communicator.Finish(collective, nullptr));
     EXPECT_TRUE(SameBits(want, out)) << "on rank " << communicator.rank();
     return absl::OkStatus();

@@ -2,14 +2,13 @@
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/device_copy/reduce_on_device.h"
+#include "distribute/collective/rank_meeting.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_status.h"
@@ -18,8 +17,7 @@ namespace mirrorflow {
 namespace {
 
 // What the ranks of a process know of one another.
-class Group {
- public:
+struct Group {
   // A rank's part in the collective at hand. Written by that rank alone, between two meetings.
   struct Rank {
     Collective collective;
@@ -27,67 +25,27 @@ class Group {
     cudaEvent_t done = nullptr;   // it has read all inputs and written its share of the outputs
   };
 
-  Group(int world_size, int gpu, const DeviceCopyOptions& options)
-      : options_(options), gpu_(gpu), ranks_(world_size) {}
+  Group(int world_size, absl::Duration timeout) : meeting(world_size, timeout), ranks(world_size) {}
   ~Group() {
-    for (Rank& rank : ranks_) {
+    for (Rank& rank : ranks) {
       if (rank.ready != nullptr) cudaEventDestroy(rank.ready);
       if (rank.done != nullptr) cudaEventDestroy(rank.done);
     }
   }
 
-  absl::Status MakeEvents() {
-    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_));
-    for (Rank& rank : ranks_) {
+  static absl::StatusOr<std::shared_ptr<Group>> Create(int world_size, int gpu,
+                                                       const DeviceCopyOptions& options) {
+    auto group = std::make_shared<Group>(world_size, options.timeout);
+    MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu));
+    for (Rank& rank : group->ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.ready, cudaEventDisableTiming));
       MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&rank.done, cudaEventDisableTiming));
     }
-    return absl::OkStatus();
+    return group;
   }
 
-  std::vector<Rank>& ranks() { return ranks_; }
-  int world_size() const { return static_cast<int>(ranks_.size()); }
-
-  absl::Status status() {
-    std::lock_guard<std::mutex> lock(mu_);
-    return failure_;
-  }
-  // The first failure is everybody's.
-  void Fail(const absl::Status& why) {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (failure_.ok()) failure_ = why;
-    changed_.notify_all();
-  }
-
-  // Waits until all ranks are here.
-  absl::Status Meet(int rank, absl::string_view what) {
-    std::unique_lock<std::mutex> lock(mu_);
-    const uint64_t meeting = meetings_;
-    if (++present_ == world_size()) {
-      present_ = 0;
-      ++meetings_;
-      changed_.notify_all();
-    }
-    const bool over = changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.timeout),
-                                        [&] { return meetings_ != meeting || !failure_.ok(); });
-    if (!over && failure_.ok()) {
-      failure_ = absl::DeadlineExceededError(
-          absl::StrCat(what, ": rank ", rank, " waited ", absl::FormatDuration(options_.timeout),
-                       " for the others; expected all ", world_size(), ", got ", present_));
-      changed_.notify_all();
-    }
-    return failure_;
-  }
-
- private:
-  const DeviceCopyOptions options_;
-  const int gpu_;
-  std::vector<Rank> ranks_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  absl::Status failure_;
-  uint64_t meetings_ = 0;  // that are over
-  int present_ = 0;        // at the next one
+  RankMeeting meeting;
+  std::vector<Rank> ranks;
 };
 
 std::byte* At(const void* memory, DataType dtype, int64_t element) {
@@ -97,39 +55,46 @@ std::byte* At(const void* memory, DataType dtype, int64_t element) {
 
 class DeviceCopyCommunicator final : public Communicator {
  public:
-  DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank)
-      : group_(std::move(group)), rank_(rank) {}
+  DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank, int gpu,
+                         const DeviceCopyOptions& options)
+      : group_(std::move(group)), rank_(rank), gpu_(gpu), options_(options) {}
   // As others do: without one rank there are no collectives.
   ~DeviceCopyCommunicator() override {
-    group_->Fail(absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
+    group_->meeting.Fail(
+        absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
   }
 
   int rank() const override { return rank_; }
-  int world_size() const override { return group_->world_size(); }
+  int world_size() const override { return group_->meeting.world_size(); }
 
   absl::Status Start(const Collective& c, Lane* lane) override {
     MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
     if (lane == nullptr)
       return absl::InvalidArgumentError("device copy: expected a lane, got none");
-    MF_RETURN_IF_ERROR(group_->status());
+    MF_RETURN_IF_ERROR(group_->meeting.status());
     const absl::Status status = Enqueue(c, StreamOf(*lane));
-    if (!status.ok()) group_->Fail(status);
-    return group_->status();
+    if (!status.ok()) group_->meeting.Fail(status);
+    return group_->meeting.status();
   }
-  absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
-  absl::Status Check() override { return group_->status(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int, int) override {
-    return absl::UnimplementedError("device copy: communicators of some of the ranks");
+  absl::Status Finish(const Collective&, Lane*) override { return group_->meeting.status(); }
+  absl::Status Check() override { return group_->meeting.status(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    MF_ASSIGN_OR_RETURN(
+        const auto part,
+        group_->meeting.Split<Group>(rank_, color, key, [&](const std::vector<int>& members) {
+          return Group::Create(static_cast<int>(members.size()), gpu_, options_);
+        }));
+    return std::make_unique<DeviceCopyCommunicator>(part.group, part.rank, gpu_, options_);
   }
-  void Abort(absl::Status why) override { group_->Fail(why); }
+  void Abort(absl::Status why) override { group_->meeting.Fail(why); }
 
  private:
   absl::Status Enqueue(const Collective& c, cudaStream_t stream) {
-    std::vector<Group::Rank>& ranks = group_->ranks();
+    std::vector<Group::Rank>& ranks = group_->ranks;
     ranks[rank_].collective = c;
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].ready, stream));
     const std::string what = CollectiveToString(c);
-    MF_RETURN_IF_ERROR(group_->Meet(rank_, what));
+    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, what));
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (!SameCollective(c, ranks[r].collective)) {
         return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ", what,
@@ -143,7 +108,7 @@ class DeviceCopyCommunicator final : public Communicator {
     MF_RETURN_IF_ERROR(Share(c, stream));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
     // No rank goes on before all have enqueued their share and its event.
-    MF_RETURN_IF_ERROR(group_->Meet(rank_, what));
+    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, what));
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
     }
@@ -152,7 +117,7 @@ class DeviceCopyCommunicator final : public Communicator {
 
   // What this rank does of a collective.
   absl::Status Share(const Collective& c, cudaStream_t stream) const {
-    const std::vector<Group::Rank>& ranks = group_->ranks();
+    const std::vector<Group::Rank>& ranks = group_->ranks;
     const auto size = static_cast<int64_t>(DataTypeSize(c.dtype));
     int64_t first = 0;  // of this rank, in what is gathered or scattered
     for (int r = 0; r < rank_ && !c.counts.empty(); ++r) first += c.counts[r];
@@ -201,6 +166,8 @@ class DeviceCopyCommunicator final : public Communicator {
 
   const std::shared_ptr<Group> group_;
   const int rank_;
+  const int gpu_;
+  const DeviceCopyOptions options_;
 };
 
 }  // namespace
@@ -211,11 +178,10 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommu
     return absl::InvalidArgumentError(
         absl::StrCat("logical GPUs: expected 1 to ", kMaxLogicalGpus, ", got ", world_size));
   }
-  const auto group = std::make_shared<Group>(world_size, gpu, options);
-  MF_RETURN_IF_ERROR(group->MakeEvents());
+  MF_ASSIGN_OR_RETURN(const auto group, Group::Create(world_size, gpu, options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank) {
-    communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank));
+    communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank, gpu, options));
   }
   return communicators;
 }

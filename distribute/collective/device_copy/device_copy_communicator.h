@@ -5,8 +5,7 @@
 //
 // Contract, beyond that of Communicator. Lanes are those of the ranks' CUDA devices. Sums are made
 // in rank order, by the digits of in_process. Start enqueues, after the hosts of all ranks have
-// come to the same Start; Finish and Check only say whether the communicator still works. Split is
-// Unimplemented.
+// come to the same Start; Finish and Check only say whether the communicator still works.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 

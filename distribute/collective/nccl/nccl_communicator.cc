@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
+#include "distribute/collective/rank_meeting.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_status.h"
@@ -99,7 +100,10 @@ absl::StatusOr<void*> BarrierMemory(int gpu) {
 class Group {
  public:
   Group(absl::Span<const int> gpus, const NcclOptions& options)
-      : options_(options), gpus_(gpus.begin(), gpus.end()), ranks_(gpus.size()) {}
+      : options_(options),
+        gpus_(gpus.begin(), gpus.end()),
+        ranks_(gpus.size()),
+        meeting_(static_cast<int>(gpus.size()), options.timeout) {}
   ~Group() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -141,18 +145,11 @@ class Group {
     return absl::OkStatus();
   }
 
-  absl::Status status() {
-    std::lock_guard<std::mutex> lock(mu_);
-    return failure_;
-  }
+  absl::Status status() const { return meeting_.status(); }
 
   // The first failure is everybody's. Ends what GPUs wait in.
   void Fail(const absl::Status& why) {
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (!failure_.ok()) return;
-      failure_ = why;
-    }
+    if (!meeting_.Fail(why)) return;
     for (Rank& rank : ranks_) {
       std::lock_guard<std::mutex> lock(rank.mu);  // no thread may be inside NCCL with it
       if (rank.comm != nullptr) ncclCommAbort(std::exchange(rank.comm, nullptr));
@@ -178,6 +175,27 @@ class Group {
   }
 
   void* barrier(int r) { return ranks_[r].barrier; }
+
+  // The group of the ranks that pass the same color, and the new rank. Each has communicators of
+  // its own: aborting one leaves the other.
+  absl::StatusOr<RankMeeting::Part<Group>> Split(int r, int color, int key) {
+    return meeting_.Split<Group>(
+        r, color, key,
+        [&](const std::vector<int>& members) -> absl::StatusOr<std::shared_ptr<Group>> {
+          std::vector<int> gpus;
+          for (const int member : members) gpus.push_back(gpus_[member]);
+          return Create(gpus, options_);
+        });
+  }
+
+  static absl::StatusOr<std::shared_ptr<Group>> Create(absl::Span<const int> gpus,
+                                                       const NcclOptions& options) {
+    auto group = std::make_shared<Group>(gpus, options);
+    const absl::Status connected = group->Connect();
+    if (connected.ok()) return group;
+    group->Fail(connected);
+    return connected;
+  }
 
  private:
   struct Rank {
@@ -211,7 +229,7 @@ class Group {
 
   void Watch() {
     std::unique_lock<std::mutex> lock(mu_);
-    while (!over_ && failure_.ok()) {
+    while (!over_ && status().ok()) {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.watch_interval));
       lock.unlock();
       for (int r = 0; r < world_size(); ++r) {
@@ -227,7 +245,7 @@ class Group {
   std::vector<Rank> ranks_;
   std::mutex mu_;
   std::condition_variable changed_;
-  absl::Status failure_;
+  RankMeeting meeting_;
   bool over_ = false;
   std::thread watchdog_;
 };
@@ -255,8 +273,9 @@ class NcclCommunicator final : public Communicator {
   absl::Status Check() override { return group_->status(); }
   absl::Status GroupBegin() override { return NcclStatus(ncclGroupStart(), "ncclGroupStart"); }
   absl::Status GroupEnd() override { return NcclStatus(ncclGroupEnd(), "ncclGroupEnd"); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int, int) override {
-    return absl::UnimplementedError("NCCL: communicators of some of the GPUs");
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    MF_ASSIGN_OR_RETURN(const auto part, group_->Split(rank_, color, key));
+    return std::make_unique<NcclCommunicator>(part.group, part.rank);
   }
   void Abort(absl::Status why) override { group_->Fail(why); }
 
@@ -344,12 +363,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicato
   }
   // Buffers of one process may be registered with several communicators; read at the first call.
   setenv("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1", /*replace=*/0);
-  const auto group = std::make_shared<Group>(gpus, options);
-  const absl::Status connected = group->Connect();
-  if (!connected.ok()) {
-    group->Fail(connected);
-    return connected;
-  }
+  MF_ASSIGN_OR_RETURN(const auto group, Group::Create(gpus, options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t r = 0; r < gpus.size(); ++r) {
     communicators.push_back(std::make_unique<NcclCommunicator>(group, static_cast<int>(r)));

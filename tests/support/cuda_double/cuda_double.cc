@@ -82,6 +82,7 @@ struct CUstream_st {
   mirrorflow::Clock clock;
   std::deque<mirrorflow::Queued> queue;
   bool busy = false, closed = false;
+  std::condition_variable work;  // there is some, or it is closed
   std::thread thread;
 };
 struct CUevent_st {
@@ -96,7 +97,7 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
   Random random(seed);
   std::unique_lock<std::mutex> lock(world.mu);
   while (true) {
-    world.changed.wait(lock, [&] { return stream->closed || !stream->queue.empty(); });
+    stream->work.wait(lock, [&] { return stream->closed || !stream->queue.empty(); });
     if (stream->closed) return;
     Queued next = std::move(stream->queue.front());
     stream->queue.pop_front();
@@ -126,7 +127,7 @@ void Enqueue(World& world, CUstream_st* stream, const std::string& name,
   stream->clock[stream->id] = ++stream->count;
   world.operations.push_back({name, stream->id, stream->count, stream->clock, accesses});
   stream->queue.push_back({.name = name, .work = std::move(work)});
-  world.changed.notify_all();
+  stream->work.notify_one();
 }
 
 // Whether the call fails by plan.
@@ -308,6 +309,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     std::lock_guard<std::mutex> lock(world.mu);
     stream->closed = true;
     world.streams.erase(stream);
+    stream->work.notify_one();
     world.changed.notify_all();
   }
   stream->thread.join();
@@ -322,7 +324,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (ignored || event->last == nullptr) return cudaSuccess;
   mirrorflow::Merge(event->last->clock, &stream->clock);
   stream->queue.push_back({.wait_for = event->last});
-  world.changed.notify_all();
+  stream->work.notify_one();
   return cudaSuccess;
 }
 
@@ -342,7 +344,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->last = std::make_shared<mirrorflow::Record>();
   event->last->clock = stream->clock;
   stream->queue.push_back({.fires = event->last});
-  world.changed.notify_all();
+  stream->work.notify_one();
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {

@@ -3,8 +3,6 @@
 // What runs on GPUs, on doubles of CUDA and NCCL: that a step gives what it should, that what it
 // enqueues is ordered by streams and events and not by luck, that ranks give NCCL the same
 // collectives, and how it fails.
-#include "tests/support/cuda_double/gpu_doubles.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
 #include "tests/support/cuda_double/cuda_double.h"
+#include "tests/support/cuda_double/gpu_doubles.h"
 #include "tests/support/cuda_double/nccl_double.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
@@ -90,15 +89,15 @@ void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
   }
 }
 
-TEST(GpuDoublesTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
+TEST(GpuSessionTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
   CheckRandomPrograms(1, SetGpuDoubles);
 }
 
-TEST(GpuDoublesTest, RandomProgramsOnLogicalGpusGiveTheSame) {
+TEST(GpuSessionTest, RandomProgramsOnLogicalGpusGiveTheSame) {
   CheckRandomPrograms(61, SetLogicalGpuDoubles);
 }
 
-TEST(GpuDoublesTest, AStepEnqueuesItsCollectivesInOrder) {
+TEST(GpuSessionTest, AStepEnqueuesItsCollectivesInOrder) {
   Reset();
   const Layers layers;
   const auto session = OnDoubles(layers, {.replicas = 2});
@@ -113,7 +112,7 @@ TEST(GpuDoublesTest, AStepEnqueuesItsCollectivesInOrder) {
 // Without any of the waits of a step, two operations have no order: those of the four collectives
 // for what they read, and of their results' readers for them. The lanes' two at the beginning are
 // repeated by the first of these.
-TEST(GpuDoublesTest, AnEventThatIsLeftOutIsFound) {
+TEST(GpuSessionTest, AnEventThatIsLeftOutIsFound) {
   const Layers layers;
   std::vector<int> found;
   int num_waits = 1;
@@ -158,7 +157,7 @@ class Swapping final : public Communicator {
   int started_ = 0;
 };
 
-TEST(GpuDoublesTest, RanksWithAnotherOrderOfBucketsAreFound) {
+TEST(GpuSessionTest, RanksWithAnotherOrderOfBucketsAreFound) {
   Reset();
   const Layers layers;
   TestSessionOptions options{.replicas = 2};
@@ -179,7 +178,7 @@ TEST(GpuDoublesTest, RanksWithAnotherOrderOfBucketsAreFound) {
 }
 
 // Losses of a step on logical GPUs, to the last bit those of CPUs: both add up in rank order.
-TEST(GpuDoublesTest, LogicalGpusAddUpAsCpusDo) {
+TEST(GpuSessionTest, LogicalGpusAddUpAsCpusDo) {
   const Layers layers;
   for (const int replicas : {1, 2, 3, 4}) {
     Reset();
@@ -199,7 +198,7 @@ TEST(GpuDoublesTest, LogicalGpusAddUpAsCpusDo) {
 }
 
 // A rank whose host does not come to a collective: the others say so.
-TEST(GpuDoublesTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
+TEST(GpuSessionTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
@@ -213,7 +212,7 @@ TEST(GpuDoublesTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(GpuDoublesTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
+TEST(GpuSessionTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
   const Layers layers;
   Reset();
   {
@@ -234,7 +233,7 @@ TEST(GpuDoublesTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
   EXPECT_TRUE(loss.ok()) << loss.status();
 }
 
-TEST(GpuDoublesTest, ARankThatStopsEndsTheOthersByTheDeadline) {
+TEST(GpuSessionTest, ARankThatStopsEndsTheOthersByTheDeadline) {
   const Layers layers;
   Reset({.stuck_operation = "Square"});
   TestSessionOptions options{.replicas = 2};
@@ -248,7 +247,7 @@ TEST(GpuDoublesTest, ARankThatStopsEndsTheOthersByTheDeadline) {
   EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(GpuDoublesTest, ErrorsOfCudaNameTheCallAndTheDevice) {
+TEST(GpuSessionTest, ErrorsOfCudaNameTheCallAndTheDevice) {
   const Layers layers;
   for (const char* call : {"cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent"}) {
     Reset();
@@ -266,7 +265,7 @@ TEST(GpuDoublesTest, ErrorsOfCudaNameTheCallAndTheDevice) {
 
 // First there is no room for the variables, then for the values of a step; with a little more there
 // is.
-TEST(GpuDoublesTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
+TEST(GpuSessionTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
   const Layers layers;
   size_t bytes = 400;
   std::vector<std::string> errors;
@@ -287,7 +286,7 @@ TEST(GpuDoublesTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
   EXPECT_TRUE(absl::StrContains(errors.back(), "the largest values: MatMul(")) << errors.back();
 }
 
-TEST(GpuDoublesTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
+TEST(GpuSessionTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
   Reset();
   EXPECT_EQ(CreateCudaDevice(0, kGpus).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(CreateNcclCommunicators({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
@@ -296,7 +295,7 @@ TEST(GpuDoublesTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
   EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
 }
 
-TEST(GpuDoublesTest, CopiesOfAnySizeArriveInOrder) {
+TEST(GpuSessionTest, CopiesOfAnySizeArriveInOrder) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
