@@ -36,7 +36,7 @@ constexpr struct {
 
 // In place.
 TwoRanks::Work AllReduce(int64_t bytes) {
-  return [bytes, memory = std::make_shared<PageAligned>(bytes)](Communicator& communicator) {
+  return [bytes, memory = std::make_shared<ReplicaMemory>(bytes)](Communicator& communicator) {
     Collective sum{.kind = CollectiveKind::kAllReduce,
                    .count = bytes / static_cast<int64_t>(sizeof(float)),
                    .name = "benchmark"};

@@ -34,14 +34,14 @@ class Descent final : public ReducedUpdate {
 
 // A replica's gradient, and weights of its own or those of all.
 struct Replica {
-  Replica(int64_t n, std::shared_ptr<PageAligned> w)
+  Replica(int64_t n, std::shared_ptr<ReplicaMemory> w)
       : bytes(n * static_cast<int64_t>(sizeof(float))), gradient(bytes), weights(std::move(w)) {
-    if (weights == nullptr) weights = std::make_shared<PageAligned>(bytes);
+    if (weights == nullptr) weights = std::make_shared<ReplicaMemory>(bytes);
     variables[0] = weights->data();
   }
   const int64_t bytes;
-  PageAligned gradient;
-  std::shared_ptr<PageAligned> weights;
+  ReplicaMemory gradient;
+  std::shared_ptr<ReplicaMemory> weights;
   std::byte* variables[1];
 };
 
@@ -55,7 +55,7 @@ TwoRanks::Work ReduceThenUpdate(int64_t n) {
   };
 }
 
-TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<PageAligned> shared) {
+TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
   return
       [n, replica = std::make_shared<Replica>(n, std::move(shared))](Communicator& communicator) {
         const Descent descent(replica->weights->floats());
@@ -69,7 +69,7 @@ TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<PageAligned> shared) {
 
 absl::Status BenchSize(int64_t bytes, const char* name, Report* report) {
   const int64_t n = bytes / static_cast<int64_t>(sizeof(float));
-  const auto shared = std::make_shared<PageAligned>(bytes);
+  const auto shared = std::make_shared<ReplicaMemory>(bytes);
   MF_ASSIGN_OR_RETURN(const auto fused,
                       TwoRanks::Create([n, shared] { return ReduceInUpdate(n, shared); }));
   std::vector<Side> sides;

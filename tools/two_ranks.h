@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_TOOLS_TWO_RANKS_H_
 #define MIRRORFLOW_TOOLS_TWO_RANKS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,22 +10,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/core/buffer.h"
 #include "framework/runtime/communicator.h"
 
 namespace mirrorflow {
 
-// Zeros that begin on a page, as an arena does.
-class PageAligned {
+// Zeros as they lie in the memory of a replica: in huge pages, however few there are.
+class ReplicaMemory {
  public:
-  explicit PageAligned(int64_t bytes) : memory_(bytes + kAlignment, std::byte{0}) {}
-  std::byte* data() {
-    return memory_.data() + (-reinterpret_cast<uintptr_t>(memory_.data()) % kAlignment);
-  }
+  explicit ReplicaMemory(int64_t bytes)
+      : buffer_(Buffer::Allocate(static_cast<size_t>(std::max(bytes, kHugePage))).value()) {}
+  std::byte* data() { return buffer_->data(); }
   float* floats() { return reinterpret_cast<float*>(data()); }
 
  private:
-  static constexpr uintptr_t kAlignment = 4096;
-  std::vector<std::byte> memory_;
+  static constexpr int64_t kHugePage = int64_t{2} << 20;
+  std::shared_ptr<Buffer> buffer_;
 };
 
 // Two ranks of one process that do the same again and again, each pinned to a core; rank 0 is

@@ -7,12 +7,12 @@
 
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "distribute/collective/nccl/nccl_double.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_double.h"
 #include "tests/conformance/communicator_conformance.h"
-#include "tests/support/cuda_double/cuda_double.h"
-#include "tests/support/cuda_double/nccl_double.h"
 
 namespace mirrorflow {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "distribute/collective/nccl/nccl_double.h"
 #include "gtest/gtest.h"
-#include "tests/support/cuda_double/cuda_double.h"
-#include "tests/support/cuda_double/nccl_double.h"
+#include "kernels/cuda/cuda_double.h"
 
 namespace mirrorflow {
 namespace {

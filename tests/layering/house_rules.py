@@ -27,9 +27,7 @@ MAY_NAME_A_STRATEGY = ("train/loop",)
 
 # Messages name TensorFlow's ops, and a call of a function becomes a few of them there.
 MAY_NAME_OPS = ("framework/graph/inline_functions",)
-# The last one has the doubles of what the others call.
-DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/",
-                "tests/support/cuda_double/")
+DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/")
 
 CXX = (".h", ".cc", ".cu", ".cuh")
 MAX_LINES = 800

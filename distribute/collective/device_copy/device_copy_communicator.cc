@@ -93,12 +93,11 @@ class DeviceCopyCommunicator final : public Communicator {
     std::vector<Group::Rank>& ranks = group_->ranks;
     ranks[rank_].collective = c;
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].ready, stream));
-    const std::string what = CollectiveToString(c);
-    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, what));
+    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (size_t r = 0; r < ranks.size(); ++r) {
       if (!SameCollective(c, ranks[r].collective)) {
-        return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ", what,
-                                                       ", rank ", r, " has ",
+        return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ",
+                                                       CollectiveToString(c), ", rank ", r, " has ",
                                                        CollectiveToString(ranks[r].collective)));
       }
     }
@@ -108,7 +107,7 @@ class DeviceCopyCommunicator final : public Communicator {
     MF_RETURN_IF_ERROR(Share(c, stream));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
     // No rank goes on before all have enqueued their share and its event.
-    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, what));
+    MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
     }

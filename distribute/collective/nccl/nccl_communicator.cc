@@ -266,8 +266,9 @@ class NcclCommunicator final : public Communicator {
     MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
     const cudaStream_t stream = StreamOf(*lane);
-    return Annotate(group_->Run(rank_, [&](ncclComm_t comm) { return Issue(c, comm, stream); }),
-                    CollectiveToString(c));
+    const absl::Status status =
+        group_->Run(rank_, [&](ncclComm_t comm) { return Issue(c, comm, stream); });
+    return status.ok() ? status : Annotate(status, CollectiveToString(c));
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
   absl::Status Check() override { return group_->status(); }

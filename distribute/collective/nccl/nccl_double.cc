@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/support/cuda_double/nccl_double.h"
+#include "distribute/collective/nccl/nccl_double.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "distribute/collective/reduce_in_rank_order.h"
 #include "framework/core/dtype.h"
-#include "tests/support/cuda_double/cuda_double.h"
+#include "kernels/cuda/cuda_double.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/support/cuda_double/cuda_double.h"
+#include "kernels/cuda/cuda_double.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,12 +9,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "tests/support/tensors.h"
 
 struct CUstream_st;
 
@@ -94,7 +94,7 @@ namespace {
 
 void RunStream(CUstream_st* stream, uint64_t seed) {
   World& world = TheWorld();
-  Random random(seed);
+  std::minstd_rand random(seed);
   std::unique_lock<std::mutex> lock(world.mu);
   while (true) {
     stream->work.wait(lock, [&] { return stream->closed || !stream->queue.empty(); });
@@ -110,7 +110,7 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
     }
     if (stream->closed) return;
     lock.unlock();
-    volatile int turns = static_cast<int>(random.Below(kMaxDelay));
+    volatile int turns = static_cast<int>(random() % kMaxDelay);
     while (turns > 0) turns = turns - 1;
     if (next.work) next.work();
     lock.lock();

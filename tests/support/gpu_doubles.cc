@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/support/cuda_double/gpu_doubles.h"
+#include "tests/support/gpu_doubles.h"
 
 #include <string>
 #include <utility>
@@ -12,7 +12,7 @@
 #include "framework/graph/variable_handle.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/cuda_device.h"
-#include "tests/support/cuda_double/cuda_double.h"
+#include "kernels/cuda/cuda_double.h"
 
 namespace mirrorflow {
 namespace {

@@ -4,8 +4,8 @@
 // What NCCL answers with a hang, or not at all, this reports: ranks whose collectives differ in
 // order, count, type or reduction; several threads that use one communicator; calls after an abort;
 // ranks that one thread connects outside a group.
-#ifndef MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_NCCL_DOUBLE_H_
-#define MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_NCCL_DOUBLE_H_
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_DOUBLE_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_DOUBLE_H_
 
 #include <nccl.h>
 
@@ -33,4 +33,4 @@ int NumNcclCollectives();
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_NCCL_DOUBLE_H_
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_NCCL_DOUBLE_H_

@@ -4,8 +4,8 @@
 // each, which run with random delays, and memory is the host's. What was enqueued is recorded, with
 // what it reads and writes, so that the order of a whole step can be checked and not just what it
 // happened to compute. Only what kernels/cuda calls is here; nothing that nvcc compiled can run.
-#ifndef MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_CUDA_DOUBLE_H_
-#define MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_CUDA_DOUBLE_H_
+#ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_DOUBLE_H_
+#define MIRRORFLOW_KERNELS_CUDA_CUDA_DOUBLE_H_
 
 #include <cuda_runtime_api.h>
 
@@ -56,4 +56,4 @@ absl::Status CheckRecordedOrder();
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_CUDA_DOUBLE_H_
+#endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_DOUBLE_H_

@@ -2,8 +2,8 @@
 //
 // Sessions on GPUs that are doubles: kernels/cuda and distribute/collective/nccl as they are, on
 // the doubles of the CUDA runtime and of NCCL, with CPU kernels in place of those for GPUs.
-#ifndef MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_GPU_DOUBLES_H_
-#define MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_GPU_DOUBLES_H_
+#ifndef MIRRORFLOW_TESTS_SUPPORT_GPU_DOUBLES_H_
+#define MIRRORFLOW_TESTS_SUPPORT_GPU_DOUBLES_H_
 
 #include "tests/support/test_session.h"
 
@@ -16,4 +16,4 @@ absl::Status SetLogicalGpuDoubles(const TestSessionOptions& options, SessionBack
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TESTS_SUPPORT_CUDA_DOUBLE_GPU_DOUBLES_H_
+#endif  // MIRRORFLOW_TESTS_SUPPORT_GPU_DOUBLES_H_
