@@ -37,8 +37,9 @@ namespace {
 
 class LocalContext final : public KernelContext {
  public:
-  LocalContext(const Compilation& c, const LocalShapes& shapes, const Node& node, int num_threads)
-      : c_(c), shapes_(shapes), node_(node), num_threads_(num_threads) {}
+  LocalContext(const Compilation& c, const LocalShapes& shapes, const Node& node, int num_threads,
+               KernelLibrary* library)
+      : c_(c), shapes_(shapes), node_(node), num_threads_(num_threads), library_(library) {}
 
   const Node& node() const override { return node_; }
   const Shape& input_shape(int i) const override {
@@ -52,12 +53,14 @@ class LocalContext final : public KernelContext {
     return c_.values().shape(node_.output(i));
   }
   int num_threads() const override { return num_threads_; }
+  KernelLibrary* library() const override { return library_; }
 
  private:
   const Compilation& c_;
   const LocalShapes& shapes_;
   const Node& node_;
   const int num_threads_;
+  KernelLibrary* const library_;
 };
 
 bool HasKernel(const Node& node) {
@@ -68,16 +71,17 @@ bool HasKernel(const Node& node) {
 
 class PlanBuilder {
  public:
-  // `owns_feeds`: the plan may write over what it is fed (the body of a loop, whose values lie
-  // there from iteration to iteration).
+  // `library`: of the kernels, may be null. `owns_feeds`: the plan may write over what it is fed
+  // (the body of a loop, whose values lie there from iteration to iteration).
   PlanBuilder(const Compilation& c, const std::vector<int64_t>& rows, const DeviceTraits& traits,
-              bool owns_feeds = false)
+              std::shared_ptr<KernelLibrary> library, bool owns_feeds = false)
       : c_(c),
         shapes_(Localise(c_, rows)),
         traits_(traits),
         owns_feeds_(owns_feeds),
         plan_(std::make_shared<Plan>()) {
     plan_->axis_rows = rows;
+    plan_->library = std::move(library);
     for (const Axis& axis : c_.axes) plan_->axis_sizes.push_back(axis.size);
   }
 
@@ -129,7 +133,7 @@ class PlanBuilder {
       if (IsControlFlow(node->op())) {
         MF_RETURN_IF_ERROR(PlanControl(*node, kernels, &kernel));
       } else if (HasKernel(*node)) {
-        const LocalContext context(c_, shapes_, *node, traits_.num_threads);
+        const LocalContext context(c_, shapes_, *node, traits_.num_threads, plan_->library.get());
         MF_ASSIGN_OR_RETURN(kernel, kernels.Create(traits_.type, context));
         if (IsCollective(*node) &&
             dynamic_cast<const UpdateKernel*>(kernel.kernel.get()) == nullptr &&
@@ -153,9 +157,9 @@ class PlanBuilder {
     control.first_argument = FirstArgument(node.op());
     kernel->scratch_bytes = kBufferAlignment;
     for (int i = 0; i < 2; ++i) {
-      MF_ASSIGN_OR_RETURN(
-          control.plans[i],
-          PlanBuilder(*bodies[i], plan_->axis_rows, traits_, loops && i == 1).Build(kernels));
+      MF_ASSIGN_OR_RETURN(control.plans[i], PlanBuilder(*bodies[i], plan_->axis_rows, traits_,
+                                                        plan_->library, loops && i == 1)
+                                                .Build(kernels));
       const Plan& plan = *control.plans[i];
       kernel->scratch_bytes = std::max(kernel->scratch_bytes, plan.arena_bytes);
       kernel->fails_on_data |= plan.fails_on_data;
@@ -608,7 +612,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
                                                         const std::vector<int64_t>& rows,
                                                         const DeviceTraits& traits,
                                                         const KernelRegistry& kernels) {
-  return PlanBuilder(program.state, rows, traits).Build(kernels);
+  const std::shared_ptr<KernelLibrary> library = kernels.NewLibrary(traits.type);
+  MF_ASSIGN_OR_RETURN(auto plan, PlanBuilder(program.state, rows, traits, library).Build(kernels));
+  if (library != nullptr) MF_RETURN_IF_ERROR(library->Finish());
+  return plan;
 }
 
 }  // namespace mirrorflow

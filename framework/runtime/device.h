@@ -76,6 +76,27 @@ struct DeviceTraits {
   int num_threads = 1;  // of one replica
 };
 
+// What a device keeps of an execution to repeat it without its instructions (a captured CUDA
+// graph).
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+// The instructions of one step.
+struct Execution {
+  int count;
+  absl::FunctionRef<LaneKind(int)> lane_of;
+  // Whether instruction i does the same to the same memory in every step, with no part of the host
+  // in it: then it may be recorded.
+  absl::FunctionRef<bool(int)> repeats;
+  absl::FunctionRef<absl::Status(int)> run;
+  absl::Time deadline;
+  // Of the same instructions on the same memory, null before the first time. Itself null if `run`
+  // must be called for all of them.
+  std::unique_ptr<Recording>* recording;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -97,11 +118,11 @@ class Device {
   // Prepares events 0 … count-1.
   virtual absl::Status ReserveEvents(int count) = 0;
 
-  // Runs one step's instructions: calls `run(i)` once for each i < count, and returns the first
-  // error. An inline device calls them in order on this thread; a queued one hands instruction i to
-  // the queue of `lane_of(i)`. Returns when all are done, or at `deadline`.
-  virtual absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
-                               absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) = 0;
+  // Runs one step's instructions: calls `run(i)` once for each i < count, or does what it did when
+  // it was recorded, and returns the first error. An inline device calls them in order on this
+  // thread; a queued one hands instruction i to the queue of `lane_of(i)`. Returns when all are
+  // done, or at the deadline.
+  virtual absl::Status Execute(const Execution& execution) = 0;
 };
 
 }  // namespace mirrorflow

@@ -111,6 +111,15 @@ struct KernelPlan {
   int64_t flops = 0;
 };
 
+// What the kernels of one plan share, for devices that have such a thing: their factories add code
+// to it, and it becomes runnable at once for all of them. Outlives the kernels of the plan.
+class KernelLibrary {
+ public:
+  virtual ~KernelLibrary() = default;
+  // Called once, behind the last factory and before any kernel runs.
+  virtual absl::Status Finish() = 0;
+};
+
 // What a factory sees: the node and its static shapes, as one replica has them.
 class KernelContext {
  public:
@@ -125,6 +134,8 @@ class KernelContext {
   virtual const Shape& global_output_shape(int i) const = 0;
   // How many threads a lane of this device has.
   virtual int num_threads() const = 0;
+  // Of the plan; null where the device type has none.
+  virtual KernelLibrary* library() const { return nullptr; }
 
   DataType input_dtype(int i) const { return node().input(i).dtype(); }
   DataType output_dtype(int i) const { return node().output_dtype(i); }

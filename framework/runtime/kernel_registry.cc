@@ -17,6 +17,15 @@ void KernelRegistry::SetFallback(absl::string_view device_type, Fallback fallbac
   fallbacks_[std::string(device_type)] = fallback;
 }
 
+void KernelRegistry::SetLibrary(absl::string_view device_type, LibraryMaker make) {
+  libraries_[std::string(device_type)] = make;
+}
+
+std::unique_ptr<KernelLibrary> KernelRegistry::NewLibrary(absl::string_view device_type) const {
+  const auto it = libraries_.find(std::string(device_type));
+  return it != libraries_.end() ? it->second() : nullptr;
+}
+
 bool KernelRegistry::Has(absl::string_view op, absl::string_view device_type) const {
   return factories_.count({std::string(op), std::string(device_type)}) > 0;
 }

@@ -6,6 +6,7 @@
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,12 @@ class KernelRegistry {
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
   void SetFallback(absl::string_view device_type, Fallback fallback);
 
+  // What makes the library of a plan for this device type; without it there is none.
+  using LibraryMaker = std::unique_ptr<KernelLibrary> (*)();
+  void SetLibrary(absl::string_view device_type, LibraryMaker make);
+  // Null if the device type has none.
+  std::unique_ptr<KernelLibrary> NewLibrary(absl::string_view device_type) const;
+
   // The kernel of the context's node; errors name the node. Unimplemented if the op has no kernel
   // on this device type.
   absl::StatusOr<KernelPlan> Create(absl::string_view device_type,
@@ -41,7 +48,8 @@ class KernelRegistry {
 
  private:
   std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
-  std::map<std::string, Fallback> fallbacks_;  // by device type
+  std::map<std::string, Fallback> fallbacks_;      // by device type
+  std::map<std::string, LibraryMaker> libraries_;  // the same
 };
 
 // For factories: no kernel for this dtype.

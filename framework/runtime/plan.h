@@ -138,6 +138,7 @@ struct Plan {
 
   std::vector<Instruction> instructions;
   std::vector<Operand> operands;
+  std::shared_ptr<KernelLibrary> library;  // of the kernels and of those of sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
   std::vector<PlannedUpdate> updates;

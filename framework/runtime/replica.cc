@@ -286,8 +286,12 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
+    if (recorded_arena_ != replica_.arena_.get()) {
+      recording_ = nullptr;
+      recorded_arena_ = replica_.arena_.get();
+    }
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
-                   deadline);
+                   deadline, &recording_);
   }
   // What a small kernel costs is spent here, so what is the same for all is looked up once.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
@@ -339,26 +343,51 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
         }
         return result;
       },
-      deadline);
+      deadline, /*recording=*/nullptr);
   traced_ = false;
   return status;
 }
 
-absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) {
+bool BoundPlan::Repeats(const Instruction& instruction) const {
+  switch (instruction.kind) {
+    case InstructionKind::kKernel:
+    case InstructionKind::kCopy:
+    case InstructionKind::kRecord:
+    case InstructionKind::kWait:
+      return true;
+    case InstructionKind::kStart:
+    case InstructionKind::kFinish:
+      return replica_.communicator_ == nullptr;  // then there is nothing to do
+    case InstructionKind::kBranch:
+    case InstructionKind::kLoop:
+      return false;
+  }
+  return false;
+}
+
+absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
+                                std::unique_ptr<Recording>* recording) {
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   std::atomic<int> reached{0};
+  const auto count = static_cast<int>(instructions.size());
+  const bool recorded = recording != nullptr && *recording != nullptr;
   absl::Status status = replica_.device().Execute(
-      static_cast<int>(instructions.size()), [&](int i) { return instructions[i].lane; },
-      [&](int i) {
-        absl::Status result = run(i);
-        if (!result.ok()) return Locate(result, instructions[i]);
-        int seen = reached.load();
-        while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
-        }
-        return result;
-      },
-      deadline);
-  reached_ = reached.load();
+      {.count = count,
+       .lane_of = [&](int i) { return instructions[i].lane; },
+       .repeats = [&](int i) { return Repeats(instructions[i]); },
+       .run =
+           [&](int i) {
+             absl::Status result = run(i);
+             if (!result.ok()) return Locate(result, instructions[i]);
+             int seen = reached.load();
+             while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
+             }
+             return result;
+           },
+       .deadline = deadline,
+       .recording = recording});
+  // How far a recording got, nobody knows.
+  reached_ = recorded ? count : reached.load();
   // Of a collective that was enqueued only this says how it ended.
   if (replica_.communicator_ != nullptr) {
     const absl::Status failure = replica_.communicator_->Check();

@@ -146,7 +146,10 @@ class BoundPlan {
   absl::Status CopyResults(const BoundPlan& body, const PlannedControl& control,
                            const Operand* results, std::byte* scratch, Lane& lane) const;
 
-  absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline);
+  // `recording`: what the device may keep of it, or null.
+  absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
+                       std::unique_ptr<Recording>* recording);
+  bool Repeats(const Instruction& instruction) const;
 
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
@@ -157,6 +160,8 @@ class BoundPlan {
   std::vector<BoundUpdate> updates_;  // of plan_->updates
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
+  std::unique_ptr<Recording> recording_;  // of Run, where the arena was at `recorded_arena_`
+  const std::byte* recorded_arena_ = nullptr;
   StepParams params_;
   absl::Time deadline_;                       // of this step
   int reached_ = 0;                           // of plan_->dispatch

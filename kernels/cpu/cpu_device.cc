@@ -44,9 +44,8 @@ class CpuDevice final : public Device {
   Lane& lane(LaneKind) override { return lane_; }
   absl::Status ReserveEvents(int) override { return absl::OkStatus(); }
 
-  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)>,
-                       absl::FunctionRef<absl::Status(int)> run, absl::Time) override {
-    for (int i = 0; i < count; ++i) MF_RETURN_IF_ERROR(run(i));
+  absl::Status Execute(const Execution& execution) override {
+    for (int i = 0; i < execution.count; ++i) MF_RETURN_IF_ERROR(execution.run(i));
     return absl::OkStatus();
   }
 

@@ -71,8 +71,9 @@ class StreamLane final : public CudaLane {
   ~StreamLane() override {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
-  absl::Status Make(const std::vector<Event>* events) {
+  absl::Status Make(const std::vector<Event>* events, DataFailure* failure) {
     events_ = events;
+    failure_ = failure;
     MF_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     return end_.Make();
   }
@@ -114,15 +115,20 @@ class CudaDevice final : public Device {
   }
   ~CudaDevice() override {
     cudaSetDevice(ordinal_);
-    if (staging_ != nullptr && !*lost_) cudaFreeHost(staging_);
+    if (*lost_) return;
+    if (staging_ != nullptr) cudaFreeHost(staging_);
+    if (host_failure_ != nullptr) cudaFreeHost(host_failure_);
+    if (failure_ != nullptr) cudaFree(failure_);
   }
 
   absl::Status Open() {
     MF_RETURN_IF_ERROR(Select());
-    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
-    void* staging = nullptr;
-    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(&staging, kStagingBytes));
-    staging_ = static_cast<std::byte*>(staging);
+    MF_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&failure_), sizeof(DataFailure)));
+    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_, failure_));
+    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(failure_, 0, sizeof(DataFailure), compute().stream()));
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMallocHost(reinterpret_cast<void**>(&host_failure_), sizeof(DataFailure)));
+    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&staging_), kStagingBytes));
     for (Event& travelled : travelled_) {
       MF_RETURN_IF_ERROR(travelled.Make());
       MF_RETURN_IF_ERROR(travelled.Record(compute().stream()));
@@ -194,25 +200,40 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
-  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)>,
-                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
+  absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
     // What was copied in.
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
     }
     absl::Status status;
-    for (int i = 0; i < count && status.ok(); ++i) status = run(i);
+    for (int i = 0; i < execution.count && status.ok(); ++i) status = execution.run(i);
+    if (status.ok()) status = AskForFailure();
     // Also after an error: memory that kernels still use must not be used for something else.
     for (StreamLane& lane : lanes_) {
-      const absl::Status finished = lane.Finish(deadline);
+      const absl::Status finished = lane.Finish(execution.deadline);
       if (absl::IsDeadlineExceeded(finished)) *lost_ = true;
       if (status.ok()) status = Annotate(finished, name_);
     }
+    if (status.ok() && host_failure_->what != nullptr) status = TakeFailure();
     return status;
   }
 
  private:
+  // What kernels of any lane have said is behind what all lanes did.
+  absl::Status AskForFailure() {
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
+    }
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_, sizeof(DataFailure),
+                                            cudaMemcpyDeviceToHost, compute().stream()));
+    return absl::OkStatus();
+  }
+  absl::Status TakeFailure() {
+    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(failure_, 0, sizeof(DataFailure), compute().stream()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(*host_failure_->what, " ", host_failure_->value, ", on ", name_));
+  }
   absl::Status Select() const {
     if (*lost_) {
       return absl::UnavailableError(
@@ -230,6 +251,8 @@ class CudaDevice final : public Device {
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<Event> events_;
   std::array<StreamLane, kNumLanes> lanes_;
+  DataFailure* failure_ = nullptr;  // of the lanes
+  DataFailure* host_failure_ = nullptr;
   std::byte* staging_ = nullptr;
   size_t staged_ = 0;  // bytes of the half that is being filled
   int half_ = 0;

@@ -8,7 +8,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/device.h"
@@ -18,13 +20,24 @@ namespace mirrorflow {
 // The device type of its kernels.
 inline constexpr char kGpu[] = "GPU";
 
+// The first of a step's kernels that has found something wrong with its data. Laid out as
+// code/base.cuh has it.
+struct DataFailure {
+  const std::string* what;  // of the kernel; null if nothing is wrong
+  int64_t value;
+};
+
 // What kernels enqueue on.
 class CudaLane : public Lane {
  public:
   cudaStream_t stream() const { return stream_; }
+  // Where kernels say that their data is bad, in the device's memory. The device looks at it behind
+  // each step.
+  DataFailure* failure() const { return failure_; }
 
  protected:
   cudaStream_t stream_ = nullptr;
+  DataFailure* failure_ = nullptr;
 };
 
 inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).stream(); }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_double.h"
 
+#include <dlfcn.h>
+#include <elf.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -15,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/block_emulator.h"
 
 struct CUstream_st;
 
@@ -70,6 +75,13 @@ World& TheWorld() {
 }
 
 thread_local int selected_gpu = 0;
+thread_local std::vector<MemoryRange> launch_accesses;
+
+// The bytes of an ELF file that lies there: its table of sections is its end.
+size_t SizeOfElf(const void* code) {
+  const auto* const header = static_cast<const Elf64_Ehdr*>(code);
+  return header->e_shoff + size_t{header->e_shentsize} * header->e_shnum;
+}
 
 }  // namespace
 }  // namespace mirrorflow
@@ -84,6 +96,17 @@ struct CUstream_st {
   bool busy = false, closed = false;
   std::condition_variable work;  // there is some, or it is closed
   std::thread thread;
+};
+struct CUlib_st {
+  void* handle = nullptr;
+  mirrorflow::EmulatedHere* (*here)() = nullptr;
+  std::map<std::string, CUkern_st> kernels;
+};
+struct CUkern_st {
+  CUlib_st* library = nullptr;
+  void (*call)(void** args) = nullptr;
+  const int* sizes = nullptr;
+  std::string name;
 };
 struct CUevent_st {
   std::shared_ptr<mirrorflow::Record> last;
@@ -170,6 +193,11 @@ void LaunchOnDouble(cudaStream_t stream, const std::string& name,
   Enqueue(world, stream, name, accesses, std::move(work));
 }
 
+DoubleAccesses::DoubleAccesses(std::vector<MemoryRange> accesses) {
+  launch_accesses = std::move(accesses);
+}
+DoubleAccesses::~DoubleAccesses() { launch_accesses.clear(); }
+
 int NumRecordedOperations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
@@ -231,6 +259,61 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaSetDevice(int device) {
   mirrorflow::selected_gpu = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  return cudaSuccess;
+}
+
+// Code is a shared library: a file until it is loaded.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
+                                unsigned int, cudaLibraryOption*, void**, unsigned int) {
+  MF_FAIL_IF_PLANNED(cudaLibraryLoadData);
+  // Of its own name: of two with the same, the loader takes the first.
+  const char* const tmp = getenv("TEST_TMPDIR");
+  std::string path = absl::StrCat(tmp != nullptr ? tmp : "/tmp", "/emulated.XXXXXX");
+  const int file = mkstemp(path.data());
+  const size_t size = mirrorflow::SizeOfElf(code);
+  const bool written = write(file, code, size) == static_cast<ssize_t>(size);
+  close(file);
+  auto* const loaded = new CUlib_st();
+  loaded->handle = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  unlink(path.c_str());
+  *library = loaded;
+  if (loaded->handle == nullptr) return cudaErrorInvalidKernelImage;
+  loaded->here = reinterpret_cast<mirrorflow::EmulatedHere* (*)()>(dlsym(loaded->handle, "MfHere"));
+  return cudaSuccess;
+}
+// What is loaded stays: a launch may still be in a queue.
+cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
+  MF_FAIL_IF_PLANNED(cudaLibraryGetKernel);
+  CUkern_st& found = library->kernels[name];
+  void* const call = dlsym(library->handle, absl::StrCat(name, "_call").c_str());
+  void* const sizes = dlsym(library->handle, absl::StrCat(name, "_sizes").c_str());
+  if (call == nullptr || sizes == nullptr) return cudaErrorSymbolNotFound;
+  found = {library, reinterpret_cast<void (*)(void**)>(call),
+           reinterpret_cast<const int* (*)()>(sizes)(), name};
+  *kernel = &found;
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** args, size_t,
+                             cudaStream_t stream) {
+  MF_FAIL_IF_PLANNED(cudaLaunchKernel);
+  const auto* const kernel = static_cast<const CUkern_st*>(function);
+  auto values = std::make_shared<std::vector<std::vector<char>>>();
+  for (int i = 0; kernel->sizes[i] > 0; ++i) {
+    const char* const value = static_cast<const char*>(args[i]);
+    values->emplace_back(value, value + kernel->sizes[i]);
+  }
+  const uint64_t seed = TheWorld().options.seed + stream->count;
+  mirrorflow::LaunchOnDouble(stream, kernel->name, mirrorflow::launch_accesses, [=] {
+    std::vector<void*> addresses;
+    for (std::vector<char>& value : *values) addresses.push_back(value.data());
+    mirrorflow::RunGrid(kernel->call, addresses.data(), kernel->library->here(), grid, block, seed);
+  });
   return cudaSuccess;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A double of the CUDA runtime, which a test links in its place: streams are queues with a thread
-// each, which run with random delays, and memory is the host's. What was enqueued is recorded, with
+// each, which run with random delays, and memory is the host's; kernels are
+// what nvrtc_double.cc makes. What was enqueued is recorded, with
 // what it reads and writes, so that the order of a whole step can be checked and not just what it
-// happened to compute. Only what kernels/cuda calls is here; nothing that nvcc compiled can run.
+// happened to compute. Only what kernels/cuda calls is here; nothing that
+// nvcc compiled can run.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_DOUBLE_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDA_DOUBLE_H_
 
@@ -40,6 +42,13 @@ struct MemoryRange {
   const void* begin;
   size_t bytes;
   bool is_write;
+};
+
+// While one lives, what this thread launches touches these bytes, for all that the recording knows.
+class DoubleAccesses {
+ public:
+  explicit DoubleAccesses(std::vector<MemoryRange> accesses);
+  ~DoubleAccesses();
 };
 
 // What a kernel launch is here: runs `work` when its turn comes.

@@ -203,10 +203,7 @@ class FlippingDevice final : public Device {
   }
   Lane& lane(LaneKind kind) override { return device_->lane(kind); }
   absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
-  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
-                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
-    return device_->Execute(count, lane_of, run, deadline);
-  }
+  absl::Status Execute(const Execution& execution) override { return device_->Execute(execution); }
 
  private:
   const std::unique_ptr<Device> device_;

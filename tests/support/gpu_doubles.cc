@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/cuda_kernels.h"
 
 namespace mirrorflow {
 namespace {
@@ -56,7 +57,25 @@ MemoryRange RangeOf(const Touched& t, const KernelArgs& args) {
   return {begin, static_cast<size_t>(t.bytes), t.is_write};
 }
 
-// Enqueues a kernel of the CPU.
+// A kernel for GPUs: tells the double what it touches.
+class WatchedKernel final : public Kernel {
+ public:
+  WatchedKernel(std::unique_ptr<const Kernel> kernel, std::vector<Touched> operands)
+      : kernel_(std::move(kernel)), operands_(std::move(operands)) {}
+
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    std::vector<MemoryRange> accesses;
+    for (const Touched& operand : operands_) accesses.push_back(RangeOf(operand, args));
+    const DoubleAccesses watched(std::move(accesses));
+    return kernel_->Run(args, lane);
+  }
+
+ private:
+  const std::unique_ptr<const Kernel> kernel_;
+  const std::vector<Touched> operands_;
+};
+
+// Enqueues a kernel of the CPU, where there is none for GPUs.
 class EnqueuedKernel final : public Kernel {
  public:
   EnqueuedKernel(std::string name, std::unique_ptr<const Kernel> kernel,
@@ -80,6 +99,22 @@ class EnqueuedKernel final : public Kernel {
   const std::vector<Touched> operands_;
 };
 
+const KernelRegistry& GpuKernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCudaKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+absl::StatusOr<KernelPlan> CreateWatched(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, GpuKernels().Create(kGpu, c));
+  plan.kernel =
+      std::make_unique<WatchedKernel>(std::move(plan.kernel), OperandsOf(c, plan.scratch_bytes));
+  return plan;
+}
+
 absl::StatusOr<KernelPlan> CreateEnqueued(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(KernelPlan plan, AllKernels().Create("CPU", c));
   if (plan.kernel != nullptr) {
@@ -97,9 +132,10 @@ const KernelRegistry& DoubleKernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
     for (const std::string& op : AllKernels().Ops("CPU")) {
-      kernels->Register(op, kGpu, CreateEnqueued);
+      kernels->Register(op, kGpu, GpuKernels().Has(op, kGpu) ? CreateWatched : CreateEnqueued);
       kernels->Register(op, "CPU", CreateOnHost);
     }
+    kernels->SetLibrary(kGpu, [] { return GpuKernels().NewLibrary(kGpu); });
     return kernels;
   }();
   return *registry;

@@ -76,25 +76,26 @@ class QueuedDevice final : public Device {
     return absl::OkStatus();
   }
 
-  absl::Status Execute(int count, absl::FunctionRef<LaneKind(int)> lane_of,
-                       absl::FunctionRef<absl::Status(int)> run, absl::Time deadline) override {
+  absl::Status Execute(const Execution& execution) override {
     {
       std::lock_guard<std::mutex> lock(mu_);
       ++step_;
       failure_ = absl::OkStatus();
-      deadline_ = deadline;
+      deadline_ = execution.deadline;
       waits_ = 0;
     }
     for (auto& lane : lanes_) lane->queue.clear();
-    for (int i = 0; i < count; ++i) lanes_[static_cast<int>(lane_of(i))]->queue.push_back(i);
+    for (int i = 0; i < execution.count; ++i) {
+      lanes_[static_cast<int>(execution.lane_of(i))]->queue.push_back(i);
+    }
     std::vector<std::thread> threads;
     for (auto& lane : lanes_) {
-      threads.emplace_back([this, &run, lane = lane.get()] {
+      threads.emplace_back([this, &execution, lane = lane.get()] {
         for (int i : lane->queue) {
           volatile int turns = static_cast<int>(lane->random_.Below(kMaxDelay));
           while (turns > 0) turns = turns - 1;
           if (failed()) return;
-          absl::Status status = run(i);
+          absl::Status status = execution.run(i);
           if (!status.ok()) return Fail(status);
         }
       });

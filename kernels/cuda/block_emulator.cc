@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/block_emulator.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kStackBytes = 64 << 10;
+constexpr int kWarp = 32;
+
+enum class Waits : int8_t { kNot, kForBlock, kForWarp, kDone };
+
+// The threads of one block as coroutines.
+class Block {
+ public:
+  Block(void (*kernel)(void**), void** args, EmulatedHere* here, dim3 size)
+      : kernel_(kernel), args_(args), here_(*here), size_(size), count_(size.x * size.y * size.z) {}
+
+  void Run(uint64_t seed) {
+    current_block = this;
+    // Most kernels have no thread wait for another: if the first does not, none does.
+    Start(0);
+    if (waits_[0] != Waits::kDone) return TakeTurns(seed);
+    for (int t = 1; t < count_; ++t) {
+      here_.thread = IndexOf(t);
+      waited_ = false;
+      kernel_(args_);
+      if (waited_) Die("a thread waits for others of its block that do not");
+    }
+  }
+
+  static void Wait(int kind) {
+    Block& block = *current_block;
+    if (block.running_ < 0) {
+      block.waited_ = true;
+      return;
+    }
+    const int self = block.running_;
+    block.waits_[self] = kind == 0 ? Waits::kForBlock : Waits::kForWarp;
+    swapcontext(&block.threads_[self], &block.scheduler_);
+  }
+
+ private:
+  static void Enter() {
+    Block& block = *current_block;
+    block.kernel_(block.args_);
+    block.waits_[block.running_] = Waits::kDone;
+    setcontext(&block.scheduler_);
+  }
+  [[noreturn]] static void Die(const char* what) {
+    std::fprintf(stderr, "the emulated GPU: %s\n", what);
+    std::abort();
+  }
+
+  // Used by one block after the other.
+  static char* StackOf(int t) {
+    static thread_local std::vector<std::unique_ptr<char[]>> stacks;
+    while (static_cast<int>(stacks.size()) <= t) stacks.emplace_back(new char[kStackBytes]);
+    return stacks[t].get();
+  }
+
+  uint3 IndexOf(int t) const {
+    return {static_cast<unsigned>(t) % size_.x, static_cast<unsigned>(t) / size_.x % size_.y,
+            static_cast<unsigned>(t) / (size_.x * size_.y)};
+  }
+
+  void Start(int t) {
+    if (threads_.empty()) {
+      threads_.resize(count_);
+      waits_.assign(count_, Waits::kNot);
+    }
+    ucontext_t& context = threads_[t];
+    getcontext(&context);
+    context.uc_stack.ss_sp = StackOf(t);
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = nullptr;
+    makecontext(&context, Enter, 0);
+    Resume(t);
+  }
+  void Resume(int t) {
+    running_ = t;
+    waits_[t] = Waits::kNot;
+    here_.thread = IndexOf(t);
+    swapcontext(&scheduler_, &threads_[t]);
+    running_ = -1;
+  }
+
+  // Whether all of [begin, end) that are not done wait as `kind` says, or for the whole block.
+  bool AllWait(int begin, int end, Waits kind) const {
+    for (int t = begin; t < end; ++t) {
+      if (waits_[t] != kind && waits_[t] != Waits::kDone) return false;
+    }
+    return true;
+  }
+
+  void TakeTurns(uint64_t seed) {
+    // Starts in another place each time, and goes backwards half of the time.
+    const int first = static_cast<int>(seed % count_);
+    const bool backwards = (seed >> 32) % 2 == 1;
+    auto nth = [&](int i) {
+      const int t = (first + i) % count_;
+      return backwards ? count_ - 1 - t : t;
+    };
+    for (int i = 0; i < count_; ++i) {
+      if (nth(i) != 0) Start(nth(i));
+    }
+    while (!AllWait(0, count_, Waits::kDone)) {
+      bool moved = false;
+      std::vector<int> ready;
+      for (int w = 0; w < count_; w += kWarp) {
+        const int end = std::min(w + kWarp, count_);
+        if (AllWait(w, end, Waits::kDone) || !AllWait(w, end, Waits::kForWarp)) continue;
+        for (int t = w; t < end; ++t) {
+          if (waits_[t] == Waits::kForWarp) ready.push_back(t);
+        }
+      }
+      if (ready.empty() && AllWait(0, count_, Waits::kForBlock)) {
+        for (int i = 0; i < count_; ++i) {
+          if (waits_[nth(i)] == Waits::kForBlock) ready.push_back(nth(i));
+        }
+      }
+      for (const int t : ready) {
+        Resume(t);
+        moved = true;
+      }
+      if (!moved) Die("threads of a block wait for one another for ever");
+    }
+  }
+
+  static thread_local Block* current_block;
+
+  void (*const kernel_)(void**);
+  void** const args_;
+  EmulatedHere& here_;
+  const dim3 size_;
+  const int count_;
+  std::vector<ucontext_t> threads_;
+  std::vector<Waits> waits_;
+  ucontext_t scheduler_;
+  int running_ = -1;  // a coroutine; -1: none
+  bool waited_ = false;
+};
+
+thread_local Block* Block::current_block = nullptr;
+
+}  // namespace
+
+void RunGrid(void (*kernel)(void**), void** args, EmulatedHere* here, dim3 grid, dim3 block,
+             uint64_t seed) {
+  here->wait = Block::Wait;
+  here->block_dim = {block.x, block.y, block.z};
+  here->grid_dim = {grid.x, grid.y, grid.z};
+  for (unsigned int z = 0; z < grid.z; ++z) {
+    for (unsigned int y = 0; y < grid.y; ++y) {
+      for (unsigned int x = 0; x < grid.x; ++x) {
+        here->block = {x, y, z};
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        Block(kernel, args, here, block).Run(seed >> 16);
+      }
+    }
+  }
+}
+
+}  // namespace mirrorflow

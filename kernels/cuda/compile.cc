@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/compile.h"
+
+#include <nvrtc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/status.h"
+#include "framework/graph/sharding.h"
+#include "kernels/cuda/code_files.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+std::atomic<int64_t> num_compilations{0};
+
+// `sm_90`; `compute_80` if GPUs differ: the driver finishes that for each.
+absl::StatusOr<std::string> ArchOfThisMachine() {
+  int num_gpus = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
+  int least = 0, most = 0;
+  for (int gpu = 0; gpu < num_gpus; ++gpu) {
+    int major = 0, minor = 0;
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+    const int capability = 10 * major + minor;
+    least = gpu == 0 ? capability : std::min(least, capability);
+    most = std::max(most, capability);
+  }
+  return absl::StrCat(least == most ? "sm_" : "compute_", least);
+}
+
+absl::Status NvrtcStatus(nvrtcResult result, absl::string_view call) {
+  if (result == NVRTC_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", nvrtcGetErrorString(result)));
+}
+
+class NvrtcProgram {
+ public:
+  ~NvrtcProgram() {
+    if (program_ != nullptr) nvrtcDestroyProgram(&program_);
+  }
+  absl::StatusOr<std::string> Compile(const std::string& source, const std::string& arch) {
+    std::vector<const char*> texts, names;
+    for (const CodeFile& file : CudaCodeFiles()) {
+      names.push_back(file.name);
+      texts.push_back(file.text);
+    }
+    MF_RETURN_IF_ERROR(
+        NvrtcStatus(nvrtcCreateProgram(&program_, source.c_str(), "plan.cu",
+                                       static_cast<int>(names.size()), texts.data(), names.data()),
+                    "nvrtcCreateProgram"));
+    const std::string target = absl::StrCat("--gpu-architecture=", arch);
+    const std::string axes = absl::StrCat("-DMF_MAX_AXES=", kMaxAxes);
+    const char* options[] = {target.c_str(), axes.c_str(), "--std=c++17", "-default-device",
+                             "--disable-warnings"};
+    const nvrtcResult result = nvrtcCompileProgram(program_, std::size(options), options);
+    if (result != NVRTC_SUCCESS) {
+      return absl::InternalError(absl::StrCat(
+          "the compiler refused the plan's kernels: ", nvrtcGetErrorString(result), "\n", Log()));
+    }
+    ++num_compilations;
+    size_t size = 0;
+    std::string code;
+    if (arch[0] == 's') {
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBINSize(program_, &size), "nvrtcGetCUBINSize"));
+      code.resize(size);
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetCUBIN(program_, code.data()), "nvrtcGetCUBIN"));
+    } else {
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTXSize(program_, &size), "nvrtcGetPTXSize"));
+      code.resize(size);
+      MF_RETURN_IF_ERROR(NvrtcStatus(nvrtcGetPTX(program_, code.data()), "nvrtcGetPTX"));
+    }
+    return code;
+  }
+
+ private:
+  // The first errors; there may be a screen for each of a hundred kernels.
+  std::string Log() const {
+    constexpr size_t kMaxLines = 20;
+    size_t size = 0;
+    if (nvrtcGetProgramLogSize(program_, &size) != NVRTC_SUCCESS || size == 0) return "";
+    std::string log(size, '\0');
+    if (nvrtcGetProgramLog(program_, log.data()) != NVRTC_SUCCESS) return "";
+    std::vector<std::string> lines = absl::StrSplit(log.c_str(), '\n');
+    if (lines.size() > kMaxLines) lines.resize(kMaxLines);
+    return absl::StrJoin(lines, "\n");
+  }
+
+  nvrtcProgram program_ = nullptr;
+};
+
+// ---- the folder
+// ----------------------------------------------------------------------------------
+
+std::string CacheFolder() {
+  const char* const own = getenv("MIRRORFLOW_KERNEL_CACHE");
+  if (own != nullptr) return absl::string_view(own) == "none" ? "" : own;
+  if (const char* const xdg = getenv("XDG_CACHE_HOME")) {
+    return absl::StrCat(xdg, "/mirrorflow/kernels");
+  }
+  const char* const home = getenv("HOME");
+  return home != nullptr ? absl::StrCat(home, "/.cache/mirrorflow/kernels") : "";
+}
+
+// FNV-1a: names the file; the whole key is in it and is compared.
+uint64_t HashOf(const std::string& key) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::string FileOf(const std::string& key) {
+  const std::string folder = CacheFolder();
+  return folder.empty() ? "" : absl::StrCat(folder, "/", absl::Hex(HashOf(key), absl::kZeroPad16));
+}
+
+// A file is the key's length in decimal digits, a new line, the key, a checksum line, and the code.
+constexpr size_t kDigits = 16;
+
+std::string ReadCached(const std::string& key) {
+  std::ifstream file(FileOf(key), std::ios::binary);
+  if (!file) return "";
+  std::stringstream stream;
+  stream << file.rdbuf();
+  const std::string all = stream.str();
+  const std::string head = absl::StrCat(key.size(), "\n", key);
+  if (all.size() < head.size() + kDigits || all.compare(0, head.size(), head) != 0) return "";
+  std::string code = all.substr(head.size() + kDigits);
+  // A file that was cut off or changed is as good as none.
+  const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
+  return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
+}
+
+// Under another name first: who reads it sees all of it or nothing. That it fails does no harm.
+void WriteCached(const std::string& key, const std::string& code) {
+  const std::string path = FileOf(key);
+  if (path.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(CacheFolder(), error);
+  static std::atomic<int> number{0};
+  const std::string partial = absl::StrCat(path, ".", getpid(), ".", number++);
+  {
+    std::ofstream file(partial, std::ios::binary);
+    file << key.size() << "\n" << key << absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
+    file << code;
+    if (!file.flush()) {
+      std::filesystem::remove(partial, error);
+      return;
+    }
+  }
+  std::filesystem::rename(partial, path, error);
+  if (error) std::filesystem::remove(partial, error);
+}
+
+// All that the code depends on.
+std::string KeyOf(const std::string& source, const std::string& arch) {
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  std::string key = absl::StrCat("nvrtc ", major, ".", minor, " ", arch, "\n");
+  for (const CodeFile& file : CudaCodeFiles()) absl::StrAppend(&key, file.text);
+  return absl::StrCat(key, source);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileCudaFor(const std::string& source, const std::string& arch) {
+  return NvrtcProgram().Compile(source, arch);
+}
+
+CudaLibrary::~CudaLibrary() { cudaLibraryUnload(library_); }
+
+absl::StatusOr<cudaKernel_t> CudaLibrary::Find(const std::string& name) const {
+  cudaKernel_t kernel = nullptr;
+  MF_RETURN_IF_CUDA_ERROR(cudaLibraryGetKernel(&kernel, library_, name.c_str()));
+  return kernel;
+}
+
+absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source) {
+  static std::mutex* const mu = new std::mutex();
+  static auto* const loaded = new std::map<std::string, std::weak_ptr<const CudaLibrary>>();
+  MF_ASSIGN_OR_RETURN(const std::string arch, ArchOfThisMachine());
+  const std::string key = KeyOf(source, arch);
+  std::lock_guard<std::mutex> lock(*mu);
+  for (auto it = loaded->begin(); it != loaded->end();) {
+    it = it->second.expired() ? loaded->erase(it) : std::next(it);
+  }
+  std::weak_ptr<const CudaLibrary>& known = (*loaded)[key];
+  if (auto library = known.lock()) return library;
+  std::string code = ReadCached(key);
+  if (code.empty()) {
+    MF_ASSIGN_OR_RETURN(code, CompileCudaFor(source, arch));
+    WriteCached(key, code);
+  }
+  cudaLibrary_t handle = nullptr;
+  MF_RETURN_IF_CUDA_ERROR(
+      cudaLibraryLoadData(&handle, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  auto library = std::make_shared<const CudaLibrary>(handle);
+  known = library;
+  return library;
+}
+
+int64_t NumCudaCompilations() { return num_compilations.load(); }
+
+}  // namespace mirrorflow

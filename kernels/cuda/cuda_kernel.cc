@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_kernel.h"
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/variable_handle.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace mirrorflow {
+namespace {
+
+class CudaKernel final : public Kernel {
+ public:
+  CudaKernel(const Node& node, bool has_scratch, std::string error)
+      : num_outputs_(node.num_outputs()), has_scratch_(has_scratch), error_(std::move(error)) {
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      if (!node.is_static_input(i)) inputs_.push_back(i);
+    }
+  }
+  void Add(const CudaFunction* function, const CudaGrid& grid) {
+    stages_.emplace_back(function, grid);
+  }
+
+  // In the order of Parameters.
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    absl::InlinedVector<const void*, 16> values;
+    for (int i : inputs_) values.push_back(args.input<std::byte>(i));
+    for (int i = 0; i < num_outputs_; ++i) values.push_back(args.output<std::byte>(i));
+    values.push_back(has_scratch_ ? args.scratch<std::byte>() : nullptr);
+    values.push_back(&args.params());
+    values.push_back(static_cast<CudaLane&>(lane).failure());
+    values.push_back(&error_);  // comes back as it is, if it does
+    absl::InlinedVector<void*, 16> addresses;
+    for (const void*& value : values) addresses.push_back(&value);
+    for (const auto& [function, grid] : stages_) {
+      MF_RETURN_IF_ERROR(function->LaunchWith(lane, grid, addresses.data()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<int> inputs_;
+  const int num_outputs_;
+  const bool has_scratch_;
+  const std::string error_;
+  std::vector<std::pair<const CudaFunction*, CudaGrid>> stages_;
+};
+
+std::string Parameters(const KernelContext& c) {
+  std::vector<std::string> all;
+  const Node& node = c.node();
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (node.is_static_input(i)) continue;
+    const bool is_variable = node.input(i).dtype() == DT_RESOURCE;
+    all.push_back(
+        absl::StrCat(is_variable ? "" : "const ", CudaType(InputDataType(c, i)), "* a", i));
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    all.push_back(absl::StrCat(CudaType(c.output_dtype(i)), "* z", i));
+  }
+  all.push_back("char* scratch, const StepParams* params, DataFailure* failure, uint64 error");
+  return absl::StrJoin(all, ", ");
+}
+
+}  // namespace
+
+DataType InputDataType(const KernelContext& c, int i) {
+  const Output& input = c.node().input(i);
+  if (input.dtype() != DT_RESOURCE) return input.dtype();
+  return VariableOf(input).attr<DataType>("dtype");
+}
+
+KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
+                          CudaKernelOptions options) {
+  const bool can_fail = !options.error.empty();
+  auto kernel = std::make_unique<CudaKernel>(
+      c.node(), options.scratch_bytes > 0,
+      can_fail ? absl::StrCat(OpAndName(c.node()), ": ", options.error) : "");
+  const std::string parameters = Parameters(c);
+  for (CudaStage& stage : stages) {
+    if (stage.grid.x == 0 || stage.grid.y == 0 || stage.grid.z == 0) continue;
+    if (can_fail) {
+      stage.body = absl::StrCat(
+          "const auto fail = [&](int64 value) { Fail(failure, error, value); };\n", stage.body);
+    }
+    kernel->Add(
+        ProgramOf(c).Add({.parameters = parameters,
+                          .body = std::move(stage.body),
+                          .includes = options.includes,
+                          .threads = static_cast<int>(stage.grid.threads * stage.grid.threads_y)}),
+        stage.grid);
+  }
+  return {.kernel = std::move(kernel),
+          .scratch_bytes = options.scratch_bytes,
+          .in_place = std::move(options.in_place),
+          .fails_on_data = can_fail};
+}
+
+}  // namespace mirrorflow

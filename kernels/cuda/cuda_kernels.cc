@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of contents: one line a stem, sorted.
+#include "kernels/cuda/cuda_kernels.h"
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/program.h"
+
+namespace mirrorflow {
+
+// A list and no includes: a stem of kernels has no header.
+// clang-format off
+#define MF_STEMS(F) \
+  F(Binary)         \
+  F(Unary)
+// clang-format on
+
+#define MF_DECLARE(Stem) void Register##Stem##Cuda(KernelRegistry& kernels);
+MF_STEMS(MF_DECLARE)
+
+void RegisterCudaKernels(KernelRegistry& kernels) {
+#define MF_CALL(Stem) Register##Stem##Cuda(kernels);
+  MF_STEMS(MF_CALL)
+  kernels.SetLibrary(
+      kGpu, []() -> std::unique_ptr<KernelLibrary> { return std::make_unique<CudaProgram>(); });
+}
+
+}  // namespace mirrorflow

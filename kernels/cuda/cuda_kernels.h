@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_KERNELS_H_
+#define MIRRORFLOW_KERNELS_CUDA_CUDA_KERNELS_H_
+
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// Adds every kernel for GPUs to `kernels`, and what makes their plans' CudaProgram.
+void RegisterCudaKernels(KernelRegistry& kernels);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_KERNELS_H_

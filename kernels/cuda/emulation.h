@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What makes code for the GPU C++ for the host: the NVRTC double compiles this in front of it. The
+// threads of a block take turns, at the points where they would wait for one another, so a missing
+// __syncthreads() shows: the order of the turns is not that of the threads.
+
+// Nothing is included: most of the compiler's time would go there.
+extern "C" {
+#define MF_FUNCTION(name) \
+  double name(double);    \
+  float name##f(float);
+#define MF_FUNCTION2(name)     \
+  double name(double, double); \
+  float name##f(float, float);
+#define MF_FUNCTIONS(F, F2)                                                                       \
+  F(acos)                                                                                         \
+  F(acosh)                                                                                        \
+  F(asin)                                                                                         \
+  F(asinh) F(atan) F(atanh) F(ceil) F(cos) F(cosh) F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(fabs) \
+      F(floor) F(lgamma) F(log) F(log1p) F(log2) F(rint) F(sin) F(sinh) F(sqrt) F(tan) F(tanh)    \
+          F(trunc) F2(atan2) F2(fmod) F2(fmax) F2(fmin) F2(nextafter) F2(pow)
+MF_FUNCTIONS(MF_FUNCTION, MF_FUNCTION2)
+}
+#undef MF_FUNCTION
+#undef MF_FUNCTION2
+#define MF_FUNCTION(name) \
+  inline float name(float x) { return name##f(x); }
+#define MF_FUNCTION2(name) \
+  inline float name(float x, float y) { return name##f(x, y); }
+MF_FUNCTIONS(MF_FUNCTION, MF_FUNCTION2)
+inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// Of one block at a time of one stream.
+#define __shared__ static thread_local
+
+struct uint3 {
+  unsigned int x, y, z;
+};
+// Laid out as the double has it.
+struct Here {
+  uint3 thread, block, block_dim, grid_dim;
+  void (*wait)(int kind);  // 0: for the block, 1: for the warp
+};
+extern "C" {
+thread_local Here mf_here;
+Here* MfHere() { return &mf_here; }
+}
+#define threadIdx mf_here.thread
+#define blockIdx mf_here.block
+#define blockDim mf_here.block_dim
+#define gridDim mf_here.grid_dim
+
+inline void __syncthreads() { mf_here.wait(0); }
+inline void __syncwarp(unsigned int = 0xffffffffu) { mf_here.wait(1); }
+
+inline int MfThread() {
+  return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+// Every lane gives a value and takes that of lane `from`, its own if there is none.
+template <typename T>
+inline T MfExchange(T value, int from) {
+  static thread_local T slots[1024];
+  const int thread = MfThread(), lane = thread % 32;
+  slots[thread] = value;
+  mf_here.wait(1);
+  const T taken = slots[thread - lane + (from >= 0 && from < 32 ? from : lane)];
+  mf_here.wait(1);
+  return taken;
+}
+template <typename T>
+inline T __shfl_down_sync(unsigned int, T value, int delta) {
+  return MfExchange(value, MfThread() % 32 + delta);
+}
+template <typename T>
+inline T __shfl_xor_sync(unsigned int, T value, int mask) {
+  return MfExchange(value, (MfThread() % 32) ^ mask);
+}
+template <typename T>
+inline T __shfl_sync(unsigned int, T value, int lane) {
+  return MfExchange(value, lane);
+}
+template <typename T>
+inline T __shfl_up_sync(unsigned int, T value, int delta) {
+  return MfExchange(value, MfThread() % 32 - delta);
+}
+inline int __syncthreads_or(int predicate) {
+  static thread_local int any;
+  mf_here.wait(0);
+  any = 0;
+  mf_here.wait(0);
+  if (predicate) any = 1;
+  mf_here.wait(0);
+  return any;
+}
+
+// Streams are threads.
+template <typename T, typename V>
+inline T atomicCAS(T* at, T expected, V desired) {
+  T found = expected;
+  __atomic_compare_exchange_n(at, &found, static_cast<T>(desired), false, __ATOMIC_SEQ_CST,
+                              __ATOMIC_SEQ_CST);
+  return found;
+}
+template <typename T, typename V>
+inline T atomicAdd(T* at, V value) {
+  return __atomic_fetch_add(at, static_cast<T>(value), __ATOMIC_SEQ_CST);
+}
+
+inline unsigned int __umulhi(unsigned int a, unsigned int b) {
+  return static_cast<unsigned int>((static_cast<unsigned long long>(a) * b) >> 32);
+}
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+
+inline float HalfToFloat(unsigned short bits) {
+  const unsigned int sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31;
+  unsigned int fraction = bits & 1023u, out;
+  if (exponent == 31) {
+    out = 0x7f800000u | (fraction << 13);
+  } else if (exponent != 0) {
+    out = ((exponent + 112) << 23) | (fraction << 13);
+  } else {
+    const float tiny = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -tiny : tiny;
+  }
+  out |= sign;
+  float value;
+  __builtin_memcpy(&value, &out, sizeof value);
+  return value;
+}
+inline unsigned short FloatToHalf(float value) {
+  unsigned int bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  const unsigned short sign = static_cast<unsigned short>((bits >> 16) & 0x8000u);
+  const float size = value < 0 ? -value : value;
+  if (value != value) return static_cast<unsigned short>(sign | 0x7e00u);
+  if (size >= 65520.0f) return static_cast<unsigned short>(sign | 0x7c00u);
+  if (size < 0x1p-14f) return static_cast<unsigned short>(sign | (unsigned)rintf(size * 0x1p24f));
+  bits &= 0x7fffffffu;
+  bits += 0xfffu + ((bits >> 13) & 1u);
+  return static_cast<unsigned short>(sign | ((bits - (112u << 23)) >> 13));
+}
+
+// How the double calls a kernel of any parameters: with their addresses.
+template <int... kI>
+struct Indices {};
+template <int kN, int... kI>
+struct MakeIndices : MakeIndices<kN - 1, kN - 1, kI...> {};
+template <int... kI>
+struct MakeIndices<0, kI...> {
+  using Type = Indices<kI...>;
+};
+template <typename... Params, int... kI>
+inline void MfCall(void (*kernel)(Params...), void** args, Indices<kI...>) {
+  kernel(*static_cast<Params*>(args[kI])...);
+}
+template <typename... Params>
+inline void MfCall(void (*kernel)(Params...), void** args) {
+  MfCall(kernel, args, typename MakeIndices<sizeof...(Params)>::Type());
+}
+// The sizes of the parameters, behind them 0.
+template <typename... Params>
+inline const int* MfSizes(void (*)(Params...)) {
+  static const int sizes[] = {static_cast<int>(sizeof(Params))..., 0};
+  return sizes;
+}

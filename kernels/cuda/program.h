@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CudaProgram: our own kernels of one plan as one translation unit, compiled when the plan is made
+// (NVRTC), with the plan's shapes as constants. The code that they share is in kernels/cuda/code;
+// what a kernel's factory adds here is a function that calls it.
+#ifndef MIRRORFLOW_KERNELS_CUDA_PROGRAM_H_
+#define MIRRORFLOW_KERNELS_CUDA_PROGRAM_H_
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "framework/runtime/device.h"
+#include "framework/runtime/kernel.h"
+
+namespace mirrorflow {
+
+class CudaLibrary;
+
+// One function for the GPU: a `__global__` function without its name.
+struct CudaCode {
+  std::string parameters;  // `const float* x, float* y`
+  std::string body;        // `ForEach<100>([&](auto i) { … });`
+  // The files of kernels/cuda/code that the body needs, besides base.cuh: `"math.cuh"`.
+  std::vector<std::string> includes = {};
+  int threads = 256;  // of a block, at most
+};
+
+// How many blocks of how many threads.
+struct CudaGrid {
+  unsigned int x = 1, y = 1, z = 1;
+  unsigned int threads = 256;
+  unsigned int threads_y = 1;
+};
+
+// A function of the program. Can be launched when the program is finished.
+class CudaFunction {
+ public:
+  // The arguments are those that the parameters name, in their types.
+  template <typename... Args>
+  absl::Status Launch(Lane& lane, const CudaGrid& grid, Args... args) const {
+    void* addresses[] = {&args...};
+    return LaunchWith(lane, grid, addresses);
+  }
+  // The same with the addresses of the arguments.
+  absl::Status LaunchWith(Lane& lane, const CudaGrid& grid, void** args) const;
+
+ private:
+  friend class CudaProgram;
+
+  std::string name_;
+  cudaKernel_t kernel_ = nullptr;
+};
+
+class CudaProgram final : public KernelLibrary {
+ public:
+  CudaProgram();
+  ~CudaProgram() override;
+
+  // The function lives as long as the program. One that was added before is not added again.
+  const CudaFunction* Add(const CudaCode& code);
+  // Compiles what was added, or takes what an earlier plan of this process, or of another one, has
+  // compiled from the same text for the same GPUs. Internal with the compiler's words if it
+  // refuses.
+  absl::Status Finish() override;
+
+  // The text so far.
+  std::string Source() const;
+
+ private:
+  std::map<std::string, std::unique_ptr<CudaFunction>> functions_;  // by text
+  std::map<std::string, std::string> text_of_;                      // by name
+  std::map<std::string, bool> includes_;
+  std::shared_ptr<const CudaLibrary> library_;
+};
+
+// That of the plan that the context's kernel is for.
+inline CudaProgram& ProgramOf(const KernelContext& c) {
+  return static_cast<CudaProgram&>(*c.library());
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_PROGRAM_H_

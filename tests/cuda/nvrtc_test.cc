@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the doubles compile for the host, NVRTC compiles for a GPU: it is stricter about some things
+// and knows other functions.
+#include <map>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/compile.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/program.h"
+#include "ops/registry.h"
+#include "tests/support/run_on_device.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kArch[] = "sm_90";
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCudaKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+// The first case of each op for each set of dtypes.
+std::vector<OpCase> OneCaseEach() {
+  std::vector<OpCase> chosen;
+  std::set<std::string> seen;
+  for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
+    const absl::StatusOr<std::vector<OpCase>> cases = LoadOpCases(folder);
+    EXPECT_TRUE(cases.ok()) << cases.status();
+    if (!cases.ok()) continue;
+    for (const OpCase& op_case : *cases) {
+      if (op_case.fails || !Kernels().Has(op_case.op, kGpu)) continue;
+      std::string key = op_case.op;
+      bool empty = false;
+      for (const OpCase::Operand& operand : op_case.operands) {
+        key += " " + std::string(DataTypeName(operand.value.dtype()));
+        empty = empty || operand.value.num_elements() == 0;
+      }
+      if (!empty && seen.insert(key).second) chosen.push_back(op_case);
+    }
+  }
+  return chosen;
+}
+
+TEST(NvrtcTest, CompilesTheKernelsOfAllOps) {
+  CudaProgram program;
+  std::set<std::string> ops;
+  for (const OpCase& op_case : OneCaseEach()) {
+    const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
+    ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
+    const auto plan = Kernels().Create(kGpu, *ContextOf(*node, &program));
+    EXPECT_TRUE(plan.ok()) << op_case.ToString() << ": " << plan.status();
+    ops.insert(op_case.op);
+  }
+  EXPECT_EQ(ops.size(), Kernels().Ops(kGpu).size());
+  const absl::StatusOr<std::string> code = CompileCudaFor(program.Source(), kArch);
+  EXPECT_TRUE(code.ok()) << code.status();
+}
+
+TEST(NvrtcTest, AnErrorHasTheWordsOfTheCompiler) {
+  CudaProgram program;
+  program.Add({.parameters = "float* x", .body = "x[0] = nothing;"});
+  const absl::StatusOr<std::string> code = CompileCudaFor(program.Source(), kArch);
+  ASSERT_EQ(code.status().code(), absl::StatusCode::kInternal);
+  EXPECT_NE(code.status().message().find("identifier \"nothing\" is undefined"),
+            absl::string_view::npos)
+      << code.status();
+}
+
+}  // namespace
+}  // namespace mirrorflow

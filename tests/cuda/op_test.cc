@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kernel for GPUs on the cases of its op: TensorFlow's numbers, the same as for the CPU.
+#include <algorithm>
+#include <map>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "ops/registry.h"
+#include "tests/support/run_on_device.h"
+
+namespace mirrorflow {
+namespace {
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCudaKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
+  static const auto* const cases = [] {
+    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
+    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
+      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
+      EXPECT_TRUE(of_folder.ok()) << of_folder.status();
+      if (!of_folder.ok()) continue;
+      for (const OpCase& op_case : *of_folder) (*by_op)[op_case.op].push_back(op_case);
+    }
+    return by_op;
+  }();
+  return *cases;
+}
+
+// What is computed by another formula than TensorFlow's where terms cancel: how far apart, at most.
+double Cancellation(const std::string& op) {
+  if (op == "Digamma") return 2e-15;  // near its root, in double
+  return 0;
+}
+
+class EveryCudaKernel : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryCudaKernel, ComputesTheValuesOfTensorFlow) {
+  const auto cases = CasesByOp().find(GetParam());
+  ASSERT_NE(cases, CasesByOp().end()) << "no case";
+  auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const CheckReport report =
+      CheckCasesOnDevice(cases->second, AllOps(), Kernels(), **device, Cancellation(GetParam()));
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_GT(report.checked, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, EveryCudaKernel, ::testing::ValuesIn(Kernels().Ops(kGpu)),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace mirrorflow
