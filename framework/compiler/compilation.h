@@ -45,6 +45,7 @@ struct CompileOptions {
   bool shard = true;
   // Passes by name that are left out; only passes that may be left out can be named.
   absl::flat_hash_set<std::string> disabled_passes;
+  KernelOptions kernels;
   // Verify the graph after every pass.
   bool verify = false;
   // Run CheckPlan on every plan.

@@ -53,6 +53,7 @@ class LocalContext final : public KernelContext {
     return c_.values().shape(node_.output(i));
   }
   int num_threads() const override { return num_threads_; }
+  const KernelOptions& options() const override { return c_.options.kernels; }
   KernelLibrary* library() const override { return library_; }
 
  private:

@@ -120,6 +120,13 @@ class KernelLibrary {
   virtual absl::Status Finish() = 0;
 };
 
+// What a user may trade for speed, for all kernels of a session.
+struct KernelOptions {
+  // Products and convolutions of floats may round their operands to 10 bits of fraction, as tensor
+  // cores do (TensorFloat-32).
+  bool allow_tf32 = false;
+};
+
 // What a factory sees: the node and its static shapes, as one replica has them.
 class KernelContext {
  public:
@@ -134,6 +141,10 @@ class KernelContext {
   virtual const Shape& global_output_shape(int i) const = 0;
   // How many threads a lane of this device has.
   virtual int num_threads() const = 0;
+  virtual const KernelOptions& options() const {
+    static constexpr KernelOptions kDefaults;
+    return kDefaults;
+  }
   // Of the plan; null where the device type has none.
   virtual KernelLibrary* library() const { return nullptr; }
 

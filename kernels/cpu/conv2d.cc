@@ -15,7 +15,6 @@
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/bias.h"
-#include "kernels/cpu/image_window.h"
 #include "kernels/cpu/onednn.h"
 #include "ops/fused_ops.h"
 
@@ -188,10 +187,6 @@ KernelPlan Zeros(int64_t bytes) {
           })};
 }
 
-int64_t GroupsOf(int64_t channels, int64_t of_group) {
-  return of_group == 0 ? 1 : std::max<int64_t>(1, channels / of_group);
-}
-
 template <Which which>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   // Shapes of images, filter and output by what they are to this op. The sizes in a static input
@@ -199,15 +194,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
   const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
   const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
-  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
-  const Geometry g = {.batch = images.dim(0),
-                      .in_channels = images.dim(attrs.layout.channels),
-                      .out_channels = output.dim(attrs.layout.channels),
-                      .h = WindowOf(attrs, 0, images, output, filter.dim(0)),
-                      .w = WindowOf(attrs, 1, images, output, filter.dim(1)),
-                      .nchw = attrs.layout.nchw(),
-                      .groups = GroupsOf(images.dim(attrs.layout.channels), filter.dim(2)),
-                      .bias = c.node().input_index(ops::kFusedBias) >= 0};
+  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), images, filter, output));
   const DataType dtype = c.output_dtype(0);
   const int64_t out_elements = c.output_shape(0).num_elements();
   if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {

@@ -6,10 +6,10 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
-#include "kernels/cpu/image_window.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 namespace {

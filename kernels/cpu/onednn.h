@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/kernel.h"
-#include "kernels/cpu/window.h"
+#include "ops/convolution.h"
 
 namespace mirrorflow {
 
@@ -30,20 +30,6 @@ struct ProductGeometry {
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
-// Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],
-// output [batch, h.out, w.out, out_channels]; with `nchw`, channels of images and output come
-// before height and width. Of several groups, the filter has the channels of one: [h.size, w.size,
-// in_channels / groups, out_channels], and output channels come group by group.
-struct ConvolutionGeometry {
-  int64_t batch;
-  int64_t in_channels;
-  int64_t out_channels;
-  Window h;
-  Window w;
-  bool nchw = false;
-  int64_t groups = 1;
-  bool bias = false;  // input 2 [out_channels] is added to every pixel of a convolution
-};
 // output 0 = convolution of images (input 0) with a filter (input 1).
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);
 // output 0 = gradient of the images, from the filter (input 1) and that of the output (input 2).

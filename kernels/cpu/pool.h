@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "framework/core/status.h"
-#include "kernels/cpu/image_window.h"
 #include "kernels/cpu/vectorize.h"
+#include "ops/window.h"
 
 namespace mirrorflow {
 

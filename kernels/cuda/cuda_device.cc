@@ -71,9 +71,9 @@ class StreamLane final : public CudaLane {
   ~StreamLane() override {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
-  absl::Status Make(const std::vector<Event>* events, DataFailure* failure) {
+  void set_failure(DataFailure* failure) { failure_ = failure; }
+  absl::Status Make(const std::vector<Event>* events) {
     events_ = events;
-    failure_ = failure;
     MF_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     return end_.Make();
   }
@@ -118,14 +118,14 @@ class CudaDevice final : public Device {
     if (*lost_) return;
     if (staging_ != nullptr) cudaFreeHost(staging_);
     if (host_failure_ != nullptr) cudaFreeHost(host_failure_);
-    if (failure_ != nullptr) cudaFree(failure_);
   }
 
   absl::Status Open() {
     MF_RETURN_IF_ERROR(Select());
-    MF_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&failure_), sizeof(DataFailure)));
-    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_, failure_));
-    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(failure_, 0, sizeof(DataFailure), compute().stream()));
+    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
+    MF_ASSIGN_OR_RETURN(failure_, Allocate(sizeof(DataFailure)));
+    for (StreamLane& lane : lanes_)
+      lane.set_failure(reinterpret_cast<DataFailure*>(failure_.get()));
     MF_RETURN_IF_CUDA_ERROR(
         cudaMallocHost(reinterpret_cast<void**>(&host_failure_), sizeof(DataFailure)));
     MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&staging_), kStagingBytes));
@@ -220,17 +220,15 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // What kernels of any lane have said is behind what all lanes did.
+  // All kernels are on the compute lane.
   absl::Status AskForFailure() {
-    for (StreamLane& lane : lanes_) {
-      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
-    }
-    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_, sizeof(DataFailure),
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_.get(), sizeof(DataFailure),
                                             cudaMemcpyDeviceToHost, compute().stream()));
     return absl::OkStatus();
   }
   absl::Status TakeFailure() {
-    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(failure_, 0, sizeof(DataFailure), compute().stream()));
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMemsetAsync(failure_.get(), 0, sizeof(DataFailure), compute().stream()));
     return absl::InvalidArgumentError(
         absl::StrCat(*host_failure_->what, " ", host_failure_->value, ", on ", name_));
   }
@@ -251,7 +249,7 @@ class CudaDevice final : public Device {
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<Event> events_;
   std::array<StreamLane, kNumLanes> lanes_;
-  DataFailure* failure_ = nullptr;  // of the lanes
+  std::shared_ptr<std::byte> failure_;  // the DataFailure of the lanes
   DataFailure* host_failure_ = nullptr;
   std::byte* staging_ = nullptr;
   size_t staged_ = 0;  // bytes of the half that is being filled

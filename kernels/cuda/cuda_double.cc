@@ -75,6 +75,7 @@ World& TheWorld() {
 }
 
 thread_local int selected_gpu = 0;
+thread_local std::string launch_name;
 thread_local std::vector<MemoryRange> launch_accesses;
 
 // The bytes of an ELF file that lies there: its table of sections is its end.
@@ -193,10 +194,20 @@ void LaunchOnDouble(cudaStream_t stream, const std::string& name,
   Enqueue(world, stream, name, accesses, std::move(work));
 }
 
-DoubleAccesses::DoubleAccesses(std::vector<MemoryRange> accesses) {
+DoubleAccesses::DoubleAccesses(std::string name, std::vector<MemoryRange> accesses) {
+  launch_name = std::move(name);
   launch_accesses = std::move(accesses);
 }
-DoubleAccesses::~DoubleAccesses() { launch_accesses.clear(); }
+DoubleAccesses::~DoubleAccesses() {
+  launch_name.clear();
+  launch_accesses.clear();
+}
+
+void LaunchWatchedOnDouble(cudaStream_t stream, const std::string& name,
+                           std::function<void()> work) {
+  LaunchOnDouble(stream, launch_name.empty() ? name : launch_name, launch_accesses,
+                 std::move(work));
+}
 
 int NumRecordedOperations() {
   World& world = TheWorld();
@@ -309,7 +320,7 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
     values->emplace_back(value, value + kernel->sizes[i]);
   }
   const uint64_t seed = TheWorld().options.seed + stream->count;
-  mirrorflow::LaunchOnDouble(stream, kernel->name, mirrorflow::launch_accesses, [=] {
+  mirrorflow::LaunchWatchedOnDouble(stream, kernel->name, [=] {
     std::vector<void*> addresses;
     for (std::vector<char>& value : *values) addresses.push_back(value.data());
     mirrorflow::RunGrid(kernel->call, addresses.data(), kernel->library->here(), grid, block, seed);

@@ -44,16 +44,22 @@ struct MemoryRange {
   bool is_write;
 };
 
-// While one lives, what this thread launches touches these bytes, for all that the recording knows.
+// While one lives, what this thread launches has this name and touches these bytes, for all that
+// the recording knows.
 class DoubleAccesses {
  public:
-  explicit DoubleAccesses(std::vector<MemoryRange> accesses);
+  DoubleAccesses(std::string name, std::vector<MemoryRange> accesses);
   ~DoubleAccesses();
 };
 
 // What a kernel launch is here: runs `work` when its turn comes.
 void LaunchOnDouble(cudaStream_t stream, const std::string& name,
                     const std::vector<MemoryRange>& accesses, std::function<void()> work);
+
+// The same, with the name and the accesses of the DoubleAccesses that lives; `name` if there is
+// none.
+void LaunchWatchedOnDouble(cudaStream_t stream, const std::string& name,
+                           std::function<void()> work);
 
 // How many operations were enqueued, and how many waits on GPU 0, since the last Reset.
 int NumRecordedOperations();

@@ -12,6 +12,8 @@ namespace mirrorflow {
 // clang-format off
 #define MF_STEMS(F) \
   F(Binary)         \
+  F(Conv2D)         \
+  F(MatMul)         \
   F(Unary)
 // clang-format on
 

@@ -60,7 +60,10 @@ TEST(NvrtcTest, CompilesTheKernelsOfAllOps) {
     EXPECT_TRUE(plan.ok()) << op_case.ToString() << ": " << plan.status();
     ops.insert(op_case.op);
   }
-  EXPECT_EQ(ops.size(), Kernels().Ops(kGpu).size());
+  for (const std::string& op : Kernels().Ops(kGpu)) {
+    // Those that passes make have no cases.
+    EXPECT_TRUE(op[0] == '_' || ops.count(op) == 1) << op;
+  }
   const absl::StatusOr<std::string> code = CompileCudaFor(program.Source(), kArch);
   EXPECT_TRUE(code.ok()) << code.status();
 }

@@ -60,17 +60,19 @@ MemoryRange RangeOf(const Touched& t, const KernelArgs& args) {
 // A kernel for GPUs: tells the double what it touches.
 class WatchedKernel final : public Kernel {
  public:
-  WatchedKernel(std::unique_ptr<const Kernel> kernel, std::vector<Touched> operands)
-      : kernel_(std::move(kernel)), operands_(std::move(operands)) {}
+  WatchedKernel(std::string name, std::unique_ptr<const Kernel> kernel,
+                std::vector<Touched> operands)
+      : name_(std::move(name)), kernel_(std::move(kernel)), operands_(std::move(operands)) {}
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     std::vector<MemoryRange> accesses;
     for (const Touched& operand : operands_) accesses.push_back(RangeOf(operand, args));
-    const DoubleAccesses watched(std::move(accesses));
+    const DoubleAccesses watched(name_, std::move(accesses));
     return kernel_->Run(args, lane);
   }
 
  private:
+  const std::string name_;
   const std::unique_ptr<const Kernel> kernel_;
   const std::vector<Touched> operands_;
 };
@@ -110,8 +112,8 @@ const KernelRegistry& GpuKernels() {
 
 absl::StatusOr<KernelPlan> CreateWatched(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(KernelPlan plan, GpuKernels().Create(kGpu, c));
-  plan.kernel =
-      std::make_unique<WatchedKernel>(std::move(plan.kernel), OperandsOf(c, plan.scratch_bytes));
+  plan.kernel = std::make_unique<WatchedKernel>(c.node().name(), std::move(plan.kernel),
+                                                OperandsOf(c, plan.scratch_bytes));
   return plan;
 }
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Conv2D and its gradients: cuDNN, and kernels of our own for what it has no algorithm for.
+#include "ops/conv2d.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cudnn_convolution.h"
+#include "kernels/cuda/elementwise.h"
+#include "ops/convolution.h"
+#include "ops/fused_ops.h"
+
+namespace mirrorflow {
+namespace {
+
+using Geometry = ConvolutionGeometry;
+
+std::string WindowText(const Window& w) {
+  return absl::StrCat("Window<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ", w.before,
+                      ", ", w.dilation, ">");
+}
+
+KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart part) {
+  std::string value = absl::StrCat("Convolution<", g.batch, ", ", g.in_channels, ", ",
+                                   g.out_channels, ", ", g.groups, ", ", g.nchw ? "true" : "false",
+                                   ", ", WindowText(g.h), ", ", WindowText(g.w), ">::");
+  switch (part) {
+    case ConvolutionPart::kForward:
+      absl::StrAppend(&value, "Forward(a0, a1, i)");
+      if (g.bias) absl::StrAppend(&value, " + Load(a2[i % ", g.out_channels, "])");
+      break;
+    case ConvolutionPart::kBackpropInput:
+      absl::StrAppend(&value, "BackpropInput(a1, a2, i)");
+      break;
+    case ConvolutionPart::kBackpropFilter:
+      absl::StrAppend(&value, "BackpropFilter(a0, a2, i)");
+      break;
+  }
+  return MakeIndexed(c, value, {.includes = {"conv.cuh"}});
+}
+
+template <ConvolutionPart part>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  constexpr bool kToInput = part == ConvolutionPart::kBackpropInput;
+  constexpr bool kToFilter = part == ConvolutionPart::kBackpropFilter;
+  // The sizes in a static input are global; what a replica has is in the shape of the output.
+  const Shape& images = kToInput ? c.output_shape(0) : c.input_shape(0);
+  const Shape& filter = kToFilter ? c.output_shape(0) : c.input_shape(1);
+  const Shape& output = kToInput || kToFilter ? c.input_shape(2) : c.output_shape(0);
+  MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), images, filter, output));
+  if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
+    return MakeIndexed(c, g.bias ? absl::StrCat("Load(a2[i % ", g.out_channels, "])") : "0");
+  }
+  absl::StatusOr<KernelPlan> plan = MakeCudnnConvolution(c, g, part);
+  if (absl::IsUnimplemented(plan.status())) plan = MakeDirect(c, g, part);
+  // The windows that hang over the edge count in full, as everybody counts.
+  // A double holds every count below 2^53, and no product of sizes overflows it.
+  const double flops = 2.0 * output.num_elements() * g.h.size * g.w.size * filter.dim(2);
+  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  return plan;
+}
+
+}  // namespace
+
+void RegisterConv2DCuda(KernelRegistry& kernels) {
+  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D)}) {
+    kernels.Register(op, kGpu, Create<ConvolutionPart::kForward>);
+  }
+  kernels.Register("Conv2DBackpropInput", kGpu, Create<ConvolutionPart::kBackpropInput>);
+  kernels.Register("Conv2DBackpropFilter", kGpu, Create<ConvolutionPart::kBackpropFilter>);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cublas_lt.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace mirrorflow {
+namespace {
+
+// What NVIDIA recommends for Hopper; kernels that would want more lose little.
+constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
+
+absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return absl::OkStatus();
+  const std::string message = absl::StrCat(call, ": ", cublasLtGetStatusName(status), " (",
+                                           cublasLtGetStatusString(status), ")");
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return absl::UnimplementedError(message);
+  return status == CUBLAS_STATUS_ALLOC_FAILED ? absl::ResourceExhaustedError(message)
+                                              : absl::InternalError(message);
+}
+#define MF_RETURN_IF_CUBLAS_ERROR(call) MF_RETURN_IF_ERROR(CublasStatus((call), #call))
+
+// Of a lane: handles are of one device.
+class Handle {
+ public:
+  ~Handle() {
+    if (handle_ != nullptr) cublasLtDestroy(handle_);
+  }
+  absl::StatusOr<cublasLtHandle_t> Get() {
+    if (handle_ == nullptr) MF_RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&handle_));
+    return handle_;
+  }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+// For the heuristic, which asks only what kind of GPU there is.
+absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
+  static Handle* const handle = new Handle();
+  return handle->Get();
+}
+
+// The library's matrices have their columns one after the other, so it is given the product's
+// transpose: outᵀ = bᵀ · aᵀ, and our rows are its columns.
+struct Matrix {
+  cublasLtMatrixLayoutOpaque_t layout;
+
+  // Of `rows` rows of ours.
+  absl::Status Make(cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch,
+                    bool has_batch) {
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutInit(&layout, type, columns, rows, columns));
+    if (batch == 1) return absl::OkStatus();
+    const auto count = static_cast<int32_t>(batch);
+    const int64_t stride = has_batch ? rows * columns : 0;
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutSetAttribute(
+        &layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutSetAttribute(
+        &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
+    return absl::OkStatus();
+  }
+  // Functions of the library that change nothing take it like those that do.
+  cublasLtMatrixLayout_t get() const { return const_cast<cublasLtMatrixLayout_t>(&layout); }
+};
+
+struct Types {
+  cudaDataType_t data, scale;
+  cublasComputeType_t compute;
+};
+
+absl::StatusOr<Types> TypesOf(const CublasProduct& p) {
+  switch (p.dtype) {
+    case DT_HALF:
+      return Types{CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DT_BFLOAT16:
+      return Types{CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DT_FLOAT:
+      return Types{CUDA_R_32F, CUDA_R_32F,
+                   p.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+    case DT_DOUBLE:
+      return Types{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("cuBLASLt does not multiply ", DataTypeName(p.dtype)));
+  }
+}
+
+class ProductKernel final : public Kernel {
+ public:
+  absl::Status Make(const CublasProduct& p) {
+    MF_ASSIGN_OR_RETURN(const Types types, TypesOf(p));
+    bias_ = p.bias;
+    in_double_ = p.dtype == DT_DOUBLE;
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulDescInit(&desc_, types.compute, types.scale));
+    const cublasOperation_t b_op = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t a_op = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSA, b_op));
+    MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSB, a_op));
+    if (bias_) {
+      MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    }
+    MF_RETURN_IF_ERROR(a_.Make(types.data, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k,
+                               p.batch, p.batch_a));
+    MF_RETURN_IF_ERROR(b_.Make(types.data, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n,
+                               p.batch, p.batch_b));
+    MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
+    // What a plan places is aligned; a part of something larger may lie anywhere.
+    MF_RETURN_IF_ERROR(Choose(kAligned, &aligned_));
+    return Choose(static_cast<uint32_t>(DataTypeSize(p.dtype)), &unaligned_);
+  }
+
+  size_t workspace_bytes() const {
+    return std::max(aligned_.workspaceSize, unaligned_.workspaceSize);
+  }
+
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    const std::byte *a = args.input<std::byte>(0), *b = args.input<std::byte>(1);
+    std::byte* const out = args.output<std::byte>(0);
+    uintptr_t all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
+                    reinterpret_cast<uintptr_t>(out);
+    cublasLtMatmulDescOpaque_t desc = desc_;  // that has the address of the bias in it
+    if (bias_) {
+      const std::byte* const bias = args.input<std::byte>(2);
+      all |= reinterpret_cast<uintptr_t>(bias);
+      MF_RETURN_IF_ERROR(Set(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    }
+    const cublasLtMatmulHeuristicResult_t& chosen = all % kAligned == 0 ? aligned_ : unaligned_;
+    void* const workspace = workspace_bytes() > 0 ? args.scratch<void>() : nullptr;
+    static constexpr float kOne = 1, kZero = 0;
+    static constexpr double kDoubleOne = 1, kDoubleZero = 0;
+    const void* const one = in_double_ ? static_cast<const void*>(&kDoubleOne) : &kOne;
+    const void* const zero = in_double_ ? static_cast<const void*>(&kDoubleZero) : &kZero;
+    MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle, &desc, one, b, b_.get(), a, a_.get(), zero,
+                                             out, out_.get(), out, out_.get(), &chosen.algo,
+                                             workspace, chosen.workspaceSize, StreamOf(lane)));
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr uint32_t kAligned = 16;
+
+  template <typename T>
+  static absl::Status Set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
+                          T value) {
+    MF_RETURN_IF_CUBLAS_ERROR(
+        cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
+    return absl::OkStatus();
+  }
+
+  absl::Status Choose(uint32_t alignment, cublasLtMatmulHeuristicResult_t* chosen) {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      return CublasStatus(
+          cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+          "cublasLtMatmulPreferenceSetAttribute");
+    };
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      MF_RETURN_IF_ERROR(set(attribute, alignment));
+    }
+    MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
+    // Not CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds up in the order of arrival.
+    const uint32_t schemes =
+        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
+    MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, HandleForPlans());
+    int found = 0;
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulAlgoGetHeuristic(handle, &desc_, b_.get(), a_.get(),
+                                                             out_.get(), out_.get(), &preference, 1,
+                                                             chosen, &found));
+    if (found > 0) return CublasStatus(chosen->state, "cublasLtMatmulAlgoGetHeuristic");
+    return absl::UnimplementedError("cuBLASLt has no algorithm for this product");
+  }
+
+  bool bias_ = false, in_double_ = false;
+  cublasLtMatmulDescOpaque_t desc_;
+  Matrix a_, b_, out_;
+  cublasLtMatmulHeuristicResult_t aligned_, unaligned_;
+};
+
+}  // namespace
+
+absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product) {
+  auto kernel = std::make_unique<ProductKernel>();
+  MF_RETURN_IF_ERROR(kernel->Make(product));
+  const auto scratch_bytes = static_cast<int64_t>(kernel->workspace_bytes());
+  return KernelPlan{.kernel = std::move(kernel), .scratch_bytes = scratch_bytes};
+}
+
+}  // namespace mirrorflow
