@@ -3,6 +3,7 @@
 
 #include "distribute/collective/collective_ops.h"
 #include "kernels/cpu/all_kernels.h"
+#include "kernels/cuda/gpu.h"
 
 namespace mirrorflow {
 
@@ -11,6 +12,7 @@ const KernelRegistry& AllKernels() {
     auto* kernels = new KernelRegistry();
     RegisterCpuKernels(*kernels);
     RegisterCollectiveKernelsCpu(*kernels);
+    RegisterGpuKernels(*kernels);
     return kernels;
   }();
   return *registry;

@@ -2,16 +2,22 @@
 #include "distribute/strategy/strategy.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "distribute/all_kernels.h"
+#include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/in_process.h"
+#include "distribute/collective/nccl/nccl_communicator.h"
 #include "distribute/pipeline.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
+#include "kernels/cuda/gpu.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
@@ -21,13 +27,63 @@ constexpr int kMaxDefaultCpuReplicas = 8;
 // More threads than this on one host is a mistake, not a wish.
 constexpr int kMaxReplicas = 1024;
 
-absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name) {
+struct DeviceName {
+  bool is_gpu;
   int index;
-  if (absl::StartsWith(name, "CPU:") && absl::SimpleAtoi(name.substr(4), &index) && index >= 0) {
-    return CreateCpuDevice(index);
+};
+
+absl::StatusOr<DeviceName> ParseDevice(absl::string_view name) {
+  DeviceName parsed{.is_gpu = absl::StartsWith(name, "GPU:")};
+  const bool known = parsed.is_gpu || absl::StartsWith(name, "CPU:");
+  if (known && absl::SimpleAtoi(name.substr(4), &parsed.index) && parsed.index >= 0) return parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat("device '", name, "': expected CPU:0, CPU:1, … or GPU:0, GPU:1, …"));
+}
+
+absl::Status CheckDevice(absl::string_view name) {
+  MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
+  return parsed.is_gpu ? Annotate(CheckGpu(parsed.index), absl::StrCat("device '", name, "'"))
+                       : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name) {
+  MF_RETURN_IF_ERROR(CheckDevice(name));
+  MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
+  return parsed.is_gpu ? CreateGpu(parsed.index) : CreateCpuDevice(parsed.index);
+}
+
+// The GPUs of a mesh, by number; empty if it is one of CPUs. InvalidArgument for a mesh of both,
+// and for GPUs of which some but not all are the same.
+absl::StatusOr<std::vector<int>> GpusOf(const std::vector<std::string>& devices) {
+  std::vector<int> gpus;
+  for (const std::string& name : devices) {
+    MF_ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
+    if (device.is_gpu) gpus.push_back(device.index);
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "device '", name, "': expected CPU:0, CPU:1, …; this build has no other devices"));
+  if (!gpus.empty() && gpus.size() < devices.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices: expected GPUs or CPUs alone, got ", absl::StrJoin(devices, ", ")));
+  }
+  const std::set<int> different(gpus.begin(), gpus.end());
+  if (different.size() > 1 && different.size() < gpus.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices: expected GPUs that all differ, or one GPU for all (logical GPUs), "
+                     "got ",
+                     absl::StrJoin(devices, ", ")));
+  }
+  return gpus;
+}
+
+// What MirroredStrategy runs on if nothing is asked for: every GPU, else nothing.
+absl::StatusOr<std::vector<std::string>> AllGpus() {
+  std::vector<std::string> devices;
+  MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
+  for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("GPU:", i));
+  // Who built for GPUs expects them.
+  if (devices.empty() && BuiltWithCuda()) {
+    std::fprintf(stderr, "mirrorflow: no GPU (%s); CPU replicas instead\n", WhyNoGpus().c_str());
+  }
+  return devices;
 }
 
 absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh) {
@@ -71,7 +127,7 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
 
 absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
     const Options& options) {
-  MF_RETURN_IF_ERROR(CreateDevice(options.device).status());
+  MF_RETURN_IF_ERROR(CheckDevice(options.device));
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
 }
 
@@ -94,6 +150,9 @@ MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
   Mesh mesh;
   mesh.devices = options.devices;
+  if (mesh.devices.empty() && !options.num_cpu_replicas.has_value()) {
+    MF_ASSIGN_OR_RETURN(mesh.devices, AllGpus());
+  }
   if (mesh.devices.empty()) {
     const int replicas =
         options.num_cpu_replicas.value_or(std::min(NumUsableCores(), kMaxDefaultCpuReplicas));
@@ -104,8 +163,9 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
     }
     for (int i = 0; i < replicas; ++i) mesh.devices.push_back(absl::StrCat("CPU:", i));
   }
+  MF_RETURN_IF_ERROR(GpusOf(mesh.devices).status());
   for (const std::string& device : mesh.devices) {
-    MF_RETURN_IF_ERROR(CreateDevice(device).status());
+    MF_RETURN_IF_ERROR(CheckDevice(device));
   }
   mesh.world_size = static_cast<int>(mesh.devices.size());
   return std::unique_ptr<MirroredStrategy>(new MirroredStrategy(options, std::move(mesh)));
@@ -117,6 +177,17 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   MF_ASSIGN_OR_RETURN(SessionBackend backend, BackendFor(mesh_));
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(mesh_.devices));
+  if (!gpus.empty()) {
+    // Where all are the same GPU, which NCCL does not serve.
+    const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
+    backend.connect = [gpus, logical, timeout = collective_timeout_] {
+      return logical ? CreateDeviceCopyCommunicators(static_cast<int>(gpus.size()), gpus[0],
+                                                     {.timeout = timeout})
+                     : CreateNcclCommunicators(gpus, {.timeout = timeout});
+    };
+    return backend;
+  }
   backend.connect = [world_size = mesh_.world_size, timeout = collective_timeout_] {
     return CreateInProcessCommunicators(world_size, {.timeout = timeout});
   };

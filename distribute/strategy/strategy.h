@@ -27,7 +27,7 @@ namespace mirrorflow {
 // The replicas of a strategy: how many there are in the world, and the devices of those in this
 // process.
 struct Mesh {
-  std::vector<std::string> devices;  // of the local replicas: `CPU:0`, `CPU:1`
+  std::vector<std::string> devices;  // of the local replicas: `GPU:0`, `GPU:1`
   int world_size = 1;
   int first_rank = 0;  // of the local replicas
 };
@@ -75,8 +75,8 @@ class Strategy {
 class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
-    std::string device = "CPU:0";
-    uint64_t seed = 0;  // of random ops that have none of their own
+    std::string device = "CPU:0";  // or `GPU:0`, …
+    uint64_t seed = 0;             // of random ops that have none of their own
     absl::Duration step_timeout =
         SessionOptions().step_timeout;               // a step that takes longer is given up
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
@@ -99,7 +99,8 @@ class OneDeviceStrategy final : public Strategy {
 class MirroredStrategy final : public Strategy {
  public:
   struct Options {
-    // `CPU:0`, `CPU:1`, …; empty: chosen. A device may be named more than once.
+    // `GPU:0`, `GPU:1`, …, or `CPU:0`, …; empty: every local GPU, else CPU replicas. One GPU that
+    // is named several times is as many logical GPUs.
     std::vector<std::string> devices = {};
     // How many CPU replicas, if no device is named, from 1 on; nothing: one for each core, at
     // most 8.

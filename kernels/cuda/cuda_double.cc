@@ -278,6 +278,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  MF_FAIL_IF_PLANNED(cudaGetDeviceProperties);
+  *properties = {};
+  std::strcpy(properties->name, "the double of a GPU");
+  return cudaSuccess;
+}
+
 // Code is a shared library: a file until it is loaded.
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned int, cudaLibraryOption*, void**, unsigned int) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/device_info.h"
+#include "kernels/cuda/gpu.h"
 
 #include "gtest/gtest.h"
 
 namespace mirrorflow {
 namespace {
 
-TEST(DeviceInfoTest, AnswersWithOrWithoutADriverAndFindsNoGpuInABuildWithoutCuda) {
+TEST(GpuTest, AnswersWithOrWithoutADriverAndFindsNoGpuInABuildWithoutCuda) {
   const absl::StatusOr<int> num_gpus = NumGpus();
   ASSERT_TRUE(num_gpus.ok()) << num_gpus.status();
   EXPECT_GE(*num_gpus, 0);
   EXPECT_TRUE(BuiltWithCuda() || *num_gpus == 0) << *num_gpus;
 }
 
-TEST(DeviceInfoTest, IsBuiltWithCudaWhenTheBuildAsksForIt) {
+TEST(GpuTest, IsBuiltWithCudaWhenTheBuildAsksForIt) {
   EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA);
 }
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace mirrorflow {
+namespace {
+
+// NVRTC of this toolkit compiles for nothing older (Turing).
+constexpr int kLeastMajor = 7, kLeastMinor = 5;
+
+// The number of GPUs, and what the runtime says.
+cudaError_t Count(int* num_gpus) {
+  *num_gpus = 0;
+  const cudaError_t error = cudaGetDeviceCount(num_gpus);
+  if (error == cudaSuccess) return error;
+  cudaGetLastError();  // else the next call, about something else, would report it again
+  *num_gpus = 0;
+  return error;
+}
+
+bool IsNone(cudaError_t error) {
+  // The second is also what a machine without any driver answers.
+  return error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver;
+}
+
+absl::StatusOr<int> Attribute(cudaDeviceAttr attribute, int ordinal) {
+  int value = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&value, attribute, ordinal));
+  return value;
+}
+
+absl::Status Describe(int ordinal, GpuInfo* info) {
+  cudaDeviceProp properties;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, ordinal));
+  info->name = properties.name;
+  MF_ASSIGN_OR_RETURN(const int major, Attribute(cudaDevAttrComputeCapabilityMajor, ordinal));
+  MF_ASSIGN_OR_RETURN(const int minor, Attribute(cudaDevAttrComputeCapabilityMinor, ordinal));
+  info->capability = absl::StrCat(major, ".", minor);
+  if (major < kLeastMajor || (major == kLeastMajor && minor < kLeastMinor)) {
+    return absl::FailedPreconditionError(absl::StrCat("compute capability; expected at least ",
+                                                      kLeastMajor, ".", kLeastMinor, ", got ",
+                                                      info->capability));
+  }
+  MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  size_t free = 0, all = 0;
+  MF_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free, &all));
+  info->free_bytes = static_cast<int64_t>(free);
+  info->memory_bytes = static_cast<int64_t>(all);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool BuiltWithCuda() { return true; }
+
+absl::StatusOr<int> NumGpus() {
+  int num_gpus = 0;
+  const cudaError_t error = Count(&num_gpus);
+  if (error == cudaSuccess || IsNone(error)) return num_gpus;
+  return CudaStatus(error, "cudaGetDeviceCount");
+}
+
+std::string WhyNoGpus() {
+  int num_gpus = 0;
+  const cudaError_t error = Count(&num_gpus);
+  if (error == cudaErrorInsufficientDriver) return "no driver, or one too old for this build";
+  return IsNone(error) || error == cudaSuccess ? "the driver sees no GPU"
+                                               : std::string(cudaGetErrorString(error));
+}
+
+GpuInfo DescribeGpu(int ordinal) {
+  GpuInfo info;
+  info.usable = Describe(ordinal, &info);
+  return info;
+}
+
+absl::Status CheckGpu(int ordinal) {
+  MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
+  if (num_gpus == 0) return absl::NotFoundError(WhyNoGpus());
+  if (ordinal < 0 || ordinal >= num_gpus) {
+    return absl::NotFoundError(
+        absl::StrCat("no such GPU; expected one from 0 to ", num_gpus - 1, ", got ", ordinal));
+  }
+  return DescribeGpu(ordinal).usable;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal) {
+  MF_RETURN_IF_ERROR(CheckGpu(ordinal));
+  return CreateCudaDevice(ordinal, ordinal);
+}
+
+void RegisterGpuKernels(KernelRegistry& kernels) { RegisterCudaKernels(kernels); }
+
+}  // namespace mirrorflow

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gpu.h"
+
+namespace mirrorflow {
+
+bool BuiltWithCuda() { return false; }
+absl::StatusOr<int> NumGpus() { return 0; }
+std::string WhyNoGpus() { return "this build is without CUDA (--config=cuda has it)"; }
+GpuInfo DescribeGpu(int) { return {}; }
+absl::Status CheckGpu(int) { return absl::UnimplementedError(WhyNoGpus()); }
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal) { return CheckGpu(ordinal); }
+void RegisterGpuKernels(KernelRegistry&) {}
+
+}  // namespace mirrorflow

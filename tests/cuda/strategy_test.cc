@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MirroredStrategy on GPUs, with the kernels that they get, on doubles: models train as they do on
+// CPUs.
+#include "distribute/strategy/strategy.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "distribute/collective/nccl/nccl_double.h"
+#include "examples/models.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_double.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "train/optimizer.h"
+
+namespace mirrorflow {
+namespace {
+
+using Devices = std::vector<std::string>;
+
+void Reset(CudaDoubleOptions cuda = {}) {
+  cuda.num_gpus = 2;
+  ResetCudaDouble(cuda);
+  ResetNcclDouble();
+}
+
+struct Training {
+  std::unique_ptr<MirroredStrategy> strategy;
+  Graph graph;
+  Classifier model;
+  std::unique_ptr<Session> session;
+  Step step;
+};
+
+absl::StatusOr<std::unique_ptr<Training>> MakeTraining(absl::string_view model,
+                                                       const Devices& devices) {
+  auto t = std::make_unique<Training>();
+  MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create({.devices = devices, .seed = 5}));
+  const Scope root(&t->graph);
+  const auto mirrored = t->strategy->scope();
+  MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, model));
+  const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, t->model.loss);
+  MF_ASSIGN_OR_RETURN(t->session, t->strategy->NewSession(t->graph));
+  MF_ASSIGN_OR_RETURN(
+      t->step, t->session->Prepare({t->model.images, t->model.labels}, {t->model.loss}, {train}));
+  return t;
+}
+
+std::vector<Tensor> Batch(absl::string_view model, int64_t rows) {
+  Random random(3);
+  const Shape images = model == "mlp" ? Shape({rows, 784}) : Shape({rows, 28, 28, 1});
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i % 10));
+  return {RandomTensor(DT_FLOAT, images, &random), Tensor::Vector<int32_t>(labels)};
+}
+
+absl::StatusOr<float> RunStep(Training& t, const std::vector<Tensor>& batch) {
+  MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(batch));
+  return out[0].scalar<float>();
+}
+
+class GpuStrategyTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
+  const char* const model = GetParam();
+  const std::vector<Tensor> batch = Batch(model, 5);  // does not divide evenly
+  Reset();
+  const auto cpu = MakeTraining(model, {"CPU:0"});
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  std::vector<float> want;
+  for (int i = 0; i < 3; ++i) {
+    const auto loss = RunStep(**cpu, batch);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    want.push_back(*loss);
+  }
+  EXPECT_LT(want[2], want[0]);
+  const std::vector<Devices> all = {{"GPU:0"}, {"GPU:0", "GPU:1"}, {"GPU:1", "GPU:1"}};
+  for (const Devices& devices : all) {
+    Reset();
+    const auto gpus = MakeTraining(model, devices);
+    ASSERT_TRUE(gpus.ok()) << gpus.status();
+    for (int i = 0; i < 3; ++i) {
+      const auto loss = RunStep(**gpus, batch);
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      EXPECT_NEAR(*loss, want[i], 1e-4 * want[i]) << "step " << i << " on " << devices.back();
+    }
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"),
+                         [](const auto& info) { return info.param; });
+
+// Data that one GPU finds bad is everybody's error, and no variable has changed.
+TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
+  for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
+    Reset();
+    const auto t = MakeTraining("mlp", devices);
+    ASSERT_TRUE(t.ok()) << t.status();
+    std::vector<Tensor> batch = Batch("mlp", 4);
+    ASSERT_TRUE(RunStep(**t, batch).ok());
+    std::vector<Tensor> before;
+    const std::vector<VariableInfo>& variables = (*t)->session->layout().variables();
+    for (const VariableInfo& v : variables) {
+      before.push_back(*(*t)->session->ReadVariable(v.name, 0)->Clone());
+    }
+    batch[1] = Tensor::Vector<int32_t>({1, 2, 3, 10});
+    const auto loss = RunStep(**t, batch);
+    EXPECT_EQ(loss.status().code(), absl::StatusCode::kInvalidArgument) << loss.status();
+    EXPECT_TRUE(absl::StrContains(loss.status().message(), "got 10")) << loss.status();
+    EXPECT_TRUE(absl::StrContains(loss.status().message(), devices.back())) << loss.status();
+    for (size_t i = 0; i < variables.size(); ++i) {
+      for (size_t r = 0; r < devices.size(); ++r) {
+        const auto after = (*t)->session->ReadVariable(variables[i].name, static_cast<int>(r));
+        ASSERT_TRUE(after.ok()) << after.status();
+        EXPECT_TRUE(Tensor::Identical(*after, before[i])) << variables[i].name << " on " << r;
+      }
+    }
+    batch = Batch("mlp", 4);
+    EXPECT_TRUE(RunStep(**t, batch).ok());
+  }
+}
+
+TEST(GpuStrategyErrorsTest, TakesEveryGpuAndRefusesWhatCannotWork) {
+  Reset();
+  const auto all = MirroredStrategy::Create();
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ((*all)->mesh().devices, Devices({"GPU:0", "GPU:1"}));
+  const auto cpus = MirroredStrategy::Create({.num_cpu_replicas = 3});
+  ASSERT_TRUE(cpus.ok()) << cpus.status();
+  EXPECT_EQ((*cpus)->mesh().devices, Devices({"CPU:0", "CPU:1", "CPU:2"}));
+  struct {
+    Devices devices;
+    const char* expected;
+  } const kRefused[] = {
+      {{"GPU:0", "CPU:0"}, "expected GPUs or CPUs alone, got GPU:0, CPU:0"},
+      {{"GPU:0", "GPU:0", "GPU:1"}, "expected GPUs that all differ"},
+      {{"GPU:2"}, "device 'GPU:2': no such GPU; expected one from 0 to 1, got 2"},
+      {{"GPU:x"}, "device 'GPU:x': expected CPU:0"},
+  };
+  for (const auto& refused : kRefused) {
+    const absl::Status status = MirroredStrategy::Create({.devices = refused.devices}).status();
+    EXPECT_TRUE(absl::StrContains(status.message(), refused.expected)) << status;
+  }
+  Reset({.failing_call = "cudaGetDeviceCount", .error = cudaErrorNoDevice});
+  const auto none = MirroredStrategy::Create();
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ((*none)->mesh().devices[0], "CPU:0");
+}
+
+}  // namespace
+}  // namespace mirrorflow
