@@ -12,7 +12,9 @@ namespace mirrorflow {
 // clang-format off
 #define MF_STEMS(F) \
   F(Binary)         \
-  F(Unary)
+  F(Unary)          \
+  F(Update)         \
+  F(Variable)
 // clang-format on
 
 #define MF_DECLARE(Stem) void Register##Stem##Cuda(KernelRegistry& kernels);
