@@ -10,11 +10,12 @@ namespace mirrorflow {
 
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
-#define MF_STEMS(F) \
-  F(Binary)         \
-  F(Random)         \
-  F(Unary)          \
-  F(Update)         \
+#define MF_STEMS(F)  \
+  F(Binary)          \
+  F(DepthwiseConv2d) \
+  F(Random)          \
+  F(Unary)           \
+  F(Update)          \
   F(Variable)
 // clang-format on
 
