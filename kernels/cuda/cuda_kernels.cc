@@ -13,7 +13,9 @@ namespace mirrorflow {
 #define MF_STEMS(F)  \
   F(Binary)          \
   F(DepthwiseConv2d) \
+  F(Einsum)          \
   F(Random)          \
+  F(ReplicaIndex)    \
   F(Unary)           \
   F(Update)          \
   F(Variable)
