@@ -10,11 +10,17 @@ namespace mirrorflow {
 
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
-#define MF_STEMS(F) \
-  F(Binary)         \
-  F(Conv2D)         \
-  F(MatMul)         \
-  F(Unary)
+#define MF_STEMS(F)  \
+  F(Binary)          \
+  F(Conv2D)          \
+  F(DepthwiseConv2d) \
+  F(Einsum)          \
+  F(MatMul)          \
+  F(Random)          \
+  F(ReplicaIndex)    \
+  F(Unary)           \
+  F(Update)          \
+  F(Variable)
 // clang-format on
 
 #define MF_DECLARE(Stem) void Register##Stem##Cuda(KernelRegistry& kernels);

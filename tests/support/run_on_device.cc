@@ -18,8 +18,14 @@ constexpr size_t kGuard = 64;
 
 class Context final : public KernelContext {
  public:
-  Context(const CaseNode& node, std::vector<Shape> outputs, KernelLibrary* library)
-      : node_(node), outputs_(std::move(outputs)), library_(library) {}
+  Context(const CaseNode& node, const ShareOptions& share, KernelLibrary* library)
+      : node_(node),
+        global_outputs_(node.OutputShapes()),
+        outputs_(share.output_shapes.empty() ? global_outputs_ : share.output_shapes),
+        shardings_(share.output_shardings),
+        library_(library) {
+    shardings_.resize(outputs_.size(), Replicated());
+  }
 
   const Node& node() const override { return *node_.node; }
   const Shape& input_shape(int i) const override { return node_.inputs[i].shape(); }
@@ -28,16 +34,16 @@ class Context final : public KernelContext {
     MF_CHECK(node_.node->is_static_input(i));
     return node_.inputs[i];
   }
-  const Sharding& output_sharding(int) const override { return replicated_; }
-  const Shape& global_output_shape(int i) const override { return outputs_[i]; }
+  const Sharding& output_sharding(int i) const override { return shardings_[i]; }
+  const Shape& global_output_shape(int i) const override { return global_outputs_[i]; }
   int num_threads() const override { return 1; }
   KernelLibrary* library() const override { return library_; }
 
  private:
   const CaseNode& node_;
-  const std::vector<Shape> outputs_;
+  const std::vector<Shape> global_outputs_, outputs_;
+  std::vector<Sharding> shardings_;
   KernelLibrary* const library_;
-  const Sharding replicated_ = Replicated();
 };
 
 // Memory of the device between guards, at an address that is a multiple of `alignment` and of
@@ -88,16 +94,17 @@ void CopyTo(const std::vector<std::byte>& bytes, const Tensor& tensor) {
 }  // namespace
 
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library) {
-  return std::make_unique<Context>(node, node.OutputShapes(), library);
+  return std::make_unique<Context>(node, ShareOptions(), library);
 }
 
 NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels)
     : device_(*device), kernels_(*kernels), library_(kernels->NewLibrary(device->traits().type)) {}
 
-absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node) {
-  MF_ASSIGN_OR_RETURN(KernelPlan plan,
-                      kernels_.Create(device_.traits().type, *ContextOf(node, library_.get())));
-  made_.push_back({&node, std::move(plan)});
+absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node, const ShareOptions& share) {
+  const Context context(node, share, library_.get());
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels_.Create(device_.traits().type, context));
+  made_.push_back({&node, std::move(plan), share.params,
+                   share.output_shapes.empty() ? node.OutputShapes() : share.output_shapes});
   return static_cast<int>(made_.size()) - 1;
 }
 
@@ -110,7 +117,6 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
                                                            std::vector<Tensor>* variables) {
   const Node& node = *made.node->node;
   const std::vector<Tensor>& inputs = made.node->inputs;
-  const std::vector<Shape> shapes = made.node->OutputShapes();
   std::vector<Guarded> memory;  // inputs, outputs, scratch
   std::vector<Tensor> outputs;
   const auto allocate = [&](size_t bytes, size_t alignment) -> absl::Status {
@@ -123,7 +129,8 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
     if (!node.is_static_input(i)) MF_RETURN_IF_ERROR(memory.back().Fill(device_, inputs[i]));
   }
   for (int i = 0; i < node.num_outputs(); ++i) {
-    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(node.output_dtype(i), shapes[i]));
+    MF_ASSIGN_OR_RETURN(Tensor output,
+                        Tensor::Allocate(node.output_dtype(i), made.output_shapes[i]));
     MF_RETURN_IF_ERROR(allocate(output.bytes(), DataTypeSize(output.dtype())));
     outputs.push_back(std::move(output));
   }
@@ -131,9 +138,8 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
 
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> params,
                       device_.Allocate(sizeof(StepParams)));
-  const StepParams no_params;
-  MF_RETURN_IF_ERROR(device_.CopyIn(reinterpret_cast<const std::byte*>(&no_params), params.get(),
-                                    sizeof no_params));
+  MF_RETURN_IF_ERROR(device_.CopyIn(reinterpret_cast<const std::byte*>(&made.params), params.get(),
+                                    sizeof made.params));
   std::vector<std::byte*> bases = {device_.KernelAddress(params.get())};
   std::vector<Operand> operands;
   for (size_t i = 0; i < memory.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/core/tensor.h"
+#include "framework/graph/sharding.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel_registry.h"
 #include "tests/support/op_cases.h"
@@ -17,13 +18,21 @@
 
 namespace mirrorflow {
 
+// What one replica has of a node, as EvaluateOptions say it for the CPU.
+struct ShareOptions {
+  StepParams params;
+  // How each output lies on the replicas, and the shape of this one's share; empty: replicated.
+  std::vector<Sharding> output_shardings = {};
+  std::vector<Shape> output_shapes = {};
+};
+
 // The kernels of many nodes, made as those of one plan are.
 class NodesOnDevice {
  public:
   NodesOnDevice(Device* device, const KernelRegistry* kernels);
 
   // Makes the kernel of `node`, which must stay. The node's number, or the factory's error.
-  absl::StatusOr<int> Add(const CaseNode& node);
+  absl::StatusOr<int> Add(const CaseNode& node, const ShareOptions& share = {});
   // Once, behind all Add and before any Run.
   absl::Status Finish();
   // The results; variables among the node's inputs change. As for EvaluateStrictly: operands have
@@ -36,6 +45,8 @@ class NodesOnDevice {
   struct Made {
     const CaseNode* node;
     KernelPlan plan;
+    StepParams params;
+    std::vector<Shape> output_shapes;
   };
   absl::StatusOr<std::vector<Tensor>> RunWith(const Made& made, const std::pair<int, int>* pair,
                                               std::vector<Tensor>* variables);

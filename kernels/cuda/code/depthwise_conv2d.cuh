@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DepthwiseConv2dNative and its gradients: each output is a sum over triples of a pixel, a tap of
+// the filter and a pixel of the output.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_DEPTHWISE_CONV2D_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_DEPTHWISE_CONV2D_CUH_
+
+#include "base.cuh"
+
+namespace depthwise {
+
+// How the filter moves in one dimension: tap i at position o lies on pixel
+// o * kStride - kBefore + i * kDilation, or outside of the image.
+template <int kInSize, int kOutSize, int kFilterSize, int kStride, int kBefore, int kDilation>
+struct Window {
+  static constexpr int kIn = kInSize, kOut = kOutSize, kSize = kFilterSize;
+  static constexpr int kUnroll = kSize <= 7 ? kSize : 1;  // loops over taps
+
+  // Negative or at least kIn: outside.
+  __device__ static int PixelOf(int position, int tap) {
+    return position * kStride - kBefore + tap * kDilation;
+  }
+  // Negative or at least kOut: there is none.
+  __device__ static int PositionOf(int pixel, int tap) {
+    const int scaled = pixel + kBefore - tap * kDilation;
+    return scaled % kStride == 0 ? scaled / kStride : -1;
+  }
+};
+
+// Where the elements of images lie.
+template <bool kNchw, int64 kBatch, int kHeight, int kWidth, int kChannels>
+struct Images {
+  static constexpr int64 kPixels = kBatch * kHeight * kWidth;
+  using At = Index<kPixels * kChannels>;
+  struct Place {
+    At n;
+    int y, x, c;
+  };
+  // i counts through the images in the order of memory.
+  __device__ static Place PlaceOf(At i) {
+    constexpr At kInner = kNchw ? kWidth : kChannels, kMiddle = kNchw ? kHeight : kWidth;
+    constexpr At kOuter = kNchw ? kChannels : kHeight;
+    const int inner = i % kInner, middle = i / kInner % kMiddle;
+    const int outer = i / (kInner * kMiddle) % kOuter;
+    const At n = i / (kInner * kMiddle * kOuter);
+    if (kNchw) return {n, middle, inner, outer};
+    return {n, outer, middle, inner};
+  }
+  __device__ static At IndexOf(At n, int y, int x, int c) {
+    return kNchw ? ((n * kChannels + c) * kHeight + y) * kWidth + x
+                 : ((n * kHeight + y) * kWidth + x) * kChannels + c;
+  }
+};
+
+// kEach: filters of a channel.
+template <typename HeightWindow, typename WidthWindow, bool kNchw, int64 kBatch, int kChannels,
+          int kFiltersEach>
+struct Geometry {
+  using H = HeightWindow;
+  using W = WidthWindow;
+  static constexpr int kEach = kFiltersEach, kOutChannels = kChannels * kEach;
+  using In = Images<kNchw, kBatch, H::kIn, W::kIn, kChannels>;
+  using Out = Images<kNchw, kBatch, H::kOut, W::kOut, kOutChannels>;
+};
+
+// The element of the output at index i.
+template <typename G, typename T>
+__device__ inline Value<T> Forward(const T* images, const T* filter, int64 i) {
+  using H = typename G::H;
+  using W = typename G::W;
+  const auto at = G::Out::PlaceOf(i);
+  Value<T> sum = 0;
+#pragma unroll(H::kUnroll)
+  for (int ty = 0; ty < H::kSize; ++ty) {
+    const int y = H::PixelOf(at.y, ty);
+    if (y < 0 || y >= H::kIn) continue;
+#pragma unroll(W::kUnroll)
+    for (int tx = 0; tx < W::kSize; ++tx) {
+      const int x = W::PixelOf(at.x, tx);
+      if (x < 0 || x >= W::kIn) continue;
+      sum += Load(images[G::In::IndexOf(at.n, y, x, at.c / G::kEach)]) *
+             Load(filter[(ty * W::kSize + tx) * G::kOutChannels + at.c]);
+    }
+  }
+  return sum;
+}
+
+// The element of the images' gradient at index i.
+template <typename G, typename T>
+__device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) {
+  using H = typename G::H;
+  using W = typename G::W;
+  const auto at = G::In::PlaceOf(i);
+  Value<T> sum = 0;
+#pragma unroll(H::kUnroll)
+  for (int ty = 0; ty < H::kSize; ++ty) {
+    const int y = H::PositionOf(at.y, ty);
+    if (y < 0 || y >= H::kOut) continue;
+#pragma unroll(W::kUnroll)
+    for (int tx = 0; tx < W::kSize; ++tx) {
+      const int x = W::PositionOf(at.x, tx);
+      if (x < 0 || x >= W::kOut) continue;
+      for (int m = 0; m < G::kEach; ++m) {
+        const int c = at.c * G::kEach + m;
+        sum += Load(dy[G::Out::IndexOf(at.n, y, x, c)]) *
+               Load(filter[(ty * W::kSize + tx) * G::kOutChannels + c]);
+      }
+    }
+  }
+  return sum;
+}
+
+// Part `blockIdx.z` of kParts of the filter's gradient, by a sum over so much of the positions:
+// element i of the filter goes to out[i * kParts + part]. A block has kTaps taps of row
+// `blockIdx.y / kTapGroups` of the filter and kLanes channels of the output; its threads share the
+// positions, and add their sums in one order.
+template <typename G, int kLanes, int kTaps, int kParts, typename T, typename P>
+__device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
+  using H = typename G::H;
+  using W = typename G::W;
+  using V = Value<T>;
+  constexpr int kTapGroups = (W::kSize + kTaps - 1) / kTaps, kRows = kThreads / kLanes;
+  constexpr int64 kPositions = G::Out::kPixels, kPart = (kPositions + kParts - 1) / kParts;
+  using Position = Index<kPositions + kThreads>;
+  const int c = blockIdx.x * kLanes + threadIdx.x % kLanes, row = threadIdx.x / kLanes;
+  const int ty = blockIdx.y / kTapGroups, first_tap = blockIdx.y % kTapGroups * kTaps;
+
+  V sums[kTaps] = {};
+  const int64 begin = blockIdx.z * kPart;
+  const Position end = begin + kPart < kPositions ? begin + kPart : kPositions;
+  if (c < G::kOutChannels) {
+    for (Position p = begin + row; p < end; p += kRows) {
+      constexpr Position kWidth = W::kOut, kHeight = H::kOut;
+      const int x = p % kWidth, y = H::PixelOf(p / kWidth % kHeight, ty);
+      if (y < 0 || y >= H::kIn) continue;
+      const auto n = p / (kWidth * kHeight);
+      const V g = Load(dy[G::Out::IndexOf(n, p / kWidth % kHeight, x, c)]);
+#pragma unroll
+      for (int j = 0; j < kTaps; ++j) {
+        const int pixel = W::PixelOf(x, first_tap + j);
+        if (pixel < 0 || pixel >= W::kIn) continue;
+        sums[j] += g * Load(images[G::In::IndexOf(n, y, pixel, c / G::kEach)]);
+      }
+    }
+  }
+
+  __shared__ V shared[kThreads];
+#pragma unroll
+  for (int j = 0; j < kTaps; ++j) {
+    __syncthreads();
+    shared[threadIdx.x] = sums[j];
+    for (int half = kRows / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (row < half) shared[threadIdx.x] += shared[threadIdx.x + half * kLanes];
+    }
+    const int tx = first_tap + j;
+    if (row == 0 && c < G::kOutChannels && tx < W::kSize) {
+      const int64 i = static_cast<int64>(ty * W::kSize + tx) * G::kOutChannels + c;
+      out[i * kParts + blockIdx.z] = Store<P>(shared[threadIdx.x]);
+    }
+  }
+}
+
+// out[i] is the sum of kParts parts, for i < kN, by a warp.
+template <int64 kN, int kParts, typename V, typename T>
+__device__ inline void AddParts(const V* parts, T* out) {
+  constexpr int kWarp = 32;
+  const int lane = threadIdx.x % kWarp;
+  const int64 i = static_cast<int64>(blockIdx.x) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  if (i >= kN) return;  // so does the whole warp
+  V sum = 0;
+  for (int p = lane; p < kParts; p += kWarp) sum += parts[i * kParts + p];
+  for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  if (lane == 0) out[i] = Store<T>(sum);
+}
+
+}  // namespace depthwise
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_DEPTHWISE_CONV2D_CUH_

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As
+// Easy as 1, 2, 3; SC 2011): any number of any stream can be had at once, without the ones before.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
+
+#include "base.cuh"
+
+namespace philox {
+
+// A counter, or what becomes of it: random words.
+struct Block {
+  uint32 word[4];
+};
+
+__device__ inline uint64 Wide(uint32 low, uint32 high) {
+  return static_cast<uint64>(high) << 32 | low;
+}
+
+__device__ inline Block BlockOf(uint64 key, uint64 low, uint64 high) {
+  uint32 w0 = static_cast<uint32>(low), w1 = static_cast<uint32>(low >> 32);
+  uint32 w2 = static_cast<uint32>(high), w3 = static_cast<uint32>(high >> 32);
+  uint32 k0 = static_cast<uint32>(key), k1 = static_cast<uint32>(key >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64 p0 = uint64{0xD2511F53} * w0, p1 = uint64{0xCD9E8D57} * w2;
+    w0 = static_cast<uint32>(p1 >> 32) ^ w1 ^ k0;
+    w1 = static_cast<uint32>(p1);
+    w2 = static_cast<uint32>(p0 >> 32) ^ w3 ^ k1;
+    w3 = static_cast<uint32>(p0);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  return {{w0, w1, w2, w3}};
+}
+
+// How many elements the words of one block make.
+template <typename V>
+constexpr int kPerBlock = 16 / sizeof(V);
+
+// Which elements of a global random tensor a replica makes: element i depends on i, and not on who
+// computes it. kRuns contiguous pieces of kLength elements, one every kStride; the first begins at
+// element `first`.
+template <int64 kRuns, int64 kLength, int64 kStride>
+struct Share {
+  int64 first;
+};
+
+// Elements are made in groups of the global tensor, which runs cut anywhere: make(group, values)
+// makes all of one. A thread makes one group; the block writes what it has to of them together.
+template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
+__device__ inline void Generate(const Share<kRuns, kLength, kStride>& share, T* out, Make make) {
+  constexpr int kGroup = kPerBlock<Value<T>>;
+  constexpr int64 kMostGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can lie in
+  // Elements of groups, with those of the last block that are nobody's.
+  using Slot = Index<kRuns * kMostGroups * kGroup + kThreads * kGroup>;
+  constexpr Slot kGroups = kMostGroups;
+  __shared__ Value<T> made[kThreads * kGroup];
+  const Slot group = static_cast<Slot>(blockIdx.x) * kThreads + threadIdx.x;
+  if (group < kRuns * kGroups) {
+    Value<T> values[kGroup];
+    const int64 begin = share.first + group / kGroups * kStride;
+    make(static_cast<uint64>(begin / kGroup + group % kGroups), values);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) made[threadIdx.x * kGroup + j] = values[j];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    const int at = j * kThreads + threadIdx.x;
+    const Slot slot = static_cast<Slot>(blockIdx.x) * (kThreads * kGroup) + at;
+    const int64 run = slot / (kGroups * kGroup);
+    const int64 begin = share.first + run * kStride;
+    const int64 i = static_cast<int64>(slot % (kGroups * kGroup)) - begin % kGroup;
+    if (run < kRuns && i >= 0 && i < kLength) out[run * kLength + i] = Store<T>(made[at]);
+  }
+}
+
+}  // namespace philox
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random numbers that depend on seeds, or on a key and a counter: TensorFlow's numbers. Elements
+// come in groups, each from its own place in a Philox stream: a group is what one block makes, but
+// of truncated normal numbers, each of which has blocks in reserve for being drawn anew.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
+
+#include "philox.cuh"
+
+namespace stateless {
+
+// A key, and a counter of 128 bits from which blocks are counted.
+struct Stream {
+  uint64 key, low, high;
+
+  __device__ philox::Block BlockOf(uint64 i) const {
+    const uint64 at = low + i;
+    return philox::BlockOf(key, at, high + (at < low ? 1 : 0));
+  }
+};
+
+// The stream that two seeds name: they are scrambled, so that near ones are as good as any.
+__device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
+  const Stream seeds = {philox::Wide(0x3ec8f720, 0x02461e29), static_cast<uint64>(seed0),
+                        static_cast<uint64>(seed1)};
+  const philox::Block mixed = seeds.BlockOf(0);
+  return {philox::Wide(mixed.word[0], mixed.word[1]), 0,
+          philox::Wide(mixed.word[2], mixed.word[3])};
+}
+// The same for a block, by one of its threads.
+template <typename Seed>
+__device__ inline Stream StreamForBlock(const Seed* seeds) {
+  __shared__ Stream stream;
+  if (threadIdx.x == 0) stream = StreamOf(seeds[0], seeds[1]);
+  __syncthreads();
+  return stream;
+}
+
+// In [0, 1): the low bits of a word behind the point, as many as T's mantissa has.
+template <typename T>
+struct Uniform {
+  __device__ void operator()(const Stream& stream, uint64 group, float (&out)[4]) const {
+    constexpr int kBits = Same<T, half>::kValue ? 10 : sizeof(T) == 2 ? 7 : 23;
+    constexpr uint32 kMask = (1u << kBits) - 1;
+    const philox::Block block = stream.BlockOf(group);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      out[i] = static_cast<float>(block.word[i] & kMask) * (1.0f / (1 << kBits));
+    }
+  }
+  __device__ void operator()(const Stream& stream, uint64 group, double (&out)[2]) const {
+    const philox::Block block = stream.BlockOf(group);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint64 bits = philox::Wide(block.word[2 * i + 1], block.word[2 * i] & 0xfffff);
+      out[i] = static_cast<double>(bits) * 0x1p-52;
+    }
+  }
+};
+
+// By Box and Muller. The angle is computed in double for all.
+template <typename T>
+struct Normal {
+  template <typename V, int kGroup>
+  __device__ void operator()(const Stream& stream, uint64 group, V (&out)[kGroup]) const {
+    V uniform[kGroup];
+    Uniform<V>()(stream, group, uniform);
+#pragma unroll
+    for (int i = 0; i < kGroup; i += 2) {
+      const V u = uniform[i] < V(1e-7) ? V(1e-7) : uniform[i];
+      const V radius = sqrt(V(-2) * log(u));
+      const V angle = static_cast<V>(6.283185307179586476925 * uniform[i + 1]);
+      out[i] = sin(angle) * radius;
+      out[i + 1] = cos(angle) * radius;
+    }
+  }
+};
+
+// Of which those beyond two deviations are left out. So many words are reserved for an element that
+// a group never reads those of the next.
+template <typename T>
+struct Truncated {
+  template <typename V, int kGroup>
+  __device__ void operator()(const Stream& stream, uint64 group, V (&out)[kGroup]) const {
+    constexpr int kReservedWords = 256;
+    int found = 0;
+    for (uint64 block = group * (kGroup * kReservedWords / 4); found < kGroup; ++block) {
+      V drawn[kGroup];
+      Normal<T>()(stream, block, drawn);
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        if (!(fabs(drawn[i]) < 2)) continue;
+          // Not out[found]: an array whose index the compiler does not know is no register.
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) out[j] = j == found ? drawn[i] : out[j];
+        ++found;
+      }
+    }
+  }
+};
+
+// In [low, high); of all numbers if they are equal.
+template <typename T>
+struct UniformInteger {
+  T low, high;
+  template <int kGroup>
+  __device__ void operator()(const Stream& stream, uint64 group, T (&out)[kGroup]) const {
+    using U = typename If<sizeof(T) == 4, uint32, uint64>::Type;
+    const philox::Block block = stream.BlockOf(group);
+    const U range = static_cast<U>(high) - static_cast<U>(low);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      U bits = block.word[i];
+      if constexpr (sizeof(U) == 8) bits = philox::Wide(block.word[2 * i], block.word[2 * i + 1]);
+      out[i] = static_cast<T>(range == 0 ? bits : static_cast<U>(low) + bits % range);
+    }
+  }
+};
+
+// What is made of a stream that there is not.
+template <typename V, int kGroup>
+__device__ inline void Spoil(V (&values)[kGroup]) {
+  if constexpr (Traits<V>::kIsFloating) {
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) values[i] = BitsToFloat(0x7fc00000);
+  }
+}
+
+// The algorithms that an op may ask for: Philox, or any.
+__device__ inline bool IsKnown(int algorithm) { return algorithm == 1 || algorithm == 3; }
+
+}  // namespace stateless
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DepthwiseConv2dNative and its gradients, by the definition: what an element of the result is the
+// sum of is little.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+#include "ops/window_attrs.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kCode[] = "depthwise_conv2d.cuh";
+
+enum class Which { kForward, kBackpropInput, kBackpropFilter };
+
+// The shapes by what they are to the first of the ops. The sizes in a static input are global; what
+// a replica has is in the shape of the output.
+struct Shapes {
+  const Shape &images, &filter, &output;
+};
+
+Shapes ShapesOf(const KernelContext& c, Which which) {
+  return {which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0),
+          which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1),
+          which == Which::kForward ? c.output_shape(0) : c.input_shape(2)};
+}
+
+// i: 0 for height, 1 for width.
+std::string WindowText(const WindowAttrs& attrs, int i, const Shapes& shapes) {
+  const WindowAttrs::Dim& dim = attrs.dims[i];
+  const int d = attrs.layout.space[i];
+  const int64_t in = shapes.images.dim(d), out = shapes.output.dim(d), size = shapes.filter.dim(i);
+  int64_t before = dim.before;
+  if (attrs.same_padding) {
+    const int64_t covered = (out - 1) * dim.stride + (size - 1) * dim.dilation + 1;
+    before = std::max<int64_t>(covered - in, 0) / 2;  // the odd one is behind
+  }
+  return absl::StrCat("depthwise::Window<", in, ", ", out, ", ", size, ", ", dim.stride, ", ",
+                      before, ", ", dim.dilation, ">");
+}
+
+// Names the geometry `G`.
+std::string GeometryText(const WindowAttrs& attrs, const Shapes& shapes) {
+  return absl::StrCat("  using G = depthwise::Geometry<", WindowText(attrs, 0, shapes), ",\n      ",
+                      WindowText(attrs, 1, shapes), ", ", attrs.layout.nchw() ? "true" : "false",
+                      ", ", shapes.images.dim(0), ", ", shapes.filter.dim(2), ", ",
+                      shapes.filter.dim(3), ">;\n");
+}
+
+// `value` of each element i of the output.
+KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::string_view value) {
+  CudaStage stage = IndexedStage(c, 0, value);
+  stage.body = absl::StrCat(geometry, stage.body);
+  return MakeCudaKernel(c, {std::move(stage)}, {.includes = {kCode}});
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How the work on the filter's gradient is divided, as FilterGradient of the code has it.
+struct FilterGrid {
+  int64_t lanes;  // channels of a block
+  int64_t taps;   // of a row of the filter
+  int64_t parts;  // of the positions
+  CudaGrid grid;
+};
+
+FilterGrid FilterGridOf(const Shapes& shapes, const ImageLayout& layout) {
+  constexpr int64_t kMaxLanes = 32, kMaxTaps = 8, kMaxParts = 1024;
+  constexpr int64_t kEnoughBlocks = 1024;       // to fill a GPU
+  constexpr int64_t kPositionsOfOneThread = 8;  // at least
+  const int64_t channels = shapes.output.dim(layout.channels);
+  FilterGrid division{.lanes = 1, .taps = std::min(shapes.filter.dim(1), kMaxTaps)};
+  // Neighbouring threads have what lies side by side: channels, or else positions.
+  if (!layout.nchw()) {
+    while (division.lanes < std::min(channels, kMaxLanes)) division.lanes *= 2;
+  }
+  CudaGrid& grid = division.grid;
+  grid.x = static_cast<unsigned int>(CeilDiv(channels, division.lanes));
+  grid.y = static_cast<unsigned int>(shapes.filter.dim(0) *
+                                     CeilDiv(shapes.filter.dim(1), division.taps));
+  const int64_t positions = shapes.output.dim(0) * shapes.output.dim(layout.space[0]) *
+                            shapes.output.dim(layout.space[1]);
+  const int64_t most = CeilDiv(positions, grid.threads / division.lanes * kPositionsOfOneThread);
+  division.parts = CeilDiv(kEnoughBlocks, int64_t{grid.x} * grid.y);
+  division.parts = std::clamp<int64_t>(division.parts, 1, std::clamp<int64_t>(most, 1, kMaxParts));
+  grid.z = static_cast<unsigned int>(division.parts);
+  return division;
+}
+
+KernelPlan MakeFilterGradient(const KernelContext& c, const Shapes& shapes,
+                              const WindowAttrs& attrs) {
+  const int64_t n = shapes.filter.num_elements();
+  if (n == 0) return MakeCudaKernel(c, {});
+  const FilterGrid division = FilterGridOf(shapes, attrs.layout);
+  const DataType dtype = c.output_dtype(0);
+  const std::string value = CudaValueType(dtype);
+  const bool one_part = division.parts == 1;
+  const std::string parts = absl::StrCat("reinterpret_cast<", value, "*>(scratch)");
+  std::vector<CudaStage> stages;
+  stages.push_back(
+      {.body = absl::StrCat(GeometryText(attrs, shapes), "  depthwise::FilterGradient<G, ",
+                            division.lanes, ", ", division.taps, ", ", division.parts, ">(a0, a2, ",
+                            one_part ? "z0" : parts, ");"),
+       .grid = division.grid});
+  if (one_part) return MakeCudaKernel(c, std::move(stages), {.includes = {kCode}});
+  const CudaGrid grid;
+  stages.push_back({.body = absl::StrCat("  depthwise::AddParts<", n, ", ", division.parts, ">(",
+                                         parts, ", z0);"),
+                    .grid = {.x = static_cast<unsigned int>(CeilDiv(n, grid.threads / 32))}});
+  const int64_t value_size = dtype == DT_DOUBLE ? 8 : 4;
+  return MakeCudaKernel(c, std::move(stages),
+                        {.includes = {kCode}, .scratch_bytes = n * division.parts * value_size});
+}
+
+template <Which which>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
+  const Shapes shapes = ShapesOf(c, which);
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
+  const auto plan = [&] {
+    switch (which) {
+      case Which::kForward:
+        return MakeOfEach(c, GeometryText(attrs, shapes), "depthwise::Forward<G>(a0, a1, i)");
+      case Which::kBackpropInput:
+        return MakeOfEach(c, GeometryText(attrs, shapes), "depthwise::ImageGradient<G>(a1, a2, i)");
+      case Which::kBackpropFilter:
+        return MakeFilterGradient(c, shapes, attrs);
+    }
+  };
+  KernelPlan made = plan();
+  const double flops =
+      2.0 * shapes.output.num_elements() * shapes.filter.dim(0) * shapes.filter.dim(1);
+  made.flops = static_cast<int64_t>(std::min(flops, 9e18));
+  return made;
+}
+
+}  // namespace
+
+void RegisterDepthwiseConv2dCuda(KernelRegistry& kernels) {
+  kernels.Register("DepthwiseConv2dNative", kGpu, Create<Which::kForward>);
+  kernels.Register("DepthwiseConv2dNativeBackpropFilter", kGpu, Create<Which::kBackpropFilter>);
+  kernels.Register("DepthwiseConv2dNativeBackpropInput", kGpu, Create<Which::kBackpropInput>);
+}
+
+}  // namespace mirrorflow

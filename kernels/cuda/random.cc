@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random ops, with state (a session's seed and step) and without: the numbers of the CPU's kernels.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/hash.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+
+namespace mirrorflow {
+namespace {
+
+// Which elements of the global output 0 this replica makes, as philox::Share has it.
+struct Share {
+  int64_t runs = 1;
+  int64_t length;
+  int64_t stride = 0;
+  std::string first = "0";
+
+  std::string ToString() const {
+    return absl::StrCat("philox::Share<", runs, ", ", length, ", ", stride, ">{", first, "}");
+  }
+  // Of philox::Generate.
+  CudaGrid Grid(DataType dtype) const {
+    const int64_t group = 16 / std::max<int64_t>(DataTypeSize(dtype), 4);
+    const int64_t groups = (length + group - 2) / group + 1;
+    const CudaGrid grid;
+    return {.x = static_cast<unsigned int>(
+                std::max<int64_t>(1, (runs * groups + grid.threads - 1) / grid.threads))};
+  }
+};
+
+Share ShareOf(const KernelContext& c) {
+  const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
+  const Sharded* sharded = AsSharded(c.output_sharding(0));
+  if (sharded == nullptr) return {.length = local.num_elements()};
+  int64_t runs = 1, row_size = 1;
+  for (int i = 0; i < sharded->dim; ++i) runs *= local.dim(i);
+  for (int i = sharded->dim + 1; i < local.rank(); ++i) row_size *= local.dim(i);
+  return {.runs = runs,
+          .length = local.dim(sharded->dim) * row_size,
+          .stride = global.dim(sharded->dim) * row_size,
+          .first = absl::StrCat("params->first_row[", sharded->axis, "] * ",
+                                sharded->factor * row_size)};
+}
+
+// ---- with state
+// ----------------------------------------------------------------------------------
+
+// `distribution`: of code/random.cuh.
+KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
+  if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
+  const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
+  const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
+  // Seeds of its own stand in for the session's.
+  const std::string root = seed != 0 || seed2 != 0
+                               ? absl::StrCat("stateful::Mix(", seed, "ull) ^ ", seed2, "ull")
+                               : "params->seed";
+  const Share share = ShareOf(c);
+  const DataType dtype = c.output_dtype(0);
+  return MakeCudaKernel(
+      c,
+      {{.body = absl::StrCat("  stateful::Draw<stateful::", distribution, "<", CudaType(dtype),
+                             ">>(", root, ", ", StableHash(c.node().name()),
+                             "ull, *params,\n      ", share.ToString(), ", z0);"),
+        .grid = share.Grid(dtype)}},
+      {.includes = {"random.cuh"}});
+}
+
+absl::StatusOr<KernelPlan> CreateNormal(const KernelContext& c) { return MakeRandom(c, "Normal"); }
+absl::StatusOr<KernelPlan> CreateUniform(const KernelContext& c) {
+  return MakeRandom(c, "Uniform");
+}
+absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
+  return MakeRandom(c, "Truncated");
+}
+
+// ---- without state
+// -------------------------------------------------------------------------------
+
+// Otherwise by key, counter and algorithm.
+bool IsBySeeds(const KernelContext& c) { return c.node().input_index("seed") >= 0; }
+
+constexpr char kBadAlgorithm[] = "unknown algorithm; expected 1 (Philox) or 3 (any), got";
+constexpr char kBadLimits[] = "no number in [minval, maxval); expected maxval above minval, got";
+constexpr char kBadEither[] =
+    "unknown algorithm, or no number in [minval, maxval); expected 1 (Philox) or 3 (any), and "
+    "maxval "
+    "above minval, got";
+
+// `distribution`: of code/stateless_random.cuh, with its operands. `check_limits`: statements that
+// call fail for limits that nothing is between.
+KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
+                         absl::string_view check_limits = "") {
+  const DataType dtype = c.output_dtype(0);
+  std::string body(check_limits), spoil, error = check_limits.empty() ? "" : kBadLimits;
+  if (IsBySeeds(c)) {
+    absl::StrAppend(&body, "  const auto stream = stateless::StreamForBlock(a1);\n");
+  } else {
+    absl::StrAppend(&body,
+                    "  const stateless::Stream stream = {*a1, a2[0], a2[1]};\n"
+                    "  if (!stateless::IsKnown(*a3)) fail(*a3);\n");
+    spoil = "    if (!stateless::IsKnown(*a3)) stateless::Spoil(values);\n";
+    error = check_limits.empty() ? kBadAlgorithm : kBadEither;
+  }
+  const Share share = ShareOf(c);
+  // What can fail does so for an empty output, too.
+  if (error.empty() && c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
+  absl::StrAppend(&body, "  philox::Generate(", share.ToString(),
+                  ", z0, [&](uint64 group, auto& values) {\n    stateless::", distribution,
+                  "(stream, group, values);\n", spoil, "  });");
+  return MakeCudaKernel(c, {{.body = std::move(body), .grid = share.Grid(dtype)}},
+                        {.includes = {"stateless_random.cuh"}, .error = std::move(error)});
+}
+
+std::string OfOutputType(const KernelContext& c, absl::string_view distribution) {
+  return absl::StrCat(distribution, "<", CudaType(c.output_dtype(0)), ">");
+}
+
+absl::StatusOr<KernelPlan> CreateStatelessNormal(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, "Normal") + "()");
+}
+absl::StatusOr<KernelPlan> CreateStatelessUniform(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, "Uniform") + "()");
+}
+absl::StatusOr<KernelPlan> CreateStatelessTruncated(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, "Truncated") + "()");
+}
+absl::StatusOr<KernelPlan> CreateFullInt(const KernelContext& c) {
+  return MakeStateless(c, OfOutputType(c, "UniformInteger") + "{0, 0}");
+}
+absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
+  const int limits = IsBySeeds(c) ? 2 : 4;
+  const std::string low = absl::StrCat("*a", limits), high = absl::StrCat("*a", limits + 1);
+  const std::string distribution =
+      absl::StrCat(OfOutputType(c, "UniformInteger"), "{", low, ", ", high, "}");
+  // Of no numbers, none need be between the limits.
+  if (c.global_output_shape(0).num_elements() == 0) return MakeStateless(c, distribution);
+  return MakeStateless(c, distribution,
+                       absl::StrCat("  if (", low, " >= ", high, ") fail(", high, ");\n"));
+}
+
+absl::StatusOr<KernelPlan> CreateGetKeyCounter(const KernelContext& c) {
+  return MakeCudaKernel(c,
+                        {{.body = "  const auto stream = stateless::StreamOf(a0[0], a0[1]);\n"
+                                  "  z0[0] = stream.key;\n"
+                                  "  z1[0] = stream.low;\n"
+                                  "  z1[1] = stream.high;",
+                          .grid = {.threads = 1}}},
+                        {.includes = {"stateless_random.cuh"}});
+}
+
+absl::StatusOr<KernelPlan> CreateGetAlg(const KernelContext& c) {
+  return MakeIndexed(c, "1");  // Philox
+}
+
+struct Row {
+  const char* op;
+  KernelFactory create;
+};
+
+constexpr Row kStateless[] = {
+    {"StatelessRandomNormal", CreateStatelessNormal},
+    {"StatelessRandomUniform", CreateStatelessUniform},
+    {"StatelessRandomUniformFullInt", CreateFullInt},
+    {"StatelessRandomUniformInt", CreateUniformInt},
+    {"StatelessTruncatedNormal", CreateStatelessTruncated},
+};
+
+}  // namespace
+
+void RegisterRandomCuda(KernelRegistry& kernels) {
+  kernels.Register("RandomStandardNormal", kGpu, CreateNormal);
+  kernels.Register("RandomUniform", kGpu, CreateUniform);
+  kernels.Register("TruncatedNormal", kGpu, CreateTruncated);
+  for (const Row& row : kStateless) {
+    kernels.Register(row.op, kGpu, row.create);
+    kernels.Register(absl::StrCat(row.op, "V2"), kGpu, row.create);
+  }
+  kernels.Register("StatelessRandomGetAlg", kGpu, CreateGetAlg);
+  kernels.Register("StatelessRandomGetKeyCounter", kGpu, CreateGetKeyCounter);
+}
+
+}  // namespace mirrorflow
