@@ -12,6 +12,7 @@ namespace mirrorflow {
 // clang-format off
 #define MF_STEMS(F) \
   F(Binary)         \
+  F(Reduction)      \
   F(Unary)
 // clang-format on
 
