@@ -10,9 +10,14 @@ namespace mirrorflow {
 
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
-#define MF_STEMS(F) \
-  F(Binary)         \
-  F(Reduction)      \
+#define MF_STEMS(F)    \
+  F(BatchNorm)         \
+  F(BiasAdd)           \
+  F(Binary)            \
+  F(BroadcastGradient) \
+  F(Checks)            \
+  F(Reduction)         \
+  F(Softmax)           \
   F(Unary)
 // clang-format on
 
