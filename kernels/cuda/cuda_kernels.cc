@@ -16,6 +16,8 @@ namespace mirrorflow {
   F(Binary)            \
   F(BroadcastGradient) \
   F(Checks)            \
+  F(Cumulative)        \
+  F(Pool)              \
   F(Reduction)         \
   F(Softmax)           \
   F(Unary)

@@ -41,6 +41,18 @@ std::string Call(const std::string& op, int64_t results, int64_t count, const Te
                       " },\n      [&](auto o, auto result) { ", finish, " });");
 }
 
+CudaStage StageOf(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
+                  const Parts& parts) {
+  const std::string value =
+      absl::StrCat("const auto i = ", OffsetText("o", dims.kept), " + ",
+                   OffsetText("k", dims.reduced), "; return ", code.value, ";");
+  return {
+      .body = Call(code.op, dims.results(), dims.count(), team, parts.chunk, value, code.finish),
+      .grid = {.x = team.BlocksFor(dims.results()),
+               .y = static_cast<unsigned int>(parts.parts),
+               .threads = team.threads()}};
+}
+
 }  // namespace
 
 int64_t PowerOfTwoFor(int64_t n) {
@@ -94,41 +106,43 @@ TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
           .along_first = kept_run == 0};
 }
 
-int64_t ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
+Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
   constexpr int64_t kLeastOfThread = 16;  // elements: less is not worth a second stage
   const int64_t blocks = team.BlocksFor(results);
-  if (blocks == 0 || 2 * blocks > kManyBlocks) return 1;
-  return std::clamp<int64_t>(count / (team.along * kLeastOfThread), 1, kManyBlocks / blocks);
+  int64_t wanted = 1;
+  if (blocks > 0 && 2 * blocks <= kManyBlocks) {
+    wanted = std::clamp<int64_t>(count / (team.along * kLeastOfThread), 1, kManyBlocks / blocks);
+  }
+  // Whole rounds of the threads, and no part without elements.
+  const int64_t rounds = std::max<int64_t>(DivideUp(DivideUp(count, wanted), team.along), 1);
+  const int64_t chunk = rounds * team.along;
+  return {.parts = std::max<int64_t>(DivideUp(count, chunk), 1), .chunk = chunk};
 }
 
-std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& reduction,
+std::string PartialsText(const ReduceCode& code, int64_t offset) {
+  return absl::StrCat("reinterpret_cast<", code.op, "::Type*>(scratch + ", offset, ")");
+}
+
+CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
+                       const Parts& parts, absl::string_view partials) {
+  const int64_t results = dims.results();
+  ReduceCode partial = code;
+  partial.finish = absl::StrCat(partials, "[blockIdx.y * ", results, " + o] = result;");
+  return StageOf(dims, partial, team, parts);
+}
+
+std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes) {
   const int64_t results = dims.results(), count = dims.count();
-  const std::string value =
-      absl::StrCat("const auto i = ", OffsetText("o", dims.kept), " + ",
-                   OffsetText("k", dims.reduced), "; return ", reduction.value, ";");
   const TeamShape team = ChooseTeam(results, count, KeptRun(dims));
-  const int64_t wanted = ChooseParts(team, results, count);
-  // Whole rounds of the threads, and no part without elements.
-  const int64_t chunk =
-      std::max<int64_t>(DivideUp(DivideUp(count, wanted), team.along) * team.along, 1);
-  const int64_t parts = std::max<int64_t>(DivideUp(count, chunk), 1);
-  const CudaGrid grid = {.x = team.BlocksFor(results),
-                         .y = static_cast<unsigned int>(parts),
-                         .threads = team.threads()};
-  if (parts == 1) {
-    return {{Call(reduction.op, results, count, team, chunk, value, reduction.finish), grid}};
-  }
-  const std::string partial =
-      absl::StrCat("reinterpret_cast<", reduction.op, "::Type*>(scratch + ", *scratch_bytes, ")");
-  *scratch_bytes = DivideUp(*scratch_bytes + parts * results * reduction.op_bytes, 64) * 64;
-  const TeamShape last = ChooseTeam(results, parts, results > 1 ? results : 0);
-  const std::string at = absl::StrCat("[k * ", results, " + o]");
-  return {{Call(reduction.op, results, count, team, chunk, value,
-                absl::StrCat(partial, "[blockIdx.y * ", results, " + o] = result;")),
-           grid},
-          {Call(reduction.op, results, parts, last, parts,
-                absl::StrCat("return ", partial, at, ";"), reduction.finish),
+  const Parts parts = ChooseParts(team, results, count);
+  if (parts.parts == 1) return {StageOf(dims, code, team, parts)};
+  const std::string partials = PartialsText(code, *scratch_bytes);
+  *scratch_bytes = DivideUp(*scratch_bytes + parts.parts * results * code.op_bytes, 64) * 64;
+  const TeamShape last = ChooseTeam(results, parts.parts, results > 1 ? results : 0);
+  const std::string value = absl::StrCat("return ", partials, "[k * ", results, " + o];");
+  return {PartialStage(dims, code, team, parts, partials),
+          {Call(code.op, results, parts.parts, last, parts.parts, value, code.finish),
            {.x = last.BlocksFor(results), .threads = last.threads()}}};
 }
 

@@ -27,6 +27,27 @@ ReducedDims ReduceAllDims(const Shape& in);
 // Images as [outer, channels, inner], reduced to their channels.
 ReducedDims ReduceToChannels(const Shape& images, int channel_dim);
 
+// How many threads share what lies along a result or a row, and how many of those a block has.
+struct TeamShape {
+  int along;
+  int across;
+  bool along_first;
+
+  std::string ToString() const;  // as template arguments
+  unsigned int threads() const { return static_cast<unsigned int>(along * across); }
+  unsigned int BlocksFor(int64_t results) const;
+};
+// For `results` of `count` elements each. `kept_run`: so many results lie next to each other; 0 if
+// the elements of a result do.
+TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
+
+// Elements cut into `parts` of `chunk` each, but for the last, so that they fill a GPU.
+struct Parts {
+  int64_t parts;
+  int64_t chunk;
+};
+Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count);
+
 struct ReduceCode {
   std::string op;     // of code/reduce.cuh: `Sum<float>`
   int64_t op_bytes;   // of its Type
@@ -40,21 +61,12 @@ struct ReduceCode {
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& reduction,
                                        int64_t* scratch_bytes);
 
-// How many threads share what lies along a reduction or a row, and how many of those a block has.
-struct TeamShape {
-  int along;
-  int across;
-  bool along_first;
-
-  std::string ToString() const;  // as template arguments
-  unsigned int threads() const { return static_cast<unsigned int>(along * across); }
-  unsigned int BlocksFor(int64_t results) const;
-};
-// For `results` of `count` elements each. `kept_run`: so many results lie next to each other; 0 if
-// the elements of a result do.
-TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
-// Into how many parts the elements are cut so that they fill a GPU; 1: not at all.
-int64_t ChooseParts(const TeamShape& team, int64_t results, int64_t count);
+// The first of them alone: partials[part * results + o] = what result o is of a part. `partials`
+// points to what the operation's Type is.
+CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
+                       const Parts& parts, absl::string_view partials);
+// Such a pointer, into scratch from byte `offset` on.
+std::string PartialsText(const ReduceCode& code, int64_t offset);
 
 int64_t PowerOfTwoFor(int64_t n);  // the smallest that is at least n
 
