@@ -10,16 +10,24 @@ namespace mirrorflow {
 
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
-#define MF_STEMS(F)  \
-  F(Binary)          \
-  F(Conv2D)          \
-  F(DepthwiseConv2d) \
-  F(Einsum)          \
-  F(MatMul)          \
-  F(Random)          \
-  F(ReplicaIndex)    \
-  F(Unary)           \
-  F(Update)          \
+#define MF_STEMS(F)    \
+  F(BatchNorm)         \
+  F(BiasAdd)           \
+  F(Binary)            \
+  F(BroadcastGradient) \
+  F(Checks)            \
+  F(Conv2D)            \
+  F(Cumulative)        \
+  F(DepthwiseConv2d)   \
+  F(Einsum)            \
+  F(MatMul)            \
+  F(Pool)              \
+  F(Random)            \
+  F(Reduction)         \
+  F(ReplicaIndex)      \
+  F(Softmax)           \
+  F(Unary)             \
+  F(Update)            \
   F(Variable)
 // clang-format on
 

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that look at data, and fail.
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+
+namespace mirrorflow {
+namespace {
+
+// x - x is 0 for every finite x and NaN for the others.
+absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
+  return MakeElementwise(
+      c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
+          .checks = "    if (!(x0 - x0 == 0)) fail(i);\n",
+          .error = absl::StrCat(c.attr<std::string>("message"),
+                                ": all numbers must be finite; expected no NaN and no infinity, "
+                                "got one as element")});
+}
+
+// What the data is, the host would have to print.
+absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
+  return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
+                        {.error = "assertion failed; expected a condition of 1, got"});
+}
+
+}  // namespace
+
+void RegisterChecksCuda(KernelRegistry& kernels) {
+  kernels.Register("Assert", kGpu, CreateAssert);
+  kernels.Register("CheckNumerics", kGpu, CreateCheckNumerics);
+  kernels.Register("CheckNumericsV2", kGpu, CreateCheckNumerics);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions. A block is kAlong threads along the elements of a result, times kAcross results; what
+// the threads have is combined by halves, in an order that depends on the shape alone.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
+
+#include "base.cuh"
+#include "math.cuh"
+
+// ---- what a reduction is
+// ---------------------------------------------------------------------------
+
+// Type is what it computes in: a multiple of 4 bytes.
+template <typename A>
+struct Sum {
+  using Type = A;
+  __device__ static A Identity() { return A(0); }
+  __device__ static A Combine(A a, A b) { return op::Add(a, b); }
+};
+template <typename A>
+struct Product {
+  using Type = A;
+  __device__ static A Identity() { return A(1); }
+  __device__ static A Combine(A a, A b) { return op::Mul(a, b); }
+};
+// A NaN is larger, and smaller, than any number.
+template <typename A>
+struct Largest {
+  using Type = A;
+  __device__ static A Identity() { return Traits<A>::Lowest(); }
+  __device__ static A Combine(A a, A b) { return op::Maximum(a, b); }
+};
+template <typename A>
+struct Smallest {
+  using Type = A;
+  __device__ static A Identity() { return Traits<A>::Highest(); }
+  __device__ static A Combine(A a, A b) { return op::Minimum(a, b); }
+};
+
+template <typename A>
+struct Two {
+  A first, second;
+};
+// Of two numbers at once.
+template <typename A>
+struct Sums {
+  using Type = Two<A>;
+  __device__ static Type Identity() { return {A(0), A(0)}; }
+  __device__ static Type Combine(Type a, Type b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+// Where the best element is, the first of equal ones. Nothing beats what it starts with by being
+// equal to it, so that elements like that, and NaNs, leave index 0.
+template <typename V, typename I>
+struct At {
+  V value;
+  I index;
+};
+template <typename V, typename I>
+struct FirstLargest {
+  using Type = At<V, I>;
+  __device__ static Type Identity() { return {Traits<V>::Lowest(), I(0)}; }
+  __device__ static Type Of(V value, I index) {
+    return value > Traits<V>::Lowest() ? Type{value, index} : Identity();
+  }
+  __device__ static Type Combine(Type a, Type b) {
+    if (a.value == b.value) return a.index < b.index ? a : b;
+    return a.value > b.value ? a : b;
+  }
+};
+template <typename V, typename I>
+struct FirstSmallest {
+  using Type = At<V, I>;
+  __device__ static Type Identity() { return {Traits<V>::Highest(), I(0)}; }
+  __device__ static Type Of(V value, I index) {
+    return value < Traits<V>::Highest() ? Type{value, index} : Identity();
+  }
+  __device__ static Type Combine(Type a, Type b) {
+    if (a.value == b.value) return a.index < b.index ? a : b;
+    return a.value < b.value ? a : b;
+  }
+};
+
+// The root of what Sum made of squares, rounded towards zero if T is an integer; if the sum has
+// wrapped around to below 0, the smallest one.
+template <typename T, typename A>
+__device__ inline T RootOfSum(A sum) {
+  if constexpr (Traits<T>::kIsFloating) {
+    return sqrt(sum);
+  } else {
+    const T wrapped = static_cast<T>(sum);
+    return wrapped < 0 ? Traits<T>::Lowest() : static_cast<T>(sqrt(static_cast<double>(wrapped)));
+  }
+}
+
+// ---- threads
+// ---------------------------------------------------------------------------------------
+
+// Of any type of 4-byte words.
+template <typename A>
+__device__ inline A ShuffleXor(A value, int mask) {
+  constexpr int kWords = sizeof(A) / 4;
+  union {
+    A value;
+    uint32 words[kWords];
+  } own = {value}, other;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+    other.words[w] = __shfl_xor_sync(0xffffffffu, own.words[w], mask);
+  }
+  return other.value;
+}
+
+// A block of kAlong * kAcross threads, powers of two. kAlongFirst: neighbouring threads have
+// elements of the same result, and not neighbouring results: whichever lie next to each other.
+template <int kAlong, int kAcross, bool kAlongFirst>
+struct Team {
+  __device__ static int Along() {
+    return kAlongFirst ? threadIdx.x % kAlong : threadIdx.x / kAcross;
+  }
+  __device__ static int Across() {
+    return kAlongFirst ? threadIdx.x / kAlong : threadIdx.x % kAcross;
+  }
+
+  // What those along have together; all of them get it. Every thread of the block must call it.
+  template <typename Op>
+  __device__ static typename Op::Type Combine(typename Op::Type value) {
+    using A = typename Op::Type;
+    if constexpr (kAlong == 1) {
+      return value;
+    } else if constexpr (kAlongFirst) {
+      constexpr int kLanes = kAlong < 32 ? kAlong : 32;
+#pragma unroll
+      for (int mask = kLanes / 2; mask > 0; mask /= 2) {
+        value = Op::Combine(value, ShuffleXor(value, mask));
+      }
+      if constexpr (kAlong > 32) {
+        constexpr int kWarps = kAlong / 32;
+        __shared__ A of_warp[kAcross * kWarps];
+        __syncthreads();  // those of the last call have been read
+        if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+        __syncthreads();
+        const A* own = of_warp + Across() * kWarps;
+        value = own[0];
+#pragma unroll
+        for (int w = 1; w < kWarps; ++w) value = Op::Combine(value, own[w]);
+      }
+      return value;
+    } else {
+      __shared__ A slots[kAlong * kAcross];
+      __syncthreads();
+      slots[threadIdx.x] = value;
+      __syncthreads();
+#pragma unroll
+      for (int half = kAlong / 2; half > 0; half /= 2) {
+        if (Along() < half) {
+          slots[threadIdx.x] = Op::Combine(slots[threadIdx.x], slots[threadIdx.x + half * kAcross]);
+        }
+        __syncthreads();
+      }
+      return slots[Across()];
+    }
+  }
+};
+
+// Combines at(k) for every kStep-th k of [first, end).
+template <typename Op, int kStep, typename I, typename At>
+__device__ inline typename Op::Type CombineElements(I first, I end, At at) {
+  using A = typename Op::Type;
+  constexpr int kParts = 4;  // as many loads are under way, and sums have fewer terms
+  A parts[kParts];
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) parts[p] = Op::Identity();
+  I k = first;
+  for (; k + (kParts - 1) * kStep < end; k += kParts * kStep) {
+    A values[kParts];
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) values[p] = at(static_cast<I>(k + p * kStep));
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) parts[p] = Op::Combine(parts[p], values[p]);
+  }
+#pragma unroll
+  for (int p = 0; p < kParts - 1; ++p) {
+    const I rest = k + p * kStep;
+    if (rest < end) parts[p] = Op::Combine(parts[p], at(rest));
+  }
+  return Op::Combine(Op::Combine(parts[0], parts[1]), Op::Combine(parts[2], parts[3]));
+}
+
+// Calls finish(o, result) for all o < kResults, with the result of value(o, k) for all k < kCount.
+// If kChunk is less than that: of the kChunk from blockIdx.y * kChunk on.
+template <typename Op, int64 kResults, int64 kCount, int kAlong, int kAcross, bool kAlongFirst,
+          int64 kChunk, typename Value, typename Finish>
+__device__ inline void Reduce(Value value, Finish finish) {
+  using Threads = Team<kAlong, kAcross, kAlongFirst>;
+  using I = Index<kResults * kCount>;
+  using A = typename Op::Type;
+  const int64 result = static_cast<int64>(blockIdx.x) * kAcross + Threads::Across();
+  const I o = static_cast<I>(result);
+  A combined = Op::Identity();
+  if (result < kResults) {
+    const int64 begin = blockIdx.y * kChunk;
+    const int64 end = begin + kChunk < kCount ? begin + kChunk : kCount;
+    combined =
+        CombineElements<Op, kAlong>(static_cast<I>(begin + Threads::Along()), static_cast<I>(end),
+                                    [&](I k) -> A { return value(o, k); });
+  }
+  combined = Threads::template Combine<Op>(combined);
+  if (result < kResults && Threads::Along() == 0) finish(o, combined);
+}
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cumsum and Cumprod. Where there are few columns they are cut: a first stage reduces the parts, a
+// second one begins each with what those before it have together.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/reduce.h"
+
+namespace mirrorflow {
+namespace {
+
+// Integers wrap around, so they have no sign.
+DataType ScanType(DataType dtype) {
+  if (IsFloating(dtype)) return dtype;
+  return DataTypeSize(dtype) == 8 ? DT_UINT64 : DT_UINT32;
+}
+
+absl::StatusOr<KernelPlan> CreateScan(const KernelContext& c, absl::string_view op) {
+  const Shape& in = c.input_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "axis"));
+  std::vector<bool> is_axis(in.rank(), false);
+  is_axis[axis] = true;
+  const ReducedDims dims = ReduceDims(in, is_axis);
+  const int64_t rows = in.dim(axis), width = Strides(in)[axis];
+  const int64_t columns = rows == 0 ? 0 : dims.results();
+  const bool exclusive = c.attr<bool>("exclusive"), reverse = c.attr<bool>("reverse");
+
+  const TeamShape team = ChooseTeam(columns, rows, width == 1 ? 0 : width);
+  const Parts parts = ChooseParts(team, columns, rows);
+  const DataType type = ScanType(c.output_dtype(0));
+  const std::string row = reverse ? absl::StrCat("(", rows - 1, " - k)") : "k";
+  const ReduceCode code = {
+      .op = absl::StrCat(op, "<", CudaValueType(type), ">"),
+      .op_bytes = std::max<int64_t>(DataTypeSize(type), 4),
+      .value = absl::StrCat("Load(a0[", OffsetText("o", dims.kept), " + ", row, " * ", width, "])"),
+      .finish = ""};
+  const std::string partials = parts.parts > 1 ? PartialsText(code, 0) : "nullptr";
+  CudaKernelOptions options{.includes = {"scan.cuh"}};
+  std::vector<CudaStage> stages;
+  if (parts.parts > 1) {
+    options.scratch_bytes = parts.parts * columns * code.op_bytes;
+    stages.push_back(PartialStage(dims, code, team, parts, partials));
+  }
+  stages.push_back(
+      {.body = absl::StrCat("  Scan<", code.op, ", ", columns, ", ", rows, ", ", width, ", ",
+                            team.ToString(), ", ", parts.chunk, ", ", exclusive ? "true" : "false",
+                            ", ", reverse ? "true" : "false", ">(a0, z0, ", partials, ");"),
+       .grid = {.x = team.BlocksFor(columns),
+                .y = static_cast<unsigned int>(parts.parts),
+                .threads = team.threads()}});
+  return MakeCudaKernel(c, std::move(stages), std::move(options));
+}
+
+}  // namespace
+
+void RegisterCumulativeCuda(KernelRegistry& kernels) {
+  kernels.Register("Cumprod", kGpu,
+                   [](const KernelContext& c) { return CreateScan(c, "Product"); });
+  kernels.Register("Cumsum", kGpu, [](const KernelContext& c) { return CreateScan(c, "Sum"); });
+}
+
+}  // namespace mirrorflow

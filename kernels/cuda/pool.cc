@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MaxPool, AvgPool, and their gradients.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernel.h"
+#include "ops/window_attrs.h"
+
+namespace mirrorflow {
+namespace {
+
+// `Window<…>` of pool.cuh for height (0) or width (1).
+std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const Shape& images,
+                       const Shape& pooled) {
+  const WindowAttrs::Dim& dim = attrs.dims[i];
+  const int d = attrs.layout.space[i];
+  const int64_t in = images.dim(d), out = pooled.dim(d), size = node.int_list("ksize")[d];
+  int64_t before = dim.before;
+  // TensorFlow's SAME puts the odd one after.
+  if (attrs.same_padding) {
+    before = std::max<int64_t>((out - 1) * dim.stride + size - in, 0) / 2;
+  }
+  return absl::StrCat("Window<", in, ", ", out, ", ", size, ", ", dim.stride, ", ", before, ">");
+}
+
+// A kernel that calls `function` of pool.cuh. Of NCHW each channel is an image of its own.
+absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view function,
+                                    const Shape& images, const Shape& pooled,
+                                    absl::string_view operands) {
+  MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(c.node()));
+  const bool nchw = attrs.layout.nchw();
+  const int64_t count = nchw ? images.dim(0) * images.dim(1) : images.dim(0);
+  const int64_t channels = nchw ? 1 : images.dim(3);
+  const int64_t n = c.output_shape(0).num_elements();
+  constexpr int64_t kThreads = 256;  // of base.cuh
+  return MakeCudaKernel(
+      c,
+      {{.body = absl::StrCat("  ", function, "<Pool<", count, ", ", channels, ",\n      ",
+                             WindowText(c.node(), attrs, 0, images, pooled), ", ",
+                             WindowText(c.node(), attrs, 1, images, pooled), ">>(", operands, ");"),
+        .grid = {.x = static_cast<unsigned int>((n + kThreads - 1) / kThreads)}}},
+      {.includes = {"pool.cuh"}});
+}
+
+absl::StatusOr<KernelPlan> CreateMaxPool(const KernelContext& c) {
+  return MakePool(c, "MaxPool", c.input_shape(0), c.output_shape(0), "a0, z0");
+}
+absl::StatusOr<KernelPlan> CreateMaxPoolGrad(const KernelContext& c) {
+  return MakePool(c, "MaxPoolGrad", c.output_shape(0), c.input_shape(1), "a0, a1, a2, z0");
+}
+absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
+  return MakePool(c, "MaxPoolGradGrad", c.input_shape(0), c.output_shape(0), "a0, a1, a2, z0");
+}
+absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
+  return MakePool(c, "AvgPool", c.input_shape(0), c.output_shape(0), "a0, z0");
+}
+// The shape in the static input is global; what a replica has is the shape of the output.
+absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
+  return MakePool(c, "AvgPoolGrad", c.output_shape(0), c.input_shape(1), "a1, z0");
+}
+
+}  // namespace
+
+void RegisterPoolCuda(KernelRegistry& kernels) {
+  kernels.Register("AvgPool", kGpu, CreateAvgPool);
+  kernels.Register("AvgPoolGrad", kGpu, CreateAvgPoolGrad);
+  kernels.Register("MaxPool", kGpu, CreateMaxPool);
+  kernels.Register("MaxPoolGrad", kGpu, CreateMaxPoolGrad);
+  kernels.Register("MaxPoolGradGrad", kGpu, CreateMaxPoolGradGrad);
+}
+
+}  // namespace mirrorflow

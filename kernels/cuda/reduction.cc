@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions along some dimensions, or of everything.
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/reduce.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<ReducedDims> DimsOf(const KernelContext& c) {
+  const Shape& in = c.input_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  std::vector<bool> reduced(in.rank(), false);
+  for (int64_t axis : axes) {
+    MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, in.rank()));
+    reduced[d] = true;
+  }
+  return ReduceDims(in, reduced);
+}
+
+KernelPlan MakeReduction(const KernelContext& c, const ReducedDims& dims, const ReduceCode& r) {
+  CudaKernelOptions options{.includes = {"reduce.cuh"}};
+  std::vector<CudaStage> stages = ReductionStages(dims, r, &options.scratch_bytes);
+  return MakeCudaKernel(c, std::move(stages), std::move(options));
+}
+
+// An operation of reduce.cuh on the elements as they are. `result`: of the output's element.
+ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
+                  absl::string_view result = "result") {
+  const std::string out = CudaType(c.output_dtype(0));
+  return {.op = absl::StrCat(op, "<", CudaValueType(type), ">"),
+          .op_bytes = std::max<int64_t>(DataTypeSize(type), 4),
+          .value = "Load(a0[i])",
+          .finish = absl::StrCat("z0[o] = Store<", out, ">(", result, ");")};
+}
+
+// What a sum of such elements is taken in. Of integers without a sign, which wrap around.
+DataType SumType(DataType dtype) {
+  if (IsFloating(dtype)) return dtype;
+  return DataTypeSize(dtype) == 8 ? DT_UINT64 : DT_UINT32;
+}
+// What elements are compared in: shuffles take nothing smaller.
+DataType OrderedType(DataType dtype) {
+  if (IsFloating(dtype) || DataTypeSize(dtype) >= 4) return dtype;
+  return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;
+}
+
+template <const char* op>
+absl::StatusOr<KernelPlan> CreateSum(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
+  return MakeReduction(c, dims, Simple(c, op, SumType(c.output_dtype(0))));
+}
+template <const char* op>
+absl::StatusOr<KernelPlan> CreateOrdered(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
+  return MakeReduction(c, dims, Simple(c, op, OrderedType(c.output_dtype(0))));
+}
+
+// The mean of nothing is 0/0; that of integers, which have no such value, is 0.
+absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
+  const bool floating = IsFloating(c.output_dtype(0));
+  const DataType type = floating ? c.output_dtype(0) : DT_INT64;
+  const int64_t count = floating ? dims.count() : std::max<int64_t>(dims.count(), 1);
+  return MakeReduction(
+      c, dims,
+      Simple(c, "Sum", type,
+             absl::StrCat("result / static_cast<", CudaValueType(type), ">(", count, ")")));
+}
+
+// Of integers rounded towards zero; the root of a sum that wrapped around to below 0 is the
+// smallest integer, as on x86.
+absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
+  ReduceCode r = Simple(c, "Sum", SumType(c.output_dtype(0)),
+                        absl::StrCat("RootOfSum<", CudaValueType(c.output_dtype(0)), ">(result)"));
+  r.value = absl::StrCat("op::Square(static_cast<", CudaValueType(SumType(c.output_dtype(0))),
+                         ">(Load(a0[i])))");
+  return MakeReduction(c, dims, r);
+}
+
+absl::StatusOr<KernelPlan> CreateL2Loss(const KernelContext& c) {
+  ReduceCode r = Simple(c, "Sum", c.output_dtype(0), "result / 2");
+  r.value = "op::Square(Load(a0[i]))";
+  return MakeReduction(c, ReduceAllDims(c.input_shape(0)), r);
+}
+
+absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
+  const Shape& in = c.input_shape(0);
+  const bool nchw = c.attr<std::string>("data_format") == "NCHW";
+  return MakeReduction(c, ReduceToChannels(in, nchw ? 1 : in.rank() - 1),
+                       Simple(c, "Sum", SumType(c.output_dtype(0))));
+}
+
+template <const char* op>
+absl::StatusOr<KernelPlan> CreateArg(const KernelContext& c) {
+  const Shape& in = c.input_shape(0);
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], in.rank(), "dimension"));
+  std::vector<bool> reduced(in.rank(), false);
+  reduced[axis] = true;
+  const DataType type = OrderedType(c.input_dtype(0));
+  const bool small = in.dim(axis) <= std::numeric_limits<int32_t>::max();
+  ReduceCode r = Simple(c, op, type, "result.index");
+  r.op = absl::StrCat(op, "<", CudaValueType(type), small ? ", uint32>" : ", int64>");
+  r.op_bytes = 16;
+  r.value = absl::StrCat(r.op, "::Of(Load(a0[i]), k)");
+  return MakeReduction(c, ReduceDims(in, reduced), r);
+}
+
+constexpr char kSum[] = "Sum", kProduct[] = "Product", kLargest[] = "Largest",
+               kSmallest[] = "Smallest", kFirstLargest[] = "FirstLargest",
+               kFirstSmallest[] = "FirstSmallest";
+
+}  // namespace
+
+void RegisterReductionCuda(KernelRegistry& kernels) {
+  kernels.Register("All", kGpu, CreateOrdered<kSmallest>);
+  kernels.Register("Any", kGpu, CreateOrdered<kLargest>);
+  kernels.Register("ArgMax", kGpu, CreateArg<kFirstLargest>);
+  kernels.Register("ArgMin", kGpu, CreateArg<kFirstSmallest>);
+  kernels.Register("BiasAddGrad", kGpu, CreateBiasAddGrad);
+  kernels.Register("EuclideanNorm", kGpu, CreateEuclideanNorm);
+  kernels.Register("L2Loss", kGpu, CreateL2Loss);
+  kernels.Register("Max", kGpu, CreateOrdered<kLargest>);
+  kernels.Register("Mean", kGpu, CreateMean);
+  kernels.Register("Min", kGpu, CreateOrdered<kSmallest>);
+  kernels.Register("Prod", kGpu, CreateSum<kProduct>);
+  kernels.Register("Sum", kGpu, CreateSum<kSum>);
+}
+
+}  // namespace mirrorflow
