@@ -12,6 +12,18 @@ namespace mirrorflow {
 // clang-format off
 #define MF_STEMS(F) \
   F(Binary)         \
+  F(Concat)         \
+  F(DynamicStitch)  \
+  F(Gather)         \
+  F(Identity)       \
+  F(MatrixDiag)     \
+  F(MirrorPad)      \
+  F(Scatter)        \
+  F(ShapeOps)       \
+  F(Slice)          \
+  F(SpaceToBatch)   \
+  F(TopK)           \
+  F(Transpose)      \
   F(Unary)
 // clang-format on
 

@@ -95,9 +95,14 @@ struct Rounded<half, V> {
 #endif
   }
 };
+// What is an element already stays as it is, whatever its bits are.
 template <typename T, typename V>
 __device__ inline T Store(V value) {
-  return Rounded<T, V>::Of(value);
+  if constexpr (Same<T, V>::kValue) {
+    return value;
+  } else {
+    return Rounded<T, V>::Of(value);
+  }
 }
 
 template <typename T>
