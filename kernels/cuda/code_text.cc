@@ -2,6 +2,7 @@
 #include "kernels/cuda/code_text.h"
 
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -65,6 +66,13 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
       runs.push_back(*dim);
     }
   }
+  // Small indices have 32 bits and no sign.
+  int64_t farthest = 0;
+  bool wide = false;
+  for (const IndexDim& run : runs) {
+    farthest += (run.size - 1) * run.stride;
+    wide = wide || run.stride < 0 || farthest > std::numeric_limits<int32_t>::max();
+  }
   std::string text;
   int64_t below = 1;
   for (const IndexDim& run : runs) {
@@ -72,13 +80,14 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
       std::string coordinate(index);
       if (below > 1) absl::StrAppend(&coordinate, " / ", below);
       if (below * run.size < total) absl::StrAppend(&coordinate, " % ", run.size);
-      if (run.stride != 1) coordinate = absl::StrCat("(", coordinate, ") * ", run.stride);
+      if (run.stride != 1) {
+        coordinate = absl::StrCat("(", coordinate, ") * ", run.stride, wide ? "ll" : "");
+      }
       absl::StrAppend(&text, text.empty() ? "" : " + ", coordinate);
     }
     below *= run.size;
   }
   if (text.empty()) return absl::StrCat(offset);
-  // Strides of what is reversed are negative, and small indices have no sign.
   if (offset != 0) text = absl::StrCat("static_cast<int64>(", offset, ") + ", text);
   return text;
 }

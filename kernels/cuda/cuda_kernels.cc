@@ -16,16 +16,28 @@ namespace mirrorflow {
   F(Binary)            \
   F(BroadcastGradient) \
   F(Checks)            \
+  F(Concat)            \
   F(Conv2D)            \
   F(Cumulative)        \
   F(DepthwiseConv2d)   \
+  F(DynamicStitch)     \
   F(Einsum)            \
+  F(Gather)            \
+  F(Identity)          \
   F(MatMul)            \
+  F(MatrixDiag)        \
+  F(MirrorPad)         \
   F(Pool)              \
   F(Random)            \
   F(Reduction)         \
   F(ReplicaIndex)      \
+  F(Scatter)           \
+  F(ShapeOps)          \
+  F(Slice)             \
   F(Softmax)           \
+  F(SpaceToBatch)      \
+  F(TopK)              \
+  F(Transpose)         \
   F(Unary)             \
   F(Update)            \
   F(Variable)

@@ -90,6 +90,17 @@ template <typename T>
 inline T __shfl_up_sync(unsigned int, T value, int delta) {
   return MfExchange(value, MfThread() % 32 - delta);
 }
+// Of whole warps.
+inline unsigned int __ballot_sync(unsigned int, int predicate) {
+  static thread_local int votes[1024];
+  const int thread = MfThread(), first = thread - thread % 32;
+  votes[thread] = predicate;
+  mf_here.wait(1);
+  unsigned int bits = 0;
+  for (int lane = 0; lane < 32; ++lane) bits |= (votes[first + lane] != 0 ? 1u : 0u) << lane;
+  mf_here.wait(1);
+  return bits;
+}
 inline int __syncthreads_or(int predicate) {
   static thread_local int any;
   mf_here.wait(0);
@@ -113,6 +124,17 @@ inline T atomicAdd(T* at, V value) {
   return __atomic_fetch_add(at, static_cast<T>(value), __ATOMIC_SEQ_CST);
 }
 
+template <typename T, typename V>
+inline T atomicMax(T* at, V value) {
+  T found = __atomic_load_n(at, __ATOMIC_SEQ_CST);
+  while (found < static_cast<T>(value) &&
+         !__atomic_compare_exchange_n(at, &found, static_cast<T>(value), false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_SEQ_CST)) {
+  }
+  return found;
+}
+
+inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
 inline unsigned int __umulhi(unsigned int a, unsigned int b) {
   return static_cast<unsigned int>((static_cast<unsigned long long>(a) * b) >> 32);
 }

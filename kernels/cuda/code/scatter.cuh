@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows that are written where indices say. Several positions may name one row: they are taken in
+// their order, whichever block comes first.
+//
+// FindRows notes for each position its row, and for each row how many positions name it and the
+// last of them. That one does the row's work: with the others of the row, if there are any, which
+// it looks for among all positions. Good for rows that few positions share, or for up to some ten
+// thousand positions.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
+
+#include "move.cuh"
+
+// What is known of kN positions and kRows rows, in scratch.
+template <int64 kN, int64 kRows>
+struct ScatterNotes {
+  __device__ explicit ScatterNotes(char* scratch)
+      : bad(reinterpret_cast<int*>(scratch)), row(bad + 1), last(row + kN), count(last + kRows) {}
+
+  int* bad;    // whether an index is out of range: then nothing may be written
+  int* row;    // of each position; -1: none
+  int* last;   // position that names a row
+  int* count;  // of them
+};
+
+template <int64 kN, int64 kRows>
+__device__ inline void ClearNotes(char* scratch) {
+  const ScatterNotes<kN, kRows> notes(scratch);
+  ForEach<kRows + 1>([&](auto i) {
+    if (i == 0) *notes.bad = 0;
+    if (i < kRows) {
+      notes.last[i] = -1;
+      notes.count[i] = 0;
+    }
+  });
+}
+
+// row_at(position, fail) is the position's row, or less than 0.
+template <int64 kN, int64 kRows, typename R, typename F>
+__device__ inline void FindRows(char* scratch, R row_at, F fail) {
+  const ScatterNotes<kN, kRows> notes(scratch);
+  ForEach<kN>([&](auto i) {
+    const int64 row = row_at(i, [&](int64 value) {
+      *notes.bad = 1;
+      fail(value);
+    });
+    notes.row[i] = static_cast<int>(row);
+    if (row < 0) return;
+    atomicMax(notes.last + row, static_cast<int>(i));
+    atomicAdd(notes.count + row, 1);
+  });
+}
+
+// out[row] = the last one's row of `updates`. kOne: a scalar for all.
+template <int64 kN, int64 kRows, int64 kSize, bool kOne, typename T>
+__device__ inline void WriteLast(char* scratch, T* out, const T* updates) {
+  const ScatterNotes<kN, kRows> notes(scratch);
+  if (*notes.bad != 0) return;
+  Move<kN * kSize, T>([&](auto i) { return updates[kOne ? 0 : i]; },
+                      [&](auto i, T value) {
+                        const int position = static_cast<int>(i / kSize);
+                        const int row = notes.row[position];
+                        if (row < 0 || notes.last[row] != position) return;
+                        out[row * kSize + i % kSize] = value;
+                      });
+}
+
+constexpr int kScatterWarps = kThreads / 32;
+constexpr int kScatterPerThread = 4;
+constexpr int kScatterChunk = kThreads * kScatterPerThread;
+
+// Lists the positions of a chunk of them that name `row`, in their order, and returns how many
+// there are. By all threads of a block.
+template <int64 kN>
+__device__ inline int ListPositions(const int* rows, int row, int64 begin, int* list) {
+  __shared__ int counts[kScatterPerThread * kScatterWarps];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  uint32 votes[kScatterPerThread];
+#pragma unroll
+  for (int k = 0; k < kScatterPerThread; ++k) {
+    const int64 position = begin + k * kThreads + threadIdx.x;
+    const bool names = position < kN && rows[position] == row;
+    votes[k] = __ballot_sync(0xffffffffu, names);
+    if (lane == 0) counts[k * kScatterWarps + warp] = __popc(votes[k]);
+  }
+  __syncthreads();
+  int before = 0;
+#pragma unroll
+  for (int k = 0; k < kScatterPerThread; ++k) {
+#pragma unroll
+    for (int w = 0; w < kScatterWarps; ++w) {
+      if (w == warp && (votes[k] >> lane & 1) != 0) {
+        const int place = before + __popc(votes[k] & ((1u << lane) - 1));
+        list[place] = static_cast<int>(begin + k * kThreads + threadIdx.x);
+      }
+      before += counts[k * kScatterWarps + w];
+    }
+  }
+  __syncthreads();
+  return before;
+}
+
+// out[row] = fold(… fold(fold(out[row], first), second) …, last) of the rows of `updates` that
+// belong to it. kOne: a scalar for all. Blocks share the positions; kSplit of them share a row.
+template <int64 kN, int64 kRows, int64 kSize, int64 kSplit, bool kOne, typename T, typename F>
+__device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold) {
+  const ScatterNotes<kN, kRows> notes(scratch);
+  if (*notes.bad != 0) return;
+  __shared__ int list[kScatterChunk];
+  const int64 column = static_cast<int64>(blockIdx.x % kSplit) * kThreads + threadIdx.x;
+  const auto update = [&](int64 position) {
+    return Load(updates[kOne ? 0 : position * kSize + column]);
+  };
+  // The same in all threads of a block, but for the columns that there are not.
+  for (int64 position = blockIdx.x / kSplit; position < kN; position += gridDim.x / kSplit) {
+    const int row = notes.row[position];
+    if (row < 0 || notes.last[row] != position) continue;
+    T* const at = out + row * kSize + column;
+    Value<T> value = column < kSize ? Load(*at) : Value<T>();
+    int left = notes.count[row];
+    if (left == 1) {
+      if (column < kSize) *at = Store<T>(fold(value, update(position)));
+      continue;
+    }
+    for (int64 begin = 0; left > 0; begin += kScatterChunk) {
+      const int found = ListPositions<kN>(notes.row, row, begin, list);
+      constexpr int kAhead = 8;  // rows on their way
+      for (int i = 0; i < found && column < kSize; i += kAhead) {
+        Value<T> values[kAhead];
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          if (i + k < found) values[k] = update(list[i + k]);
+        }
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          if (i + k < found) value = fold(value, values[k]);
+        }
+      }
+      left -= found;
+      __syncthreads();  // the list is read
+    }
+    if (column < kSize) *at = Store<T>(value);
+  }
+}
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_

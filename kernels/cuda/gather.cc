@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GatherV2, ResourceGather, GatherNd and OneHot: elements that indices choose.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/moves.h"
+
+namespace mirrorflow {
+namespace {
+
+// The element at `place`, an expression of the chosen row `row`, for the row that `depth` indices
+// from `first_index` on name in a value of shape `whole` from dimension `axis` on. Indices are
+// looked at even if no element is: there are `num_rows` times `depth` of them.
+absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
+                                        int depth, int64_t num_rows, absl::string_view first_index,
+                                        absl::string_view place) {
+  MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
+  const std::string sizes = absl::StrJoin(whole.dims().subspan(axis, depth), ", ");
+  const std::string row_at = absl::StrCat("RowAt<", sizes, ">(a1 + ");
+  CudaKernelOptions options{
+      .includes = {"move.cuh"},
+      .error = absl::StrCat("index out of range; expected indices of at least 0 and below [", sizes,
+                            "], got")};
+  if (c.output_shape(0).num_elements() > 0) {
+    return MoveKernel(c,
+                      absl::StrCat("ElementOf(", row_at, first_index,
+                                   ", fail), [&](int64 row) { return a0[", place, "]; })"),
+                      std::move(options));
+  }
+  return MakeCudaKernel(c,
+                        {{.body = absl::StrCat("  ForEach<", num_rows, ">([&](auto i) { ", row_at,
+                                               "i * ", depth, ", fail); });"),
+                          .grid = ElementwiseGrid(num_rows)}},
+                        std::move(options));
+}
+
+absl::StatusOr<KernelPlan> Gather(const KernelContext& c, int axis, int batch_dims) {
+  const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
+  const int64_t batch = NumElementsBefore(params, batch_dims);
+  const int64_t outer = NumElementsBefore(params, axis) / std::max<int64_t>(batch, 1);
+  const int64_t count = NumElementsFrom(indices, batch_dims);
+  const int64_t size = NumElementsFrom(params, axis + 1), all = NumElementsFrom(params, axis);
+  const std::string index = OffsetText("i", {{batch, count}, {outer, 0}, {count, 1}, {size, 0}});
+  const std::string place = OffsetText("i", {{batch * outer, all}, {count, 0}, {size, 1}});
+  return GatherKernel(c, params, axis, 1, indices.num_elements(), index,
+                      absl::StrCat("row * ", size, " + ", place));
+}
+
+absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegersOf(c.constant(2)));
+  MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given[0], c.input_shape(0).rank()));
+  const int64_t given_batch = c.attr<int64_t>("batch_dims");
+  return Gather(
+      c, axis,
+      static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch));
+}
+
+// For whoever runs nodes one by one, and knows the variable's shape by its handle: in a plan there
+// is a read in its place.
+absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
+  if (c.input_shape(0).rank() == 0) {
+    return absl::UnimplementedError("a gather from a variable whose shape is not known here");
+  }
+  const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
+  return Gather(c, batch, batch);
+}
+
+absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
+  const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
+  const int depth = static_cast<int>(indices.dim(indices.rank() - 1));
+  const int64_t size = NumElementsFrom(params, depth);
+  return GatherKernel(c, params, 0, depth, NumElementsBefore(indices, indices.rank() - 1),
+                      absl::StrCat("i / ", size, " * ", depth),
+                      absl::StrCat("row * ", size, " + i % ", size));
+}
+
+// An index that is out of range names nothing.
+absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  const int64_t given = c.attr<int64_t>("axis");
+  const int axis = given == -1 ? out.rank() - 1 : static_cast<int>(given);
+  const int64_t rows = NumElementsBefore(out, axis), depth = out.dim(axis),
+                size = NumElementsFrom(out, axis + 1);
+  return MoveKernel(
+      c,
+      absl::StrCat("static_cast<int64>(a0[", OffsetText("i", {{rows, size}, {depth, 0}, {size, 1}}),
+                   "]) == static_cast<int64>", CoordinateTexts("i", {rows, depth, size})[1],
+                   " ? a2[0] : a3[0]"));
+}
+
+}  // namespace
+
+void RegisterGatherCuda(KernelRegistry& kernels) {
+  kernels.Register("GatherNd", kGpu, CreateGatherNd);
+  kernels.Register("GatherV2", kGpu, CreateGatherV2);
+  kernels.Register("OneHot", kGpu, CreateOneHot);
+  kernels.Register("ResourceGather", kGpu, CreateResourceGather);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Diagonals of matrices: made into a matrix, read, set; and the band around them.
+#include "ops/matrix_diag.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/moves.h"
+
+namespace mirrorflow {
+namespace {
+
+struct Matrices {
+  int64_t batch, rows, columns;
+};
+
+Matrices MatricesOf(const Shape& shape) {
+  const int rank = shape.rank();
+  return {NumElementsBefore(shape, rank - 2), shape.dim(rank - 2), shape.dim(rank - 1)};
+}
+
+// The diagonals of the node.
+struct Band {
+  DiagonalBand band;
+  int64_t length;         // of the longest
+  std::string diagonals;  // `Diagonals<…>` of move.cuh
+};
+
+// `k` is the number of the operand that says which; there may be no such operand.
+absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
+  Band band;
+  std::string align = "RIGHT_LEFT";
+  if (c.node().has_attr("align")) {
+    align = c.attr<std::string>("align");
+    MF_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, IntegersOf(c.constant(k)));
+    MF_ASSIGN_OR_RETURN(band.band, ReadBand(numbers));
+  }
+  band.length = band.band.MaxLength(m.rows, m.columns);
+  band.diagonals = absl::StrCat("Diagonals<", m.rows, ", ", m.columns, ", ", band.band.lower, ", ",
+                                band.band.upper, ", ", IsLeftAligned(align, 1) ? "true" : "false",
+                                ", ", IsLeftAligned(align, -1) ? "true" : "false", ">");
+  return band;
+}
+
+// Each element of matrices: from operand `diagonal` if there is one for it, else `otherwise`.
+absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::string_view diagonal,
+                                          absl::string_view otherwise) {
+  const Matrices m = MatricesOf(c.output_shape(0));
+  MF_ASSIGN_OR_RETURN(const Band band, BandOf(c, m, k));
+  const std::vector<std::string> at = CoordinateTexts("i", {m.batch, m.rows, m.columns});
+  const std::string place = absl::StrCat("(", at[1], ", ", at[2], ")");
+  return absl::StrCat(band.diagonals, "::Has", place, " ? ", diagonal, "[", at[0], " * ",
+                      band.diagonals, "::kSize + ", band.diagonals, "::At", place,
+                      "] : ", otherwise);
+}
+
+// The scalar that input `input` is, or zero if there is no such input.
+std::string PaddingText(const KernelContext& c, int input) {
+  return input < c.node().num_inputs() ? absl::StrCat("a", input, "[0]")
+                                       : ZeroText(c.output_dtype(0));
+}
+
+absl::StatusOr<KernelPlan> CreateDiag(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::string element, FromDiagonals(c, 1, "a0", PaddingText(c, 4)));
+  return MoveKernel(c, element);
+}
+
+absl::StatusOr<KernelPlan> CreateSet(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const std::string element, FromDiagonals(c, 2, "a1", "a0[i]"));
+  return MoveKernel(c, element, {.in_place = {{0, 0}}});
+}
+
+absl::StatusOr<KernelPlan> CreatePart(const KernelContext& c) {
+  const Matrices m = MatricesOf(c.input_shape(0));
+  MF_ASSIGN_OR_RETURN(const Band band, BandOf(c, m, 1));
+  const std::vector<std::string> at =
+      CoordinateTexts("i", {m.batch, band.band.upper - band.band.lower + 1, band.length});
+  const std::string place = absl::StrCat(band.diagonals, "::InMatrix(", at[1], ", ", at[2], ")");
+  return MoveKernel(c, absl::StrCat(place, " >= 0 ? a0[static_cast<int64>", at[0], " * ",
+                                    m.rows * m.columns, " + ", place, "] : ", PaddingText(c, 2)));
+}
+
+absl::StatusOr<KernelPlan> CreateBandPart(const KernelContext& c) {
+  const Matrices m = MatricesOf(c.output_shape(0));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> lower, IntegersOf(c.constant(1)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> upper, IntegersOf(c.constant(2)));
+  const std::vector<std::string> at = CoordinateTexts("i", {m.batch, m.rows, m.columns});
+  std::string inside = "true";
+  if (lower[0] >= 0) {
+    absl::StrAppend(&inside, " && static_cast<int64>", at[1], " - ", at[2], " <= ", lower[0]);
+  }
+  if (upper[0] >= 0) {
+    absl::StrAppend(&inside, " && static_cast<int64>", at[2], " - ", at[1], " <= ", upper[0]);
+  }
+  return MoveKernel(c, absl::StrCat(inside, " ? a0[i] : ", ZeroText(c.output_dtype(0))),
+                    {.in_place = {{0, 0}}});
+}
+
+}  // namespace
+
+void RegisterMatrixDiagCuda(KernelRegistry& kernels) {
+  kernels.Register("MatrixBandPart", kGpu, CreateBandPart);
+  kernels.Register("MatrixDiag", kGpu, CreateDiag);
+  kernels.Register("MatrixDiagPart", kGpu, CreatePart);
+  kernels.Register("MatrixDiagPartV3", kGpu, CreatePart);
+  kernels.Register("MatrixDiagV3", kGpu, CreateDiag);
+  kernels.Register("MatrixSetDiag", kGpu, CreateSet);
+  kernels.Register("MatrixSetDiagV3", kGpu, CreateSet);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops that write or add rows where indices say: UnsortedSegmentSum, ScatterNd, TensorScatterUpdate
+// and ResourceScatter…
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/graph/variable_handle.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/moves.h"
+
+namespace mirrorflow {
+namespace {
+
+// What is scattered where. Operands are named as in the code.
+struct Scatter {
+  int indices;                      // input
+  int updates;                      // input
+  std::string into;                 // `z0`, or `a0` of a variable
+  absl::Span<const int64_t> sizes;  // of the dimensions that indices count in
+  int64_t positions;
+  int64_t size;                 // of a row
+  bool one = false;             // a scalar for all rows
+  bool drops_negative = false;  // indices below 0 name nothing
+  // What is in z0 before, an expression of `i`. Empty for variables.
+  std::string before = {};
+  // How a row takes up another one, an expression of `x` and `y`. Empty: the last one stays.
+  std::string fold = {};
+};
+
+absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& s,
+                                         std::vector<std::pair<int, int>> in_place = {}) {
+  const DataType dtype = c.input_dtype(s.updates);
+  MF_RETURN_IF_ERROR(CheckMovable(dtype));
+  int64_t rows = 1;
+  for (const int64_t size : s.sizes) rows *= size;
+  if (std::max(rows, s.positions) >= std::numeric_limits<int32_t>::max()) {
+    return absl::UnimplementedError("a scatter of 2^31 rows");
+  }
+  const std::string notes = absl::StrCat("<", s.positions, ", ", rows);
+  const std::string indices = absl::StrCat("a", s.indices);
+  const std::string sizes = absl::StrJoin(s.sizes, ", ");
+  const std::string find = absl::StrCat(
+      "FindRows", notes, ">(scratch, [&](auto i, auto bad) {\n  const auto at = ", indices,
+      " + i * ", s.sizes.size(), ";\n  return ", s.drops_negative ? "*at < 0 ? int64{-1} : " : "",
+      "RowAt<", sizes, ">(at, bad);\n}, fail);");
+  std::vector<CudaStage> stages = {
+      {.body = absl::StrCat("ClearNotes", notes, ">(scratch);"), .grid = ElementwiseGrid(rows + 1)},
+      {.body = find, .grid = ElementwiseGrid(s.positions)}};
+  if (!s.before.empty()) {
+    stages.push_back(
+        IndexedStage(c, 0,
+                     absl::StrCat("*ScatterNotes", notes, ">(scratch).bad != 0 ? Missing<",
+                                  CudaType(dtype), ">() : ", s.before)));
+  }
+  const std::string which = absl::StrCat(notes, ", ", s.size);
+  const std::string operands = absl::StrCat("(scratch, ", s.into, ", a", s.updates);
+  const std::string one = s.one ? ", true>" : ", false>";
+  if (s.fold.empty()) {
+    stages.push_back({.body = absl::StrCat("WriteLast", which, one, operands, ");"),
+                      .grid = ElementwiseGrid(s.positions * s.size)});
+  } else {
+    constexpr int64_t kThreads = 256, kMostPositions = 4096;  // more take turns
+    const int64_t split = (s.size + kThreads - 1) / kThreads;
+    const int64_t blocks = split * std::min(s.positions, kMostPositions);
+    if (blocks > std::numeric_limits<int32_t>::max()) {
+      return absl::UnimplementedError("a scatter of rows of that size");
+    }
+    stages.push_back({.body = absl::StrCat("FoldRows", which, ", ", split, one, operands,
+                                           ", [](auto x, auto y) { return ", s.fold, "; });"),
+                      .grid = {.x = static_cast<unsigned int>(blocks)}});
+  }
+  return MakeCudaKernel(
+      c, std::move(stages),
+      {.includes = {"math.cuh", "scatter.cuh"},
+       .scratch_bytes = static_cast<int64_t>(sizeof(int32_t)) * (1 + s.positions + 2 * rows),
+       .in_place = std::move(in_place),
+       .error = absl::StrCat("index out of range; expected indices of at least 0 and below [",
+                             sizes, "], got")});
+}
+
+absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  return ScatterKernel(c, {.indices = 1,
+                           .updates = 0,
+                           .into = "z0",
+                           .sizes = out.dims().first(1),
+                           .positions = c.input_shape(1).num_elements(),
+                           .size = NumElementsFrom(out, 1),
+                           .drops_negative = true,
+                           .before = ZeroText(c.output_dtype(0)),
+                           .fold = "op::Add(x, y)"});
+}
+
+// Indices [i…,K] of rows of the output, whose first K dimensions they count in.
+Scatter IntoOutput(const KernelContext& c, int indices, int updates) {
+  const Shape &which = c.input_shape(indices), &out = c.output_shape(0);
+  const int last = which.rank() - 1, depth = static_cast<int>(which.dim(last));
+  return {.indices = indices,
+          .updates = updates,
+          .into = "z0",
+          .sizes = out.dims().first(depth),
+          .positions = NumElementsBefore(which, last),
+          .size = NumElementsFrom(out, depth)};
+}
+
+absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
+  Scatter scatter = IntoOutput(c, 0, 1);
+  scatter.before = ZeroText(c.output_dtype(0));
+  scatter.fold = "op::Add(x, y)";
+  return ScatterKernel(c, scatter);
+}
+
+// The tensor is read in one stage only, which writes each of its elements to its own place.
+absl::StatusOr<KernelPlan> CreateTensorScatterUpdate(const KernelContext& c) {
+  Scatter scatter = IntoOutput(c, 1, 2);
+  scatter.before = "a0[i]";
+  return ScatterKernel(c, scatter, {{0, 0}});
+}
+
+// The variable stays as it is if an index is bad.
+absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::string fold) {
+  const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
+  if (!whole.IsFullyDefined() || whole.rank() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows of a variable of shape ", whole.ToString()));
+  }
+  return ScatterKernel(c, {.indices = 1,
+                           .updates = 2,
+                           .into = "a0",
+                           .sizes = whole.dims().first(1),
+                           .positions = c.input_shape(1).num_elements(),
+                           .size = NumElementsFrom(whole, 1),
+                           .one = c.input_shape(2).rank() == 0,
+                           .fold = std::move(fold)});
+}
+
+template <const char* kFold>
+absl::StatusOr<KernelPlan> CreateResourceScatter(const KernelContext& c) {
+  return ScatterIntoVariable(c, kFold);
+}
+
+constexpr char kAdd[] = "op::Add(x, y)", kSub[] = "op::Sub(x, y)", kMul[] = "op::Mul(x, y)",
+               kDiv[] = "op::Div(x, y)", kUpdate[] = "";
+// A NaN that is there stays, and one that comes is passed by.
+constexpr char kMax[] = "x < y ? y : x", kMin[] = "y < x ? y : x";
+
+}  // namespace
+
+void RegisterScatterCuda(KernelRegistry& kernels) {
+  kernels.Register("ResourceScatterAdd", kGpu, CreateResourceScatter<kAdd>);
+  kernels.Register("ResourceScatterDiv", kGpu, CreateResourceScatter<kDiv>);
+  kernels.Register("ResourceScatterMax", kGpu, CreateResourceScatter<kMax>);
+  kernels.Register("ResourceScatterMin", kGpu, CreateResourceScatter<kMin>);
+  kernels.Register("ResourceScatterMul", kGpu, CreateResourceScatter<kMul>);
+  kernels.Register("ResourceScatterSub", kGpu, CreateResourceScatter<kSub>);
+  kernels.Register("ResourceScatterUpdate", kGpu, CreateResourceScatter<kUpdate>);
+  kernels.Register("ScatterNd", kGpu, CreateScatterNd);
+  kernels.Register("TensorScatterUpdate", kGpu, CreateTensorScatterUpdate);
+  kernels.Register("UnsortedSegmentSum", kGpu, CreateSegmentSum);
+}
+
+}  // namespace mirrorflow

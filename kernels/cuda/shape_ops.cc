@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops whose values are known when the plan is made, or nearly: Shape and its kin, Const, ListDiff,
+// BroadcastArgs, BroadcastGradientArgs, Fill, Range, LinSpace. Most are constants in a plan: their
+// kernels are for whoever evaluates nodes one by one.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/moves.h"
+#include "ops/list_diff.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<KernelPlan> CreateShapeN(const KernelContext& c) {
+  std::vector<CudaStage> stages;
+  for (int i = 0; i < c.node().num_outputs(); ++i) {
+    stages.push_back(IntegersStage(c, i, c.input_shape(i).dims()));
+  }
+  return MakeCudaKernel(c, std::move(stages));
+}
+
+absl::StatusOr<KernelPlan> CreateSize(const KernelContext& c) {
+  return MakeCudaKernel(c, {IntegersStage(c, 0, {c.input_shape(0).num_elements()})});
+}
+
+absl::StatusOr<KernelPlan> CreateRank(const KernelContext& c) {
+  return MakeCudaKernel(c, {IntegersStage(c, 0, {c.input_shape(0).rank()})});
+}
+
+absl::StatusOr<KernelPlan> CreateConst(const KernelContext& c) {
+  MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
+  return MakeCudaKernel(c, {ConstantStage(0, c.attr<Tensor>("value"))});
+}
+
+absl::StatusOr<KernelPlan> CreateListDiff(const KernelContext& c) {
+  MF_ASSIGN_OR_RETURN(const ListDifference difference,
+                      DifferenceOfLists(c.constant(0), c.constant(1), c.output_dtype(1)));
+  return MakeCudaKernel(c, {ConstantStage(0, difference.out), ConstantStage(1, difference.idx)});
+}
+
+absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
+  std::vector<int64_t> both;
+  for (int i = 0; i < 2; ++i) {
+    MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
+    if (dims.size() > both.size()) both.swap(dims);
+    // `dims` is the shorter one: a 1 in either gives way.
+    for (size_t d = 1; d <= dims.size(); ++d) {
+      int64_t& size = both[both.size() - d];
+      if (size == 1) size = dims[dims.size() - d];
+    }
+  }
+  return MakeCudaKernel(c, {IntegersStage(c, 0, both)});
+}
+
+absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
+  std::array<std::vector<int64_t>, 2> shape, axes;
+  for (int k = 0; k < 2; ++k) {
+    MF_ASSIGN_OR_RETURN(shape[k], IntegersOf(c.constant(k)));
+  }
+  const size_t rank = std::max(shape[0].size(), shape[1].size());
+  for (int k = 0; k < 2 && shape[0] != shape[1]; ++k) {
+    const size_t missing = rank - shape[k].size();
+    for (size_t i = 0; i < rank; ++i) {
+      if (i < missing || shape[k][i - missing] == 1) axes[k].push_back(static_cast<int64_t>(i));
+    }
+  }
+  return MakeCudaKernel(c, {IntegersStage(c, 0, axes[0]), IntegersStage(c, 1, axes[1])});
+}
+
+absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) { return MoveKernel(c, "a1[0]"); }
+
+// Where a replica that makes a share of the elements of output 0, a vector, starts.
+std::string FirstElement(const KernelContext& c) {
+  const Sharded* sharded = AsSharded(c.output_sharding(0));
+  if (sharded == nullptr) return "0ll";
+  return absl::StrCat("params->first_row[", sharded->axis, "] * ", sharded->factor);
+}
+
+// The value of a scalar as a literal of what it is computed in.
+std::string ScalarText(const Tensor& scalar) {
+  switch (scalar.dtype()) {
+    case DT_INT32:
+      return absl::StrCat("static_cast<int>(", static_cast<uint32_t>(scalar.scalar<int32_t>()),
+                          "u)");
+    case DT_INT64:
+      return absl::StrCat("static_cast<int64>(", static_cast<uint64_t>(scalar.scalar<int64_t>()),
+                          "ull)");
+    case DT_FLOAT:
+      return absl::StrCat("static_cast<float>(", CudaLiteral(scalar.scalar<float>()), ")");
+    case DT_DOUBLE:
+      return CudaLiteral(scalar.scalar<double>());
+    default:
+      return absl::StrCat("Load(", CudaType(scalar.dtype()), "{",
+                          *static_cast<const uint16_t*>(static_cast<const void*>(scalar.raw())),
+                          "})");
+  }
+}
+
+absl::StatusOr<KernelPlan> CreateRange(const KernelContext& c) {
+  return MoveKernel(c, absl::StrCat("NumberOfRange(", ScalarText(c.constant(0)), ", ",
+                                    ScalarText(c.constant(2)), ", ", FirstElement(c), " + i)"));
+}
+
+absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
+  const int64_t last = c.global_output_shape(0).num_elements() - 1;
+  return MoveKernel(c, absl::StrCat("NumberOfLinSpace<", last, ">(Load(a0[0]), Load(a1[0]), ",
+                                    FirstElement(c), " + i)"));
+}
+
+}  // namespace
+
+void RegisterShapeOpsCuda(KernelRegistry& kernels) {
+  kernels.Register("BroadcastArgs", kGpu, CreateBroadcastArgs);
+  kernels.Register("BroadcastGradientArgs", kGpu, CreateBroadcastGradientArgs);
+  kernels.Register("Const", kGpu, CreateConst);
+  kernels.Register("Fill", kGpu, CreateFill);
+  kernels.Register("LinSpace", kGpu, CreateLinSpace);
+  kernels.Register("ListDiff", kGpu, CreateListDiff);
+  kernels.Register("Range", kGpu, CreateRange);
+  kernels.Register("Rank", kGpu, CreateRank);
+  kernels.Register("Shape", kGpu, CreateShapeN);
+  kernels.Register("ShapeN", kGpu, CreateShapeN);
+  kernels.Register("Size", kGpu, CreateSize);
+  kernels.Register("VariableShape", kGpu, CreateShapeN);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/moves.h"
+
+namespace mirrorflow {
+namespace {
+
+// A dimension of the output, and what a step along it is in either operand.
+struct Dim {
+  int64_t size, in_stride, out_stride;
+};
+
+// Without dimensions of one; neighbours that stay neighbours are one.
+std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const int64_t> perm) {
+  const std::vector<int64_t> in_strides = Strides(in), out_strides = Strides(out);
+  std::vector<Dim> dims;
+  for (int d = 0; d < out.rank(); ++d) {
+    const Dim dim{out.dim(d), in_strides[perm[d]], out_strides[d]};
+    if (dim.size == 1) continue;
+    if (!dims.empty() && dims.back().in_stride == dim.in_stride * dim.size) {
+      dims.back() = {dims.back().size * dim.size, dim.in_stride, dim.out_stride};
+    } else {
+      dims.push_back(dim);
+    }
+  }
+  return dims;
+}
+
+// Where reading goes along another dimension than writing, and both are long: tiles.
+std::string OuterText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
+  std::vector<IndexDim> dims;
+  for (const Dim& dim : outer) dims.push_back({dim.size, dim.*stride});
+  return OffsetText("matrix", std::move(dims));
+}
+int64_t NumTiles(int64_t size) { return (size + 31) / 32; }  // kTile of move.cuh
+
+absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
+  MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
+  std::vector<Dim> dims = Collapse(c.input_shape(0), c.output_shape(0), perm);
+  std::vector<IndexDim> plain;
+  int64_t matrices = 1;
+  for (const Dim& dim : dims) {
+    plain.push_back({dim.size, dim.in_stride});
+    matrices *= dim.size;
+  }
+  constexpr int64_t kLong = 16;
+  const auto read =
+      std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.in_stride == 1; });
+  if (matrices == 0 || read == dims.end() || read + 1 == dims.end() || read->size < kLong ||
+      dims.back().size < kLong) {
+    return MoveKernel(c, absl::StrCat("a0[", OffsetText("i", std::move(plain)), "]"));
+  }
+  const Dim columns = *read, rows = dims.back();
+  dims.pop_back();
+  dims.erase(read);
+  matrices /= rows.size * columns.size;
+  const int64_t tiles = NumTiles(rows.size) * NumTiles(columns.size);
+  if (matrices * tiles > std::numeric_limits<int32_t>::max()) {
+    return MoveKernel(c, absl::StrCat("a0[", OffsetText("i", std::move(plain)), "]"));
+  }
+  const std::string body =
+      absl::StrCat("  const uint32 matrix = blockIdx.x / ", tiles, ";\n  TransposeTile<", rows.size,
+                   ", ", columns.size, ", ", rows.in_stride, ", ", columns.out_stride, ">(a0 + (",
+                   OuterText(dims, &Dim::in_stride), "), z0 + (", OuterText(dims, &Dim::out_stride),
+                   "), blockIdx.x % ", tiles, ");");
+  return MakeCudaKernel(
+      c,
+      {{.body = body,
+        .grid = {.x = static_cast<unsigned int>(matrices * tiles), .threads = 32, .threads_y = 8}}},
+      {.includes = {"move.cuh"}});
+}
+
+// Every number comes once if none is lost: each place is written, and then still has what it got.
+absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
+  const int64_t n = c.input_shape(0).num_elements();
+  const std::string inside = absl::StrCat("a0[i] >= 0 && a0[i] < ", n);
+  const CudaGrid grid = ElementwiseGrid(n);
+  const auto for_each = [n](absl::string_view text) {
+    return absl::StrCat("  ForEach<", n, ">([&](auto i) { ", text, " });");
+  };
+  return MakeCudaKernel(
+      c,
+      {{.body = for_each("z0[i] = 0;"), .grid = grid},
+       {.body = for_each(absl::StrCat("if (", inside, ") z0[a0[i]] = i;")), .grid = grid},
+       {.body = for_each(absl::StrCat("if (!(", inside, ") || z0[a0[i]] != i) fail(a0[i]);")),
+        .grid = grid}},
+      {.error = absl::StrCat("x is no permutation; expected each number from 0 to ", n - 1,
+                             " once, got")});
+}
+
+}  // namespace
+
+void RegisterTransposeCuda(KernelRegistry& kernels) {
+  kernels.Register("InvertPermutation", kGpu, CreateInvertPermutation);
+  kernels.Register("Transpose", kGpu, CreateTranspose);
+}
+
+}  // namespace mirrorflow
