@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random ops on GPUs: the numbers that the CPU draws (which tests/ops/random_test.cc is about), for
-// every seed and step, and whatever rows of the global tensor a replica has.
+// every seed and step, and whatever rows of the global tensor a replica has. With them the one
+// other op that looks at StepParams.
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
@@ -135,6 +136,13 @@ TEST(CudaRandomTest, ARowIsTheSameOnAnyReplica) {
           cut, &all);
     }
   }
+  ExpectTheNumbersOfTheCpu(all);
+}
+
+TEST(CudaReplicaIndexTest, IsThatOfTheReplica) {
+  std::vector<Drawn> all;
+  all.push_back(Parse("case ReplicaIndex {}"));
+  all.back().share.params = {.step = 1, .seed = 2, .iteration = 3, .replica = 4};
   ExpectTheNumbersOfTheCpu(all);
 }
 
