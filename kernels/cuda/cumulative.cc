@@ -13,12 +13,6 @@
 namespace mirrorflow {
 namespace {
 
-// Integers wrap around, so they have no sign.
-DataType ScanType(DataType dtype) {
-  if (IsFloating(dtype)) return dtype;
-  return DataTypeSize(dtype) == 8 ? DT_UINT64 : DT_UINT32;
-}
-
 absl::StatusOr<KernelPlan> CreateScan(const KernelContext& c, absl::string_view op) {
   const Shape& in = c.input_shape(0);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegersOf(c.constant(1)));
@@ -32,7 +26,7 @@ absl::StatusOr<KernelPlan> CreateScan(const KernelContext& c, absl::string_view 
 
   const TeamShape team = ChooseTeam(columns, rows, width == 1 ? 0 : width);
   const Parts parts = ChooseParts(team, columns, rows);
-  const DataType type = ScanType(c.output_dtype(0));
+  const DataType type = SumType(c.output_dtype(0));
   const std::string row = reverse ? absl::StrCat("(", rows - 1, " - k)") : "k";
   const ReduceCode code = {
       .op = absl::StrCat(op, "<", CudaValueType(type), ">"),

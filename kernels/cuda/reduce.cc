@@ -73,14 +73,15 @@ ReducedDims ReduceDims(const Shape& in, const std::vector<bool>& is_reduced) {
   return dims;
 }
 
-ReducedDims ReduceAllDims(const Shape& in) {
-  return ReduceDims(in, std::vector<bool>(in.rank(), true));
-}
-
 ReducedDims ReduceToChannels(const Shape& images, int channel_dim) {
   std::vector<bool> is_reduced(images.rank(), true);
   is_reduced[channel_dim] = false;
   return ReduceDims(images, is_reduced);
+}
+
+DataType SumType(DataType dtype) {
+  if (IsFloating(dtype)) return dtype;
+  return DataTypeSize(dtype) == 8 ? DT_UINT64 : DT_UINT32;
 }
 
 std::string TeamShape::ToString() const {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "framework/core/dtype.h"
 #include "framework/core/shape.h"
 #include "kernels/cuda/code_text.h"
 #include "kernels/cuda/cuda_kernel.h"
@@ -23,8 +25,7 @@ struct ReducedDims {
   int64_t count() const;  // elements of a result
 };
 ReducedDims ReduceDims(const Shape& in, const std::vector<bool>& is_reduced);
-ReducedDims ReduceAllDims(const Shape& in);
-// Images as [outer, channels, inner], reduced to their channels.
+// Of images, to their channels.
 ReducedDims ReduceToChannels(const Shape& images, int channel_dim);
 
 // How many threads share what lies along a result or a row, and how many of those a block has.
@@ -48,6 +49,7 @@ struct Parts {
 };
 Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count);
 
+// What becomes of the elements.
 struct ReduceCode {
   std::string op;     // of code/reduce.cuh: `Sum<float>`
   int64_t op_bytes;   // of its Type
@@ -58,15 +60,19 @@ struct ReduceCode {
 
 // The stages of a reduction of the kernel; they need "reduce.cuh". Where there are few results, the
 // first one leaves partial ones in scratch, behind `*scratch_bytes`, which grows.
-std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& reduction,
+std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes);
 
-// The first of them alone: partials[part * results + o] = what result o is of a part. `partials`
-// points to what the operation's Type is.
+// The first of two stages alone: partials[part * results + o] = result o of the elements of a part.
+// `partials` is an expression, a pointer to the operation's Type.
 CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
                        const Parts& parts, absl::string_view partials);
 // Such a pointer, into scratch from byte `offset` on.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
+
+// What sums and products of such elements are taken in. Of integers without a sign: they wrap
+// around, and shuffles take nothing smaller.
+DataType SumType(DataType dtype);
 
 int64_t PowerOfTwoFor(int64_t n);  // the smallest that is at least n
 

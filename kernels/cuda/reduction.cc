@@ -40,12 +40,7 @@ ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
           .finish = absl::StrCat("z0[o] = Store<", out, ">(", result, ");")};
 }
 
-// What a sum of such elements is taken in. Of integers without a sign, which wrap around.
-DataType SumType(DataType dtype) {
-  if (IsFloating(dtype)) return dtype;
-  return DataTypeSize(dtype) == 8 ? DT_UINT64 : DT_UINT32;
-}
-// What elements are compared in: shuffles take nothing smaller.
+// What elements are compared in.
 DataType OrderedType(DataType dtype) {
   if (IsFloating(dtype) || DataTypeSize(dtype) >= 4) return dtype;
   return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;
@@ -88,7 +83,8 @@ absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateL2Loss(const KernelContext& c) {
   ReduceCode r = Simple(c, "Sum", c.output_dtype(0), "result / 2");
   r.value = "op::Square(Load(a0[i]))";
-  return MakeReduction(c, ReduceAllDims(c.input_shape(0)), r);
+  const Shape& in = c.input_shape(0);
+  return MakeReduction(c, ReduceDims(in, std::vector<bool>(in.rank(), true)), r);
 }
 
 absl::StatusOr<KernelPlan> CreateBiasAddGrad(const KernelContext& c) {
