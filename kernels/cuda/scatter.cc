@@ -52,10 +52,13 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
       {.body = absl::StrCat("ClearNotes", notes, ">(scratch);"), .grid = ElementwiseGrid(rows + 1)},
       {.body = find, .grid = ElementwiseGrid(s.positions)}};
   if (!s.before.empty()) {
-    stages.push_back(
-        IndexedStage(c, 0,
-                     absl::StrCat("*ScatterNotes", notes, ">(scratch).bad != 0 ? Missing<",
-                                  CudaType(dtype), ">() : ", s.before)));
+    const std::string bad = absl::StrCat("*ScatterNotes", notes, ">(scratch).bad != 0");
+    CudaStage stage =
+        IndexedStage(c, 0, absl::StrCat(bad, " ? Missing<", CudaType(dtype), ">() : ", s.before));
+    if (!in_place.empty()) {  // it may be there already
+      stage.body = absl::StrCat("  if (z0 == a0 && !(", bad, ")) return;\n", stage.body);
+    }
+    stages.push_back(std::move(stage));
   }
   const std::string which = absl::StrCat(notes, ", ", s.size);
   const std::string operands = absl::StrCat("(scratch, ", s.into, ", a", s.updates);

@@ -31,49 +31,45 @@ std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const in
   return dims;
 }
 
-// Where reading goes along another dimension than writing, and both are long: tiles.
-std::string OuterText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
+// Of the dimensions around a matrix: where matrix `matrix` begins in an operand.
+std::string MatrixText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
   std::vector<IndexDim> dims;
   for (const Dim& dim : outer) dims.push_back({dim.size, dim.*stride});
   return OffsetText("matrix", std::move(dims));
 }
+
 int64_t NumTiles(int64_t size) { return (size + 31) / 32; }  // kTile of move.cuh
 
 absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
   std::vector<Dim> dims = Collapse(c.input_shape(0), c.output_shape(0), perm);
-  std::vector<IndexDim> plain;
-  int64_t matrices = 1;
-  for (const Dim& dim : dims) {
-    plain.push_back({dim.size, dim.in_stride});
-    matrices *= dim.size;
-  }
+  // Matrices are transposed in tiles where reading goes along another dimension than writing, and
+  // both are long.
   constexpr int64_t kLong = 16;
   const auto read =
       std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.in_stride == 1; });
-  if (matrices == 0 || read == dims.end() || read + 1 == dims.end() || read->size < kLong ||
-      dims.back().size < kLong) {
-    return MoveKernel(c, absl::StrCat("a0[", OffsetText("i", std::move(plain)), "]"));
+  const bool has_matrices = read != dims.end() && read + 1 != dims.end() && read->size >= kLong &&
+                            dims.back().size >= kLong;
+  const int64_t tiles = has_matrices ? NumTiles(dims.back().size) * NumTiles(read->size) : 0;
+  const int64_t blocks =
+      has_matrices ? c.output_shape(0).num_elements() / (dims.back().size * read->size) * tiles : 0;
+  if (blocks == 0 || blocks > std::numeric_limits<int32_t>::max()) {
+    std::vector<IndexDim> strides;
+    for (const Dim& dim : dims) strides.push_back({dim.size, dim.in_stride});
+    return MoveKernel(c, absl::StrCat("a0[", OffsetText("i", std::move(strides)), "]"));
   }
   const Dim columns = *read, rows = dims.back();
   dims.pop_back();
   dims.erase(read);
-  matrices /= rows.size * columns.size;
-  const int64_t tiles = NumTiles(rows.size) * NumTiles(columns.size);
-  if (matrices * tiles > std::numeric_limits<int32_t>::max()) {
-    return MoveKernel(c, absl::StrCat("a0[", OffsetText("i", std::move(plain)), "]"));
-  }
   const std::string body =
       absl::StrCat("  const uint32 matrix = blockIdx.x / ", tiles, ";\n  TransposeTile<", rows.size,
                    ", ", columns.size, ", ", rows.in_stride, ", ", columns.out_stride, ">(a0 + (",
-                   OuterText(dims, &Dim::in_stride), "), z0 + (", OuterText(dims, &Dim::out_stride),
-                   "), blockIdx.x % ", tiles, ");");
-  return MakeCudaKernel(
-      c,
-      {{.body = body,
-        .grid = {.x = static_cast<unsigned int>(matrices * tiles), .threads = 32, .threads_y = 8}}},
-      {.includes = {"move.cuh"}});
+                   MatrixText(dims, &Dim::in_stride), "), z0 + (",
+                   MatrixText(dims, &Dim::out_stride), "), blockIdx.x % ", tiles, ");");
+  const CudaGrid grid{
+      .x = static_cast<unsigned int>(blocks), .threads = 32, .threads_y = 8};  // kTileStep
+  return MakeCudaKernel(c, {{.body = body, .grid = grid}}, {.includes = {"move.cuh"}});
 }
 
 // Every number comes once if none is lost: each place is written, and then still has what it got.
