@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/pipeline.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "distribute/passes/bucket_collectives.h"
 #include "distribute/passes/insert_collectives.h"
@@ -94,6 +95,11 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
   c.ranks_share_memory = backend.ranks_share_memory;
+  c.device_types.clear();
+  for (const std::unique_ptr<Device>& device : backend.devices) {
+    const std::string& type = device->traits().type;
+    if (!absl::c_linear_search(c.device_types, type)) c.device_types.push_back(type);
+  }
   MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));

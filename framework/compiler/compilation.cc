@@ -43,6 +43,11 @@ bool Compilation::RemoveDeadNodes() {
   return true;
 }
 
+bool Compilation::HasKernel(absl::string_view op) const {
+  return std::all_of(device_types.begin(), device_types.end(),
+                     [&](const std::string& type) { return kernels->Has(op, type); });
+}
+
 bool Compilation::Communicates(const Node& node) const {
   if (IsCollective(node)) return true;
   const auto it = bodies.find(node.id());

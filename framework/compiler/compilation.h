@@ -104,7 +104,8 @@ struct Axis {
 struct Compilation {
   Graph graph;
   const OpRegistry* ops = nullptr;
-  const KernelRegistry* kernels = nullptr;  // of the host, for folding
+  const KernelRegistry* kernels = nullptr;          // of the host, for folding, and of the devices
+  std::vector<std::string> device_types = {"CPU"};  // that plans will be made for
   const VariableLayout* layout = nullptr;
   CompileOptions options;
 
@@ -151,6 +152,8 @@ struct Compilation {
   // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
   // any.
   bool RemoveDeadNodes();
+  // Whether the op can run on all of them: what passes ask before they make such a node.
+  bool HasKernel(absl::string_view op) const;
   // Whether a collective is inside the node: it is one, or has a body with one.
   bool Communicates(const Node& node) const;
 };

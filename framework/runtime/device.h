@@ -83,6 +83,12 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+// What is known of an execution when it has ended, well or not.
+struct Outcome {
+  bool completed = false;  // every instruction was done, also if one was not content with its data
+  bool wrote = true;       // a variable was, or may have been
+};
+
 // The instructions of one step.
 struct Execution {
   int count;
@@ -95,6 +101,7 @@ struct Execution {
   // Of the same instructions on the same memory, null before the first time. Itself null if `run`
   // must be called for all of them.
   std::unique_ptr<Recording>* recording;
+  Outcome* outcome;  // may be null; a device that knows no more leaves it as it is
 };
 
 class Device {

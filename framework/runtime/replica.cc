@@ -146,6 +146,7 @@ std::byte* BoundPlan::fetch_address(int i) const {
 
 absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline) {
   reached_ = 0;
+  outcome_ = {};
   updated_.store(false, std::memory_order_relaxed);
   deadline_ = deadline;
   if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
@@ -385,7 +386,8 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
              return result;
            },
        .deadline = deadline,
-       .recording = recording});
+       .recording = recording,
+       .outcome = &outcome_});
   // How far a recording got, nobody knows.
   reached_ = recorded ? count : reached.load();
   // Of a collective that was enqueued only this says how it ended.

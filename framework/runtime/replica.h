@@ -92,8 +92,12 @@ class BoundPlan {
 
   // Whether the last Run came to its first write of a variable.
   bool wrote() const {
-    return updated_.load(std::memory_order_relaxed) || reached_ > plan_->dispatch.first_write;
+    return updated_.load(std::memory_order_relaxed) ||
+           (outcome_.wrote && reached_ > plan_->dispatch.first_write);
   }
+
+  // Whether the last Run did all that it had to, so that other replicas need not wait for it.
+  bool completed() const { return outcome_.completed; }
 
   // By axis: the first of this replica's rows.
   absl::Span<const int64_t> first_rows() const { return params_.first_row; }
@@ -165,6 +169,7 @@ class BoundPlan {
   StepParams params_;
   absl::Time deadline_;                       // of this step
   int reached_ = 0;                           // of plan_->dispatch
+  Outcome outcome_;                           // of the last Run, as far as the device knows
   mutable std::atomic<bool> updated_{false};  // an Update has begun to write
   bool traced_ = false;
 };

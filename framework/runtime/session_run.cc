@@ -111,8 +111,9 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   };
   team_->Run([&](int r) {
     variant.statuses[r] = work(r);
-    // The others would wait for this replica's collectives.
-    if (!variant.statuses[r].ok() && replicas_[r]->communicator() != nullptr) {
+    // The others would wait for this replica's collectives, unless it has come to its end.
+    if (!variant.statuses[r].ok() && replicas_[r]->communicator() != nullptr &&
+        !variant.bound[r]->completed()) {
       replicas_[r]->communicator()->Abort(variant.statuses[r]);
     }
   });

@@ -215,8 +215,12 @@ class CudaDevice final : public Device {
       if (absl::IsDeadlineExceeded(finished)) *lost_ = true;
       if (status.ok()) status = Annotate(finished, name_);
     }
-    if (status.ok() && host_failure_->what != nullptr) status = TakeFailure();
-    return status;
+    if (!status.ok()) return status;
+    if (execution.outcome != nullptr) {
+      *execution.outcome = {.completed = true, .wrote = host_failure_->writes != writes_};
+    }
+    writes_ = host_failure_->writes;
+    return host_failure_->what == nullptr ? absl::OkStatus() : TakeFailure();
   }
 
  private:
@@ -228,7 +232,7 @@ class CudaDevice final : public Device {
   }
   absl::Status TakeFailure() {
     MF_RETURN_IF_CUDA_ERROR(
-        cudaMemsetAsync(failure_.get(), 0, sizeof(DataFailure), compute().stream()));
+        cudaMemsetAsync(failure_.get(), 0, sizeof host_failure_->what, compute().stream()));
     return absl::InvalidArgumentError(
         absl::StrCat(*host_failure_->what, " ", host_failure_->value, ", on ", name_));
   }
@@ -249,8 +253,9 @@ class CudaDevice final : public Device {
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<Event> events_;
   std::array<StreamLane, kNumLanes> lanes_;
-  std::shared_ptr<std::byte> failure_;  // the DataFailure of the lanes
-  DataFailure* host_failure_ = nullptr;
+  std::shared_ptr<std::byte> failure_;   // the DataFailure of the lanes
+  DataFailure* host_failure_ = nullptr;  // what it was behind the last step
+  uint64_t writes_ = 0;                  // as of the step before
   std::byte* staging_ = nullptr;
   size_t staged_ = 0;  // bytes of the half that is being filled
   int half_ = 0;

@@ -20,11 +20,12 @@ namespace mirrorflow {
 // The device type of its kernels.
 inline constexpr char kGpu[] = "GPU";
 
-// The first of a step's kernels that has found something wrong with its data. Laid out as
-// code/base.cuh has it.
+// What kernels tell the host: the first of a step's that has found something wrong with its data,
+// and whether variables were written. Laid out as code/base.cuh has it.
 struct DataFailure {
   const std::string* what;  // of the kernel; null if nothing is wrong
   int64_t value;
+  uint64_t writes;  // kernels that have written variables, ever
 };
 
 // What kernels enqueue on.

@@ -85,6 +85,11 @@ KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
       stage.body = absl::StrCat(
           "const auto fail = [&](int64 value) { Fail(failure, error, value); };\n", stage.body);
     }
+    // Behind the body: one that finds its gate shut returns before.
+    if (c.node().op().role == OpRole::kWrite) {
+      absl::StrAppend(&stage.body,
+                      "\n  if (blockIdx.x == 0 && threadIdx.x == 0) failure->writes += 1;");
+    }
     kernel->Add(
         ProgramOf(c).Add({.parameters = parameters,
                           .body = std::move(stage.body),

@@ -32,6 +32,7 @@ namespace mirrorflow {
   F(ReplicaIndex)    \
   F(Scatter)         \
   F(ShapeOps)        \
+  F(Share)           \
   F(Slice)           \
   F(Softmax)         \
   F(SpaceToBatch)    \

@@ -11,6 +11,7 @@
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/plain_product.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -24,6 +25,29 @@ Shape BatchDims(const Shape& matrices) {
 // Where the product has no terms: zeros, or the bias.
 KernelPlan WithoutTerms(const KernelContext& c, bool bias, int64_t n) {
   return MakeIndexed(c, bias ? absl::StrCat("Load(a2[i % ", n, "])") : "0");
+}
+
+PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
+  const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
+  const int rank = out.rank();
+  const int64_t m = out.dim(rank - 2), n = out.dim(rank - 1);
+  const int64_t k = a.dim(a.rank() - (transpose_a ? 2 : 1));
+  PlainProduct p{.m = m,
+                 .n = n,
+                 .k = k,
+                 .a_row_step = transpose_a ? 1 : k,
+                 .a_column_step = transpose_a ? m : 1,
+                 .b_row_step = transpose_b ? 1 : n,
+                 .b_column_step = transpose_b ? k : 1};
+  const std::vector<int64_t> a_steps = Strides(a), b_steps = Strides(b);
+  const auto step = [&](const Shape& of, const std::vector<int64_t>& steps, int d) {
+    const int own = d - (rank - of.rank());
+    return own >= 0 && of.dim(own) != 1 ? steps[own] : 0;
+  };
+  for (int d = 0; d < rank - 2; ++d) {
+    p.batch.push_back({out.dim(d), step(a, a_steps, d), step(b, b_steps, d)});
+  }
+  return p;
 }
 
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
@@ -50,6 +74,9 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const bool simple = (!p.batch_a || in_a == p.batch) && (!p.batch_b || in_b == p.batch);
   absl::StatusOr<KernelPlan> plan =
       simple || p.batch == 1 ? MakeCublasProduct(p) : UnsupportedDataType(p.dtype);
+  if (absl::IsUnimplemented(plan.status()) && !p.bias) {
+    plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
+  }
   const double flops = 2.0 * BatchDims(out).num_elements() * out.dim(out.rank() - 2) * p.n * p.k;
   // A double holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));

@@ -28,6 +28,7 @@ bool AddsToProduct(const Compilation& c, const Node& add) {
   }
   // Each replica adds the bias to what it has: to rows, or to all of it.
   return value.dtype() == DT_FLOAT && product.uses().size() == 1 &&
+         c.HasKernel(ops::WithBias(product.op().name)) &&
          AsPartial(c.shardings.at(value)) == nullptr &&
          c.values().shape(product.input(1)).num_elements() > 0 &&
          std::count(c.fetches.begin(), c.fetches.end(), value) == 0;

@@ -35,7 +35,10 @@ int GradientIndex(const Node& update) { return update.input_index(update.op().up
 
 // Whether `update` is one by a product that nobody else needs.
 bool IsByProduct(const Compilation& c, const Node& update) {
-  if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return false;
+  if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty() ||
+      !c.HasKernel(ops::OfProduct(update.op().name))) {
+    return false;
+  }
   const Output gradient = update.input(GradientIndex(update));
   const Node& product = *gradient.node;
   if (product.op().name != ops::kMatMul || gradient.dtype() != DT_FLOAT ||

@@ -124,7 +124,8 @@ TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsThe
       }
     }
     batch = Batch("mlp", 4);
-    EXPECT_TRUE(RunStep(**t, batch).ok());
+    const auto after = RunStep(**t, batch);
+    EXPECT_TRUE(after.ok()) << after.status();
   }
 }
 

@@ -10,7 +10,6 @@
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
-#include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_double.h"
 #include "kernels/cuda/cuda_kernels.h"
@@ -77,30 +76,6 @@ class WatchedKernel final : public Kernel {
   const std::vector<Touched> operands_;
 };
 
-// Enqueues a kernel of the CPU, where there is none for GPUs.
-class EnqueuedKernel final : public Kernel {
- public:
-  EnqueuedKernel(std::string name, std::unique_ptr<const Kernel> kernel,
-                 std::vector<Touched> operands)
-      : name_(std::move(name)), kernel_(std::move(kernel)), operands_(std::move(operands)) {}
-
-  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
-    std::vector<MemoryRange> accesses;
-    for (const Touched& operand : operands_) accesses.push_back(RangeOf(operand, args));
-    // The plan and the replica's table, which the arguments lead to, outlive the step.
-    LaunchOnDouble(StreamOf(lane), name_, accesses, [this, args] {
-      static Device* const host = CreateCpuDevice(0).release();
-      MF_CHECK(kernel_->Run(args, host->lane(LaneKind::kCompute)).ok());
-    });
-    return absl::OkStatus();
-  }
-
- private:
-  const std::string name_;
-  const std::unique_ptr<const Kernel> kernel_;
-  const std::vector<Touched> operands_;
-};
-
 const KernelRegistry& GpuKernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -117,15 +92,6 @@ absl::StatusOr<KernelPlan> CreateWatched(const KernelContext& c) {
   return plan;
 }
 
-absl::StatusOr<KernelPlan> CreateEnqueued(const KernelContext& c) {
-  MF_ASSIGN_OR_RETURN(KernelPlan plan, AllKernels().Create("CPU", c));
-  if (plan.kernel != nullptr) {
-    plan.kernel = std::make_unique<EnqueuedKernel>(c.node().name(), std::move(plan.kernel),
-                                                   OperandsOf(c, plan.scratch_bytes));
-  }
-  return plan;
-}
-
 absl::StatusOr<KernelPlan> CreateOnHost(const KernelContext& c) {
   return AllKernels().Create("CPU", c);
 }
@@ -133,8 +99,8 @@ absl::StatusOr<KernelPlan> CreateOnHost(const KernelContext& c) {
 const KernelRegistry& DoubleKernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
+    for (const std::string& op : GpuKernels().Ops(kGpu)) kernels->Register(op, kGpu, CreateWatched);
     for (const std::string& op : AllKernels().Ops("CPU")) {
-      kernels->Register(op, kGpu, GpuKernels().Has(op, kGpu) ? CreateWatched : CreateEnqueued);
       kernels->Register(op, "CPU", CreateOnHost);
     }
     kernels->SetLibrary(kGpu, [] { return GpuKernels().NewLibrary(kGpu); });

@@ -154,7 +154,8 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
        .repeats = [](int) { return false; },
        .run = [&](int) { return made.plan.kernel->Run(args, device_.lane(LaneKind::kCompute)); },
        .deadline = absl::Now() + kTimeout,
-       .recording = nullptr}));
+       .recording = nullptr,
+       .outcome = nullptr}));
 
   variables->assign(node.num_inputs(), Tensor());
   for (size_t k = 0; k < memory.size(); ++k) {

@@ -164,10 +164,11 @@ struct StepParams {
 };
 
 // What went wrong with a kernel's data: the first to write it wins. The host reads it when the step
-// is done.
+// is done, and whether variables were written in it.
 struct DataFailure {
   uint64 what;  // 0: nothing did
   int64 value;
+  uint64 writes;
 };
 __device__ inline void Fail(DataFailure* failure, uint64 what, int64 value) {
   if (atomicCAS(&failure->what, 0ull, what) == 0) failure->value = value;
