@@ -46,10 +46,10 @@ absl::Status CheckDevice(absl::string_view name) {
                        : absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name) {
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name, bool capture_steps) {
   MF_RETURN_IF_ERROR(CheckDevice(name));
   MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
-  return parsed.is_gpu ? CreateGpu(parsed.index) : CreateCpuDevice(parsed.index);
+  return parsed.is_gpu ? CreateGpu(parsed.index, capture_steps) : CreateCpuDevice(parsed.index);
 }
 
 // The GPUs of a mesh, by number; empty if it is one of CPUs. InvalidArgument for a mesh of both,
@@ -86,10 +86,10 @@ absl::StatusOr<std::vector<std::string>> AllGpus() {
   return devices;
 }
 
-absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh) {
+absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh, bool capture_steps) {
   SessionBackend backend;
   for (const std::string& name : mesh.devices) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name));
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, capture_steps));
     backend.devices.push_back(std::move(device));
   }
   backend.ops = &AllOps();
@@ -121,7 +121,8 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
     : Strategy({.seed = options.seed,
                 .step_timeout = options.step_timeout,
                 .max_bytes = options.max_bytes,
-                .compile = options.compile}) {
+                .compile = options.compile}),
+      capture_steps_(options.capture_steps) {
   mesh_.devices = {options.device};
 }
 
@@ -135,7 +136,9 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
   return Create(Options());
 }
 
-absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const { return BackendFor(mesh_); }
+absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
+  return BackendFor(mesh_, capture_steps_);
+}
 
 MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
     : Strategy({.seed = options.seed,
@@ -145,6 +148,7 @@ MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
       collective_timeout_(options.collective_timeout),
+      capture_steps_(options.capture_steps),
       mesh_(std::move(mesh)) {}
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
@@ -176,7 +180,7 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
-  MF_ASSIGN_OR_RETURN(SessionBackend backend, BackendFor(mesh_));
+  MF_ASSIGN_OR_RETURN(SessionBackend backend, BackendFor(mesh_, capture_steps_));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(mesh_.devices));
   if (!gpus.empty()) {
     // Where all are the same GPU, which NCCL does not serve.

@@ -80,6 +80,8 @@ class OneDeviceStrategy final : public Strategy {
     absl::Duration step_timeout =
         SessionOptions().step_timeout;               // a step that takes longer is given up
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
+    // On GPUs: run a step that was run before as CUDA graphs.
+    bool capture_steps = true;
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
@@ -92,6 +94,7 @@ class OneDeviceStrategy final : public Strategy {
   absl::StatusOr<SessionBackend> MakeBackend() const override;
   bool requires_scope() const override { return false; }
 
+  const bool capture_steps_;
   Mesh mesh_;
 };
 
@@ -113,6 +116,8 @@ class MirroredStrategy final : public Strategy {
     absl::Duration step_timeout = SessionOptions().step_timeout;
     bool pin_threads = true;                         // each to its share of the cores
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
+    // On GPUs: run a step that was run before as CUDA graphs.
+    bool capture_steps = true;
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
@@ -125,6 +130,7 @@ class MirroredStrategy final : public Strategy {
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
   const absl::Duration collective_timeout_;
+  const bool capture_steps_;
   const Mesh mesh_;
 };
 

@@ -89,13 +89,18 @@ struct Outcome {
   bool wrote = true;       // a variable was, or may have been
 };
 
+// What an instruction is to a recording.
+enum class Repetition : int8_t {
+  kNone,   // the host takes part in it, or others do: it must be run in every step
+  kWork,   // enqueues the same work on the same memory of its lane in every step
+  kOrder,  // orders lanes by an event, the same way in every step
+};
+
 // The instructions of one step.
 struct Execution {
   int count;
   absl::FunctionRef<LaneKind(int)> lane_of;
-  // Whether instruction i does the same to the same memory in every step, with no part of the host
-  // in it: then it may be recorded.
-  absl::FunctionRef<bool(int)> repeats;
+  absl::FunctionRef<Repetition(int)> repetition_of;
   absl::FunctionRef<absl::Status(int)> run;
   absl::Time deadline;
   // Of the same instructions on the same memory, null before the first time. Itself null if `run`

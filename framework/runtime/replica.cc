@@ -349,21 +349,23 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
   return status;
 }
 
-bool BoundPlan::Repeats(const Instruction& instruction) const {
+Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
   switch (instruction.kind) {
     case InstructionKind::kKernel:
     case InstructionKind::kCopy:
+      return Repetition::kWork;
     case InstructionKind::kRecord:
     case InstructionKind::kWait:
-      return true;
+      return Repetition::kOrder;
     case InstructionKind::kStart:
     case InstructionKind::kFinish:
-      return replica_.communicator_ == nullptr;  // then there is nothing to do
+      // Without a communicator there is nothing to do.
+      return replica_.communicator_ == nullptr ? Repetition::kWork : Repetition::kNone;
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
-      return false;
+      return Repetition::kNone;
   }
-  return false;
+  return Repetition::kNone;
 }
 
 absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
@@ -375,7 +377,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
   absl::Status status = replica_.device().Execute(
       {.count = count,
        .lane_of = [&](int i) { return instructions[i].lane; },
-       .repeats = [&](int i) { return Repeats(instructions[i]); },
+       .repetition_of = [&](int i) { return RepetitionOf(instructions[i]); },
        .run =
            [&](int i) {
              absl::Status result = run(i);

@@ -153,7 +153,7 @@ class BoundPlan {
   // `recording`: what the device may keep of it, or null.
   absl::Status Execute(absl::FunctionRef<absl::Status(int)> run, absl::Time deadline,
                        std::unique_ptr<Recording>* recording);
-  bool Repeats(const Instruction& instruction) const;
+  Repetition RepetitionOf(const Instruction& instruction) const;
 
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace mirrorflow {
@@ -107,7 +108,8 @@ class StreamLane final : public CudaLane {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, int ordinal) : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal) {
+  CudaDevice(int index, int ordinal, bool captures)
+      : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal), captures_(captures) {
     traits_.type = kGpu;
     traits_.host_memory = false;
     traits_.inline_lanes = false;
@@ -148,8 +150,8 @@ class CudaDevice final : public Device {
       const absl::Status status = CudaStatus(error, "cudaMalloc");
       size_t free = 0, all = 0;
       if (cudaMemGetInfo(&free, &all) != cudaSuccess) return status;
-      return Annotate(status, absl::StrCat(name_, ": expected ", bytes, " bytes, got ", free,
-                                           " free ones of ", all));
+      return Annotate(
+          status, absl::StrCat("expected ", bytes, " bytes, got ", free, " free ones of ", all));
     }
     auto free_it = [ordinal = ordinal_, lost = lost_](std::byte* freed) {
       if (*lost) return;
@@ -202,13 +204,7 @@ class CudaDevice final : public Device {
 
   absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
-    // What was copied in.
-    for (StreamLane& lane : lanes_) {
-      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
-    }
-    absl::Status status;
-    for (int i = 0; i < execution.count && status.ok(); ++i) status = execution.run(i);
-    if (status.ok()) status = AskForFailure();
+    absl::Status status = EnqueueStep(execution);
     // Also after an error: memory that kernels still use must not be used for something else.
     for (StreamLane& lane : lanes_) {
       const absl::Status finished = lane.Finish(execution.deadline);
@@ -224,6 +220,105 @@ class CudaDevice final : public Device {
   }
 
  private:
+  // A step as graphs and the instructions between them.
+  class StepRecording final : public Recording {
+   public:
+    struct Part {
+      int begin, end;   // instructions
+      bool may_repeat;  // then a graph, once it is captured
+      std::unique_ptr<CudaGraph> graph = nullptr;
+    };
+    std::vector<Part> parts;
+    bool whole = false;  // the one part is all of the step, on all lanes
+  };
+
+  absl::Status Run(const Execution& execution, int begin, int end) {
+    for (int i = begin; i < end; ++i) MF_RETURN_IF_ERROR(execution.run(i));
+    return absl::OkStatus();
+  }
+
+  // All of a step, with its lanes joined at both ends.
+  absl::Status RunAll(const Execution& execution) {
+    // What was copied in.
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
+    }
+    return Run(execution, 0, execution.count);
+  }
+
+  // The first time an instruction at a time: then kernels are loaded, libraries make their handles
+  // and communicators connect. Parts that repeat are captured the second time.
+  absl::Status EnqueueStep(const Execution& execution) {
+    const bool records = captures_ && execution.recording != nullptr;
+    if (!records || *execution.recording == nullptr) {
+      if (records) *execution.recording = Divide(execution);
+      MF_RETURN_IF_ERROR(RunAll(execution));
+      return AskForFailure();
+    }
+    auto& recording = static_cast<StepRecording&>(**execution.recording);
+    if (!recording.whole) {
+      for (StreamLane& lane : lanes_) {
+        if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
+      }
+    }
+    for (StepRecording::Part& part : recording.parts) {
+      MF_RETURN_IF_ERROR(EnqueuePart(execution, recording.whole, part));
+    }
+    return recording.whole ? absl::OkStatus() : AskForFailure();
+  }
+
+  absl::Status EnqueuePart(const Execution& execution, bool whole, StepRecording::Part& part) {
+    const auto run = [&]() -> absl::Status {
+      if (!whole) return Run(execution, part.begin, part.end);
+      MF_RETURN_IF_ERROR(RunAll(execution));
+      for (StreamLane& lane : lanes_) {
+        if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
+      }
+      return AskForFailure();
+    };
+    if (!part.may_repeat) return run();
+    if (part.graph == nullptr) {
+      absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
+          CudaGraph::Capture(compute().stream(), run);
+      if (!graph.ok()) {
+        // Some call cannot be captured; what cannot be run at all will say so.
+        part.may_repeat = false;
+        return run();
+      }
+      part.graph = *std::move(graph);
+    }
+    return part.graph->Launch(compute().stream());
+  }
+
+  // Everything is one graph if that can be; else what lies between the instructions in which others
+  // take part. A graph has no use for events of what is outside.
+  static std::unique_ptr<Recording> Divide(const Execution& execution) {
+    constexpr int kMinInstructions = 2;  // of a graph
+    auto recording = std::make_unique<StepRecording>();
+    bool whole = true;
+    int begin = 0;
+    const auto end_part = [&](int end, bool may_repeat) {
+      if (begin < end) {
+        recording->parts.push_back({begin, end, may_repeat && end - begin >= kMinInstructions});
+      }
+      begin = end;
+    };
+    for (int i = 0; i < execution.count; ++i) {
+      const Repetition repetition = execution.repetition_of(i);
+      whole = whole && repetition != Repetition::kNone;
+      if (repetition == Repetition::kWork && execution.lane_of(i) == LaneKind::kCompute) continue;
+      end_part(i, /*may_repeat=*/true);
+      end_part(i + 1, /*may_repeat=*/false);
+    }
+    end_part(execution.count, /*may_repeat=*/true);
+    if (whole) {
+      recording->parts.clear();
+      recording->parts.push_back({0, execution.count, /*may_repeat=*/true});
+      recording->whole = true;
+    }
+    return recording;
+  }
+
   // All kernels are on the compute lane.
   absl::Status AskForFailure() {
     MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_.get(), sizeof(DataFailure),
@@ -248,6 +343,7 @@ class CudaDevice final : public Device {
 
   const std::string name_;
   const int ordinal_;
+  const bool captures_;
   DeviceTraits traits_;
   // Whether a step was given up that may still run: to free its memory would wait for it.
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
@@ -264,14 +360,14 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal) {
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal, bool captures) {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
   if (ordinal < 0 || ordinal >= num_gpus) {
     return absl::NotFoundError(absl::StrCat(kGpu, ":", index, ": expected a GPU from 0 to ",
                                             num_gpus - 1, ", got ", ordinal));
   }
-  auto device = std::make_unique<CudaDevice>(index, ordinal);
+  auto device = std::make_unique<CudaDevice>(index, ordinal, captures);
   MF_RETURN_IF_ERROR(Annotate(device->Open(), device->name()));
   return device;
 }

@@ -62,7 +62,9 @@ struct World {
   bool failed = false;  // the call that was to fail has
   int num_streams = 0;
   int num_waits = 0;
+  int num_graph_launches = 0;
   size_t allocated = 0;
+  size_t lost = 0;  // by earlier tests, whose devices did not finish
   std::map<void*, size_t> sizes;
   std::set<CUstream_st*> streams;
   std::vector<Operation> operations;
@@ -88,12 +90,14 @@ size_t SizeOfElf(const void* code) {
 }  // namespace mirrorflow
 
 // What the runtime's handles point to.
+struct CUgraph_st;
 struct CUstream_st {
   int id = 0;
   int gpu = 0;
   int count = 0;
   mirrorflow::Clock clock;
   std::deque<mirrorflow::Queued> queue;
+  std::shared_ptr<CUgraph_st> capture;  // null: what comes is run
   bool busy = false, closed = false;
   std::condition_variable work;  // there is some, or it is closed
   std::thread thread;
@@ -111,6 +115,23 @@ struct CUkern_st {
 };
 struct CUevent_st {
   std::shared_ptr<mirrorflow::Record> last;
+  std::shared_ptr<CUgraph_st> capture;  // that the last record was part of, if it was
+};
+// What was enqueued on streams that are captured, in the order of the calls.
+struct CUgraph_st {
+  struct Item {
+    CUstream_st* stream;
+    CUevent_st *records = nullptr, *waits_for = nullptr;
+    std::string name = {};
+    std::vector<mirrorflow::MemoryRange> accesses = {};
+    std::function<void()> work = {};
+  };
+  CUstream_st* origin;
+  std::thread::id thread;  // whose capture it is
+  std::vector<Item> items;
+};
+struct CUgraphExec_st {
+  CUgraph_st graph;
 };
 
 namespace mirrorflow {
@@ -147,6 +168,11 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
 // Requires world.mu. An operation happens after what its stream did, and what its host waited for.
 void Enqueue(World& world, CUstream_st* stream, const std::string& name,
              const std::vector<MemoryRange>& accesses, std::function<void()> work) {
+  if (stream->capture != nullptr) {
+    stream->capture->items.push_back(
+        {.stream = stream, .name = name, .accesses = accesses, .work = std::move(work)});
+    return;
+  }
   Merge(world.hosts[std::this_thread::get_id()], &stream->clock);
   stream->clock[stream->id] = ++stream->count;
   world.operations.push_back({name, stream->id, stream->count, stream->clock, accesses});
@@ -176,6 +202,35 @@ bool IsBefore(const Operation& a, const Operation& b) {
   return it != b.after.end() && it->second >= a.number;
 }
 
+// Whether a stream is captured by a capture of this thread, which may then not wait or allocate.
+// Requires world.mu.
+bool IsCapturing(const World& world) {
+  return std::any_of(world.streams.begin(), world.streams.end(), [](const CUstream_st* stream) {
+    return stream->capture != nullptr && stream->capture->thread == std::this_thread::get_id();
+  });
+}
+
+// Runs through a graph: calls visit(item, clock of its stream behind it) for each operation, where
+// the streams have the numbers that `id_of` gives. Returns the clock of all that comes before the
+// graph's end: what its origin has waited for.
+template <typename IdOf, typename Visit>
+Clock Walk(const CUgraph_st& graph, Clock begin, IdOf id_of, Visit visit) {
+  std::map<const CUstream_st*, Clock> clocks = {{graph.origin, std::move(begin)}};
+  std::map<const CUevent_st*, Clock> recorded;
+  for (const CUgraph_st::Item& item : graph.items) {
+    Clock& clock = clocks[item.stream];
+    if (item.records != nullptr) {
+      recorded[item.records] = clock;
+    } else if (item.waits_for != nullptr) {
+      Merge(recorded[item.waits_for], &clock);
+    } else {
+      ++clock[id_of(item.stream)];
+      visit(item, clock);
+    }
+  }
+  return clocks[graph.origin];
+}
+
 }  // namespace
 
 void ResetCudaDouble(const CudaDoubleOptions& options) {
@@ -183,7 +238,9 @@ void ResetCudaDouble(const CudaDoubleOptions& options) {
   std::lock_guard<std::mutex> lock(world.mu);
   world.options = options;
   world.failed = false;
+  world.lost = world.allocated;
   world.num_waits = 0;
+  world.num_graph_launches = 0;
   world.operations.clear();
 }
 
@@ -213,6 +270,12 @@ int NumRecordedOperations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return static_cast<int>(world.operations.size());
+}
+
+int NumGraphLaunches() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.num_graph_launches;
 }
 
 int NumRecordedWaits() {
@@ -248,6 +311,7 @@ absl::Status CheckRecordedOrder() {
 
 using mirrorflow::Enqueue;
 using mirrorflow::Fails;
+using mirrorflow::IsCapturing;
 using mirrorflow::PlannedError;
 using mirrorflow::TheWorld;
 using mirrorflow::World;
@@ -339,7 +403,10 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   MF_FAIL_IF_PLANNED(cudaMalloc);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  if (world.allocated + bytes > world.options.memory_bytes) return cudaErrorMemoryAllocation;
+  if (IsCapturing(world)) return cudaErrorStreamCaptureUnsupported;
+  if (world.allocated - world.lost + bytes > world.options.memory_bytes) {
+    return cudaErrorMemoryAllocation;
+  }
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xA5, bytes);  // as good as anything
   world.sizes[*memory] = bytes;
@@ -350,6 +417,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
+  if (IsCapturing(world)) return cudaErrorStreamCaptureUnsupported;
   world.changed.wait(lock, [&] {
     return std::all_of(world.streams.begin(), world.streams.end(), [](const CUstream_st* stream) {
       return stream->gpu != mirrorflow::selected_gpu || (stream->queue.empty() && !stream->busy);
@@ -364,7 +432,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   *all = world.options.memory_bytes;
-  *free = *all - world.allocated;
+  *free = *all - (world.allocated - world.lost);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
@@ -422,6 +490,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   const bool ignored = stream->gpu == 0 && world.num_waits++ == world.options.ignored_wait;
+  if (event->capture != nullptr) {
+    // A stream that waits for a captured one is captured from then on.
+    const bool active = event->capture->origin->capture == event->capture;
+    if (!active || (stream->capture != nullptr && stream->capture != event->capture)) {
+      return cudaErrorStreamCaptureIsolation;
+    }
+    stream->capture = event->capture;
+    if (!ignored) stream->capture->items.push_back({.stream = stream, .waits_for = event});
+    return cudaSuccess;
+  }
+  if (stream->capture != nullptr && event->last != nullptr) return cudaErrorStreamCaptureIsolation;
   if (ignored || event->last == nullptr) return cudaSuccess;
   mirrorflow::Merge(event->last->clock, &stream->clock);
   stream->queue.push_back({.wait_for = event->last});
@@ -442,6 +521,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   MF_FAIL_IF_PLANNED(cudaEventRecord);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
+  event->capture = stream->capture;
+  if (stream->capture != nullptr) {
+    stream->capture->items.push_back({.stream = stream, .records = event});
+    return cudaSuccess;
+  }
   event->last = std::make_shared<mirrorflow::Record>();
   event->last->clock = stream->clock;
   stream->queue.push_back({.fires = event->last});
@@ -452,9 +536,82 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   MF_FAIL_IF_PLANNED(cudaEventQuery);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
+  if (event->capture != nullptr) return cudaErrorCapturedEvent;
   if (event->last == nullptr) return cudaSuccess;
   if (!event->last->done) return cudaErrorNotReady;
   mirrorflow::Merge(event->last->clock, &world.hosts[std::this_thread::get_id()]);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  MF_FAIL_IF_PLANNED(cudaStreamBeginCapture);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  // Another mode would forbid other threads what they do meanwhile.
+  if (mode != cudaStreamCaptureModeThreadLocal || stream->capture != nullptr) {
+    return cudaErrorIllegalState;
+  }
+  stream->capture = std::make_shared<CUgraph_st>();
+  stream->capture->origin = stream;
+  stream->capture->thread = std::this_thread::get_id();
+  return cudaSuccess;
+}
+// Every stream that was drawn in must have been waited for.
+cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t* graph) {
+  const bool fails = Fails("cudaStreamEndCapture");
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  const std::shared_ptr<CUgraph_st> captured = origin->capture;
+  if (captured == nullptr || captured->origin != origin) return cudaErrorIllegalState;
+  for (CUstream_st* stream : world.streams) {
+    if (stream->capture == captured) stream->capture = nullptr;
+  }
+  mirrorflow::Clock all;
+  const mirrorflow::Clock joined = mirrorflow::Walk(
+      *captured, {}, [](const CUstream_st* stream) { return stream->id; },
+      [&](const CUgraph_st::Item&, const mirrorflow::Clock& clock) {
+        mirrorflow::Merge(clock, &all);
+      });
+  if (joined != all) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st(*captured);
+  return fails ? PlannedError() : cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
+  MF_FAIL_IF_PLANNED(cudaGraphInstantiate);
+  *executable = new CUgraphExec_st{*graph};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+// The operations run one after the other; the recording has the order that the graph gives them.
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  MF_FAIL_IF_PLANNED(cudaGraphLaunch);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  ++world.num_graph_launches;
+  mirrorflow::Merge(world.hosts[std::this_thread::get_id()], &stream->clock);
+  std::map<const CUstream_st*, int> ids;  // of streams of this launch alone
+  stream->clock = mirrorflow::Walk(
+      executable->graph, stream->clock,
+      [&](const CUstream_st* captured) {
+        return ids.try_emplace(captured, world.num_streams + static_cast<int>(ids.size()))
+            .first->second;
+      },
+      [&](const CUgraph_st::Item& item, const mirrorflow::Clock& clock) {
+        const int id = ids[item.stream];
+        world.operations.push_back({item.name, id, clock.at(id), clock, item.accesses});
+        stream->queue.push_back({.name = item.name, .work = item.work});
+      });
+  world.num_streams += static_cast<int>(ids.size());
+  stream->work.notify_one();
   return cudaSuccess;
 }
 

@@ -61,9 +61,11 @@ void LaunchOnDouble(cudaStream_t stream, const std::string& name,
 void LaunchWatchedOnDouble(cudaStream_t stream, const std::string& name,
                            std::function<void()> work);
 
-// How many operations were enqueued, and how many waits on GPU 0, since the last Reset.
+// How many operations were enqueued, how many waits on GPU 0, and how many graphs were launched,
+// since the last Reset.
 int NumRecordedOperations();
 int NumRecordedWaits();
+int NumGraphLaunches();
 
 // Whether any two operations that touch the same bytes, one of them writing, were ordered by a
 // stream, by events or by the host having waited; else names the first two that were not.

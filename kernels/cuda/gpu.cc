@@ -91,9 +91,9 @@ absl::Status CheckGpu(int ordinal) {
   return DescribeGpu(ordinal).usable;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal) {
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, bool capture_steps) {
   MF_RETURN_IF_ERROR(CheckGpu(ordinal));
-  return CreateCudaDevice(ordinal, ordinal);
+  return CreateCudaDevice(ordinal, ordinal, capture_steps);
 }
 
 void RegisterGpuKernels(KernelRegistry& kernels) { RegisterCudaKernels(kernels); }

@@ -38,8 +38,9 @@ GpuInfo DescribeGpu(int ordinal);
 // Whether there can be a device `GPU:ordinal`: NotFound if there is no such GPU, FailedPrecondition
 // if it is too old, Unimplemented in a build without CUDA.
 absl::Status CheckGpu(int ordinal);
-// That device, or the error of CheckGpu.
-absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal);
+// That device, or the error of CheckGpu. With `capture_steps`, steps are run as CUDA graphs from
+// the second time on.
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, bool capture_steps);
 
 // Adds the kernels for GPUs; none in a build without CUDA.
 void RegisterGpuKernels(KernelRegistry& kernels);

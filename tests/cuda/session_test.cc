@@ -63,11 +63,18 @@ absl::StatusOr<std::unique_ptr<Session>> OnDoubles(const Layers& layers,
   return CreateTestSession(layers.graph, options);
 }
 
-absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
-  MF_ASSIGN_OR_RETURN(Step step, session.Prepare({layers.x}, {layers.loss}, {layers.train}));
+Step PrepareStep(const Layers& layers, Session& session) {
+  return session.Prepare({layers.x}, {layers.loss}, {layers.train}).value();
+}
+
+std::vector<Tensor> BatchOf(int64_t rows) {
   Random random(3);
-  MF_ASSIGN_OR_RETURN(const StepOutputs out,
-                      step.Run({RandomTensor(DT_FLOAT, Shape({8, 6}), &random)}));
+  return {RandomTensor(DT_FLOAT, Shape({rows, 6}), &random)};
+}
+
+absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
+  Step step = PrepareStep(layers, session);
+  MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(BatchOf(8)));
   return out[0].scalar<float>();
 }
 
@@ -115,20 +122,26 @@ TEST(GpuSessionTest, AStepEnqueuesItsCollectivesInOrder) {
 // repeated by the first of these.
 TEST(GpuSessionTest, AnEventThatIsLeftOutIsFound) {
   const Layers layers;
-  std::vector<int> found;
-  int num_waits = 1;
-  for (int wait = 0; wait < num_waits; ++wait) {
-    Reset();
-    const auto session = OnDoubles(layers, {.replicas = 2});
-    ASSERT_TRUE(session.ok()) << session.status();
-    Reset({.ignored_wait = wait});
-    const auto loss = RunStep(layers, **session);
-    ASSERT_TRUE(loss.ok()) << loss.status();
-    num_waits = NumRecordedWaits();
-    if (!CheckRecordedOrder().ok()) found.push_back(wait);
+  // The first step runs an instruction at a time, the third repeats graphs.
+  for (const int steps_before : {0, 2}) {
+    std::vector<int> found;
+    int num_waits = 1;
+    for (int wait = 0; wait < num_waits; ++wait) {
+      Reset();
+      const auto session = OnDoubles(layers, {.replicas = 2});
+      ASSERT_TRUE(session.ok()) << session.status();
+      Step step = PrepareStep(layers, **session);
+      for (int i = 0; i < steps_before; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());
+      Reset({.ignored_wait = wait});
+      const auto loss = step.Run(BatchOf(8));
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      EXPECT_EQ(NumGraphLaunches() > 0, steps_before > 0);
+      num_waits = NumRecordedWaits();
+      if (!CheckRecordedOrder().ok()) found.push_back(wait);
+    }
+    EXPECT_EQ(num_waits, 10);
+    EXPECT_EQ(found, std::vector<int>({2, 3, 4, 5, 6, 7, 8, 9})) << steps_before;
   }
-  EXPECT_EQ(num_waits, 10);
-  EXPECT_EQ(found, std::vector<int>({2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 // Issues its second collective before its first one.
@@ -213,6 +226,34 @@ TEST(GpuSessionTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// A step whose arena has moved is not repeated where it was; one that cannot be captured is run.
+TEST(GpuSessionTest, CapturedStepsGiveWhatOthersGive) {
+  const Layers layers;
+  for (const char* failing_call : {"", "cudaStreamBeginCapture", "cudaGraphInstantiate"}) {
+    Reset();
+    const auto session = OnDoubles(layers, {.replicas = 1});
+    const auto cpu = CreateTestSession(layers.graph, {.replicas = 1});
+    ASSERT_TRUE(session.ok() && cpu.ok()) << session.status() << cpu.status();
+    Step step = PrepareStep(layers, **session), on_cpu = PrepareStep(layers, **cpu);
+    for (const int64_t rows : {8, 8, 8, 300, 8, 8, 8, 300}) {
+      if (rows == 8) Reset({.failing_call = failing_call});
+      const auto got = step.Run(BatchOf(rows)), want = on_cpu.Run(BatchOf(rows));
+      ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
+      EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-6);
+      EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    }
+  }
+  Reset();
+  const auto session = OnDoubles(layers, {.replicas = 1});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Step step = PrepareStep(layers, **session);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());
+  Reset({.failing_call = "cudaGraphLaunch"});
+  const absl::Status failed = step.Run(BatchOf(8)).status();
+  EXPECT_EQ(failed.code(), absl::StatusCode::kInternal) << failed;
+  EXPECT_TRUE(absl::StrContains(failed.message(), "cudaGraphLaunch")) << failed;
+}
+
 TEST(GpuSessionTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
   const Layers layers;
   Reset();
@@ -268,7 +309,7 @@ TEST(GpuSessionTest, ErrorsOfCudaNameTheCallAndTheDevice) {
 // is.
 TEST(GpuSessionTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
   const Layers layers;
-  size_t bytes = 400;
+  size_t bytes = 600;  // enough for the device itself
   std::vector<std::string> errors;
   for (; bytes < 40000; bytes += 200) {
     Reset({.memory_bytes = bytes});

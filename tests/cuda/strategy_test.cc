@@ -92,6 +92,10 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+    // The second step captures what the first did, and the third repeats it.
+    const int launches = NumGraphLaunches();
+    EXPECT_EQ(launches > 0 && launches % 2 == 0, true) << launches;
+    if (devices.size() == 1) EXPECT_EQ(launches, 2);  // a step is one graph
   }
 }
 

@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
   MF_RETURN_IF_ERROR(device_.Execute(
       {.count = 1,
        .lane_of = [](int) { return LaneKind::kCompute; },
-       .repeats = [](int) { return false; },
+       .repetition_of = [](int) { return Repetition::kNone; },
        .run = [&](int) { return made.plan.kernel->Run(args, device_.lane(LaneKind::kCompute)); },
        .deadline = absl::Now() + kTimeout,
        .recording = nullptr,
