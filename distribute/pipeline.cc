@@ -16,6 +16,7 @@
 #include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
 #include "ops/passes/fuse_bias.h"
+#include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
@@ -55,7 +56,8 @@ Pipeline ProgramPipeline() {
   p.Add<BucketCollectives>(
       kSmallBucketBytes);  // after CSE, or duplicates would hide inside buckets
   p.Add<FuseBias>();
-  p.Add<FuseUpdates>();     // of gradients that nobody has to reduce
+  p.Add<FuseUpdates>();  // of gradients that nobody has to reduce
+  p.Add<FuseElementwise>();
   p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
   p.Add<OrderCollectives>();
   return p;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -24,8 +25,11 @@
 
 ABSL_FLAG(std::string, model, "cnn",
           "mlp (784-512-512-10), cnn (two convolutions, two dense) or resnet (ResNet-20)");
-ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
-          "number of CPU replicas; one for each core, at most 8, if it is not given");
+ABSL_FLAG(
+    std::optional<int>, replicas, std::nullopt,
+    "number of CPU replicas; if it is not given: every GPU, else one for each core, at most 8");
+ABSL_FLAG(std::vector<std::string>, devices, {}, "GPU:0,GPU:1,…; empty: see --replicas");
+ABSL_FLAG(int, logical_gpus, 0, "as many replicas, all of them on GPU:0; 0: see --devices");
 ABSL_FLAG(int64_t, global_batch_size, 128, "examples a step, of all replicas together");
 ABSL_FLAG(int64_t, epochs, 20, "how often to go through the training images");
 ABSL_FLAG(int64_t, steps, 0, "stop after as many steps; 0: train for --epochs");
@@ -100,7 +104,8 @@ absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, c
 
 RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
   RunDescription run;
-  run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x CPU");
+  const std::string& device = strategy.mesh().devices[0];
+  run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x ", device.substr(0, 3));
   run.strategy = "MirroredStrategy";
   run.replicas = strategy.num_replicas_in_sync();
   run.global_batch = batch_size;
@@ -134,6 +139,7 @@ absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("epochs", absl::GetFlag(FLAGS_epochs), 1,
                                     std::numeric_limits<int32_t>::max()));
   MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   // Now, not after hours of training.
   MF_RETURN_IF_ERROR(CheckOutputFlag("loss_log", absl::GetFlag(FLAGS_loss_log)));
   MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
@@ -142,11 +148,15 @@ absl::Status CheckFlags() {
 }
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
+  std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
+  if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
   auto strategy =
-      MirroredStrategy::Create({.num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+      MirroredStrategy::Create({.devices = devices,
+                                .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
                                 .seed = seed,
                                 .compile = {.check_plan = absl::GetFlag(FLAGS_check_plan)}});
-  if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
+  if (!strategy.ok())
+    return Annotate(strategy.status(), devices.empty() ? "--replicas" : "--devices");
   return strategy;
 }
 

@@ -40,6 +40,15 @@ OpDef DefWithBias(absl::string_view product) {
   return def;
 }
 
+absl::Status BroadcastOfInputs(ShapeContext& c) {
+  Shape shape = c.input(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    MF_ASSIGN_OR_RETURN(shape, BroadcastShapes(shape, c.input(i)));
+  }
+  c.set_output(0, shape);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const OpRegistry& FusedOps() {
@@ -49,6 +58,16 @@ const OpRegistry& FusedOps() {
       if (!op->update_gradient.empty()) ops->Define(DefOfProduct(*op));
     }
     for (const char* product : {ops::kConv2D, ops::kMatMul}) ops->Define(DefWithBias(product));
+    ops->Define(ops::kFusedElementwise)
+        .Doc("output = the value that `body` computes of the inputs")
+        .Input("inputs: Tin")
+        .Output("output: T")
+        .Attr("Tin: list(type) >= 1")
+        .Attr("T: type")
+        .Attr("body: string")
+        .Shape(BroadcastOfInputs)
+        .Gathers("made after values were given their places")
+        .NoGradient("made after gradients");
     MF_CHECK(ops->Seal().ok());
     return ops;
   }();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/bench.h"
 #include "tools/command_line.h"
+#include "tools/devices.h"
 #include "tools/explain.h"
 #include "tools/inspect.h"
 #include "tools/run.h"
@@ -19,6 +20,7 @@ constexpr char kUsage[] =
     "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
     "NODE]\n"
     "                                              run steps of a graph; alone: what it offers\n"
+    "mirrorflow devices                            what there is to compute on\n"
     "mirrorflow explain [GRAPH]                    where the time of a step goes, predicted and "
     "measured\n"
     "  --model=MODEL                               … without a file: of this training step\n"
@@ -42,13 +44,16 @@ int Main(int argc, char** argv) {
     status = Inspect(args, &code);
   } else if (command == "run") {
     status = Run(args, &code);
+  } else if (command == "devices") {
+    status = Devices(args, &code);
   } else if (command == "explain") {
     status = Explain(args, &code);
   } else if (command == "bench") {
     status = Bench(args, &code);
   } else {
     status = absl::InvalidArgumentError(absl::StrCat(
-        "'", command, "': unknown command; expected inspect, run, explain or bench (see --help)"));
+        "'", command,
+        "': unknown command; expected inspect, run, devices, explain or bench (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

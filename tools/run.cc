@@ -35,7 +35,9 @@ ABSL_FLAG(std::string, variables, "",
           "run: initial values of variables, a .safetensors file; the others' are the graph's");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
-ABSL_FLAG(std::string, device, "CPU:0", "run: the device, if there is one replica");
+ABSL_FLAG(std::string, device, "CPU:0",
+          "run: the device, if there is one replica: CPU, or GPU, GPU:0, GPU:1, …");
+ABSL_FLAG(int, logical_gpus, 0, "run: as many replicas, all of them on GPU:0");
 ABSL_FLAG(std::string, trace, "",
           "run, explain: write a Chrome trace of the last steps to this file");
 ABSL_FLAG(uint64_t, seed, 0, "run: of random initial values and random ops");
@@ -68,18 +70,28 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
-  if (!replicas.has_value()) {
+  const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
+  if (!replicas.has_value() && logical_gpus == 0) {
     auto one = OneDeviceStrategy::Create(
         {.device = absl::GetFlag(FLAGS_device), .seed = seed, .max_bytes = MaxBytesOfFlags()});
     if (!one.ok()) return Annotate(one.status(), "--device");
     return *std::move(one);
   }
   if (absl::GetFlag(FLAGS_device) != "CPU:0") {
-    return absl::InvalidArgumentError("--device: chosen by --replicas; expected one of the two");
+    return absl::InvalidArgumentError(
+        "--device: chosen by --replicas and --logical_gpus; expected one of the three");
   }
-  auto mirrored = MirroredStrategy::Create(
-      {.num_cpu_replicas = *replicas, .seed = seed, .max_bytes = MaxBytesOfFlags()});
-  if (!mirrored.ok()) return Annotate(mirrored.status(), "--replicas");
+  if (replicas.has_value() && logical_gpus != 0) {
+    return absl::InvalidArgumentError("--logical_gpus: of a CPU; expected no --replicas beside it");
+  }
+  auto mirrored =
+      MirroredStrategy::Create({.devices = std::vector<std::string>(logical_gpus, "GPU:0"),
+                                .num_cpu_replicas = replicas,
+                                .seed = seed,
+                                .max_bytes = MaxBytesOfFlags()});
+  if (!mirrored.ok()) {
+    return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");
+  }
   return *std::move(mirrored);
 }
 
@@ -152,6 +164,7 @@ absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
     return absl::InvalidArgumentError("--graph: missing; expected a graph file");
   }
   MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 1));
+  MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   for (const NamedFile& feed : feeds) {
     if (!feed.name.empty() && !feed.path.empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(feed.flag, ": expected NAME=FILE.npy"));

@@ -29,12 +29,13 @@ constexpr int kMaxReplicas = 1024;
 
 struct DeviceName {
   bool is_gpu;
-  int index;
+  int index = 0;
 };
 
 absl::StatusOr<DeviceName> ParseDevice(absl::string_view name) {
-  DeviceName parsed{.is_gpu = absl::StartsWith(name, "GPU:")};
-  const bool known = parsed.is_gpu || absl::StartsWith(name, "CPU:");
+  DeviceName parsed{.is_gpu = absl::StartsWith(name, "GPU")};
+  if (name == "GPU" || name == "CPU") return parsed;  // the first
+  const bool known = absl::StartsWith(name, "GPU:") || absl::StartsWith(name, "CPU:");
   if (known && absl::SimpleAtoi(name.substr(4), &parsed.index) && parsed.index >= 0) return parsed;
   return absl::InvalidArgumentError(
       absl::StrCat("device '", name, "': expected CPU:0, CPU:1, … or GPU:0, GPU:1, …"));

@@ -7,21 +7,24 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kernels/cuda/cuda_kernel.h"
 
 namespace mirrorflow {
 
-// out[i] = formula for each element. In the formula, `x0`, `x1`, … are the elements of the inputs
-// that belong to it, in the types that they are computed in (float, for half and bfloat16), and
-// functions are those of code/math.cuh. Inputs broadcast to the output's shape. The output may be
-// written over an input of its shape and element size.
-// `checks`: statements before the formula, which may call fail (see cuda_kernel.h) if `error` says
-// what is wrong then.
+// What an element-wise op computes of one element of each operand, in the types that code/base.cuh
+// computes in (float, for half and bfloat16).
 struct Formula {
-  std::string text;
-  std::string checks = {};
-  std::string error = {};
+  std::string text;         // an expression, with functions of code/math.cuh
+  std::string checks = {};  // statements before it, which may call fail (see cuda_kernel.h)
+  std::string error = {};   // what is wrong if they do
 };
+// Of a node with kernels by formula, from the expressions of its operands.
+Formula FormulaOf(const Node& node, absl::Span<const std::string> operands);
+
+// out[i] = `value` for each element, where `x0`, `x1`, … are the elements of the inputs that belong
+// to it. Inputs broadcast to the output's shape. The output may be written over an input of its
+// shape and element size. `formula.checks` comes before.
 KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula);
 
 // The same from `value`, an expression of the output's index `i` and the operands a0, a1, … as
@@ -33,8 +36,8 @@ KernelPlan MakeIndexed(const KernelContext& c, absl::string_view value,
 // A stage of that kind for output `output`, for kernels that have several.
 CudaStage IndexedStage(const KernelContext& c, int output, absl::string_view value);
 
-// The table of an op family: the kernel of each op is the function of its name in math.cuh.
-void RegisterByName(KernelRegistry& kernels, std::initializer_list<const char*> ops);
+// The table of an op family: kernels that are FormulaOf their node.
+void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char*> ops);
 
 }  // namespace mirrorflow
 

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_elementwise.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/text_form.h"
+#include "ops/fused_ops.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+// Of one kernel: what it reads, and how long its code may grow.
+constexpr size_t kMaxInputs = 12;
+constexpr size_t kMaxNodes = 32;
+
+// Integers are left out: dividing them can fail, and nobody trains with them.
+bool IsComputed(DataType dtype) { return IsFloating(dtype) || dtype == DT_BOOL; }
+
+// What these do is not said by their elements alone: errors, and a condition for whole rows.
+bool IsMoreThanItsElements(const OpDef& op) {
+  return op.name == "CheckNumerics" || op.name == "CheckNumericsV2" || op.name == "Select";
+}
+
+bool MayFuse(const Node& node) {
+  const OpDef& op = node.op();
+  return op.has(kElementwise) && Computes(op) && !IsMoreThanItsElements(op) &&
+         node.num_outputs() == 1 && AllOps().Find(op.name) == &op &&
+         IsComputed(node.output_dtype(0)) &&
+         absl::c_all_of(node.inputs(), [](const Output& in) { return IsComputed(in.dtype()); });
+}
+
+// Whether both values have the same elements on every replica.
+bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
+  const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
+  const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
+  return same && c.values().shape(a) == c.values().shape(b);
+}
+
+// The nodes that make one value, from its node backwards.
+class Tree {
+ public:
+  Tree(const Compilation& c, Node* root) : c_(c), root_(root), nodes_{root} {
+    // A node that is used twice is taken when its last user has been.
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (size_t i = 0; i < nodes_.size(); ++i) {
+        for (const Output& input : nodes_[i]->inputs()) grows |= Take(input);
+      }
+    }
+  }
+
+  bool has(const Node* node) const { return absl::c_linear_search(nodes_, node); }
+  size_t size() const { return nodes_.size(); }
+  const std::vector<Node*>& nodes() const { return nodes_; }
+
+  // What the tree reads, each value once.
+  std::vector<Output> Inputs() const {
+    std::vector<Output> inputs;
+    for (const Node* node : nodes_) {
+      for (const Output& input : node->inputs()) {
+        if (!has(input.node) && !absl::c_linear_search(inputs, input)) inputs.push_back(input);
+      }
+    }
+    return inputs;
+  }
+
+ private:
+  bool Take(const Output& value) {
+    Node* const node = value.node;
+    if (nodes_.size() == kMaxNodes || has(node) || !MayFuse(*node) ||
+        !LieAlike(c_, value, root_->output(0)) || absl::c_linear_search(c_.fetches, value) ||
+        absl::c_linear_search(c_.targets, node)) {
+      return false;
+    }
+    for (const Use& use : node->uses()) {
+      if (use.slot < 0 || !has(use.user)) return false;
+    }
+    nodes_.push_back(node);
+    if (Inputs().size() <= kMaxInputs) return true;
+    nodes_.pop_back();
+    return false;
+  }
+
+  const Compilation& c_;
+  Node* const root_;
+  std::vector<Node*> nodes_;
+};
+
+// The tree as a graph of its own, whose placeholders x0, x1, … are `inputs`. Names are those of the
+// places in it, so that trees of the same ops have the same text.
+absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
+                                   const std::vector<Output>& inputs) {
+  Graph body;
+  std::map<std::pair<NodeId, int>, Output> own;
+  const auto key = [](const Output& of) { return std::make_pair(of.node->id(), of.index); };
+  for (const Output& input : inputs) {
+    MF_ASSIGN_OR_RETURN(
+        Node* const x,
+        body.AddNode(absl::StrCat("x", own.size()), *AllOps().Find("Placeholder"),
+                     {{"dtype", input.dtype()}, {"shape", Shape::UnknownRank()}}, {}));
+    own[key(input)] = x->output(0);
+  }
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  int number = 0;
+  for (const Node* node : order) {
+    if (!tree.has(node)) continue;
+    std::vector<Output> operands;
+    for (const Output& input : node->inputs()) operands.push_back(own.at(key(input)));
+    MF_ASSIGN_OR_RETURN(Node* const copy, body.AddNode(absl::StrCat("t", number++), node->op(),
+                                                       node->attrs(), operands));
+    own[key(node->output(0))] = copy->output(0);
+  }
+  return GraphToText(body, {.omit_defaults = true});
+}
+
+absl::Status Fuse(Compilation& c, Node* root, const Tree& tree) {
+  const std::vector<Output> inputs = tree.Inputs();
+  MF_ASSIGN_OR_RETURN(std::string body, BodyOf(c, tree, inputs));
+  AttrList dtypes;
+  for (const Output& input : inputs) dtypes.push_back(input.dtype());
+  std::vector<Node*> before;
+  for (const Node* node : tree.nodes()) {
+    before.insert(before.end(), node->control_inputs().begin(), node->control_inputs().end());
+  }
+  const DataType dtype = root->output_dtype(0);
+  MF_ASSIGN_OR_RETURN(
+      Node* const fused,
+      c.graph.AddNode(c.graph.UniqueName(root->name()), *FusedOps().Find(ops::kFusedElementwise),
+                      {{"Tin", dtypes}, {"T", dtype}, {ops::kBodyAttr, std::move(body)}}, inputs,
+                      before));
+  MF_RETURN_IF_ERROR(c.values().Infer(*fused));
+  c.shardings.Set(fused->output(0), c.shardings.at(root->output(0)));
+  c.ReplaceNode(root, fused->output(0));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FuseElementwise::Run(Compilation& c) {
+  if (!c.HasKernel(ops::kFusedElementwise)) return false;
+  bool changed = false;
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  std::set<const Node*> fused;
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (fused.count(*it) > 0 || !MayFuse(**it)) continue;
+    const Tree tree(c, *it);
+    if (tree.size() < 2 || tree.Inputs().empty() || tree.Inputs().size() > kMaxInputs) continue;
+    fused.insert(tree.nodes().begin(), tree.nodes().end());
+    MF_RETURN_IF_ERROR(Fuse(c, *it, tree));
+    changed = true;
+  }
+  return changed && c.RemoveDeadNodes();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FuseElementwise: a tree of element-wise nodes of one shape becomes one node, so that what they
+// hand to one another stays in registers. Each of them would read and write memory of its own, and
+// that is all the time they take on a GPU. Made only where the devices have a kernel for such
+// nodes.
+#ifndef MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
+#define MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class FuseElementwise final : public Pass {
+ public:
+  absl::string_view name() const override { return "fuse_elementwise"; }
+  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
