@@ -33,7 +33,7 @@ void RegisterCheckNumerics(OpRegistry& ops) {
         .Output("output: T")
         .Attr("T: {bfloat16, half, float, double}")
         .Attr("message: string")
-        .Traits(kElementwise)
+        .Traits(kElementwise | kFailsOnData)
         .Shape(CheckNumericsShape)
         .Sharding(ElementwiseSharding)
         .Gradient(CheckNumericsGrad);

@@ -13,7 +13,6 @@ namespace mirrorflow {
 #define MF_STEMS(F)   \
   F(BatchNorm)        \
   F(BiasAdd)          \
-  F(Binary)           \
   F(Checks)           \
   F(Concat)           \
   F(Conv2D)           \
@@ -21,6 +20,7 @@ namespace mirrorflow {
   F(DepthwiseConv2d)  \
   F(DynamicStitch)    \
   F(Einsum)           \
+  F(Formulas)         \
   F(FusedElementwise) \
   F(Gather)           \
   F(Identity)         \
@@ -39,7 +39,6 @@ namespace mirrorflow {
   F(SpaceToBatch)     \
   F(TopK)             \
   F(Transpose)        \
-  F(Unary)            \
   F(Update)           \
   F(Variable)
 // clang-format on

@@ -36,9 +36,6 @@ KernelPlan MakeIndexed(const KernelContext& c, absl::string_view value,
 // A stage of that kind for output `output`, for kernels that have several.
 CudaStage IndexedStage(const KernelContext& c, int output, absl::string_view value);
 
-// The table of an op family: kernels that are FormulaOf their node.
-void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char*> ops);
-
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_ELEMENTWISE_H_

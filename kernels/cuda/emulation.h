@@ -4,6 +4,9 @@
 // threads of a block take turns, at the points where they would wait for one another, so a missing
 // __syncthreads() shows: the order of the turns is not that of the threads.
 
+#ifndef MIRRORFLOW_KERNELS_CUDA_EMULATION_H_
+#define MIRRORFLOW_KERNELS_CUDA_EMULATION_H_
+
 // Nothing is included: most of the compiler's time would go there.
 extern "C" {
 #define MF_FUNCTION(name) \
@@ -12,18 +15,19 @@ extern "C" {
 #define MF_FUNCTION2(name)     \
   double name(double, double); \
   float name##f(float, float);
-#define MF_FUNCTIONS(F, F2)                                                                       \
-  F(acos)                                                                                         \
-  F(acosh)                                                                                        \
-  F(asin)                                                                                         \
-  F(asinh)                                                                                        \
-  F(atan)                                                                                         \
-  F(atanh)                                                                                        \
-  F(ceil)                                                                                         \
-  F(cos)                                                                                          \
-  F(cosh)                                                                                         \
-  F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log1p) F(log2)       \
-      F(rint) F(sin) F(sinh) F(sqrt) F(tan) F(tanh) F(trunc) F2(atan2) F2(fmod) F2(fmax) F2(fmin) \
+#define MF_FUNCTIONS(F, F2)                                                                  \
+  F(acos)                                                                                    \
+  F(acosh)                                                                                   \
+  F(asin)                                                                                    \
+  F(asinh)                                                                                   \
+  F(atan)                                                                                    \
+  F(atanh)                                                                                   \
+  F(ceil)                                                                                    \
+  F(cos)                                                                                     \
+  F(cosh)                                                                                    \
+  F(erf)                                                                                     \
+  F(erfc) F(exp) F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log1p) F(log2) F(rint) \
+      F(sin) F(sinh) F(sqrt) F(tan) F(tanh) F(trunc) F2(atan2) F2(fmod) F2(fmax) F2(fmin)    \
           F2(nextafter) F2(pow)
 MF_FUNCTIONS(MF_FUNCTION, MF_FUNCTION2)
 }
@@ -197,3 +201,5 @@ inline const int* MfSizes(void (*)(Params...)) {
   static const int sizes[] = {static_cast<int>(sizeof(Params))..., 0};
   return sizes;
 }
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_EMULATION_H_

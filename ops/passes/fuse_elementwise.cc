@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
+#include "ops/control.h"
 #include "ops/fused_ops.h"
 #include "ops/registry.h"
 
@@ -25,16 +26,10 @@ constexpr size_t kMaxNodes = 32;
 // Integers are left out: dividing them can fail, and nobody trains with them.
 bool IsComputed(DataType dtype) { return IsFloating(dtype) || dtype == DT_BOOL; }
 
-// What these do is not said by their elements alone: errors, and a condition for whole rows.
-bool IsMoreThanItsElements(const OpDef& op) {
-  return op.name == "CheckNumerics" || op.name == "CheckNumericsV2" || op.name == "Select";
-}
-
 bool MayFuse(const Node& node) {
   const OpDef& op = node.op();
-  return op.has(kElementwise) && Computes(op) && !IsMoreThanItsElements(op) &&
-         node.num_outputs() == 1 && AllOps().Find(op.name) == &op &&
-         IsComputed(node.output_dtype(0)) &&
+  return op.has(kElementwise) && Computes(op) && !op.has(kFailsOnData) && node.num_outputs() == 1 &&
+         AllOps().Find(op.name) != nullptr && IsComputed(node.output_dtype(0)) &&
          absl::c_all_of(node.inputs(), [](const Output& in) { return IsComputed(in.dtype()); });
 }
 
@@ -103,11 +98,10 @@ absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
   std::map<std::pair<NodeId, int>, Output> own;
   const auto key = [](const Output& of) { return std::make_pair(of.node->id(), of.index); };
   for (const Output& input : inputs) {
-    MF_ASSIGN_OR_RETURN(
-        Node* const x,
-        body.AddNode(absl::StrCat("x", own.size()), *AllOps().Find("Placeholder"),
-                     {{"dtype", input.dtype()}, {"shape", Shape::UnknownRank()}}, {}));
-    own[key(input)] = x->output(0);
+    const std::string name = absl::StrCat("x", own.size());
+    const Output x =
+        ops::Placeholder(Scope(&body).WithName(name), input.dtype(), Shape::UnknownRank());
+    own[key(input)] = x;
   }
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   int number = 0;
@@ -115,8 +109,9 @@ absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
     if (!tree.has(node)) continue;
     std::vector<Output> operands;
     for (const Output& input : node->inputs()) operands.push_back(own.at(key(input)));
-    MF_ASSIGN_OR_RETURN(Node* const copy, body.AddNode(absl::StrCat("t", number++), node->op(),
-                                                       node->attrs(), operands));
+    MF_ASSIGN_OR_RETURN(Node* const copy,
+                        body.AddNode(absl::StrCat("t", number++), *AllOps().Find(node->op().name),
+                                     node->attrs(), operands));
     own[key(node->output(0))] = copy->output(0);
   }
   return GraphToText(body, {.omit_defaults = true});

@@ -18,6 +18,7 @@ GOOD = {
     "ops/BUILD": 'cc_library(name = "ops", deps = ["//framework"], visibility = ["//train:t"])\n',
     "kernels/README.md": README,
     "kernels/cpu/relu.cc": LICENCE + 'void G() { kernels.Register("Relu"); }  // not "Add"\n',
+    "kernels/cuda/formulas.cc": LICENCE + 'const char* kOps[] = {"Relu", "Add"};\n',
     "kernels/cuda/relu.cu": LICENCE + "#include <cuda_runtime.h>\n#if CUDA_VERSION\n#endif\n",
     "framework/README.md": README,
     "framework/BUILD": 'package(default_visibility = ["//:__subpackages__"])\n',

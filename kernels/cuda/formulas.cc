@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The element-wise ops: what each computes is the function of its name in code/math.cuh, but for a
+// few that need more than that.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/graph/shape_inference.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+
+namespace mirrorflow {
+namespace {
+
+std::vector<std::string> InputNames(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(absl::StrCat("x", i));
+  return names;
+}
+
+absl::StatusOr<KernelPlan> CreateByFormula(const KernelContext& c) {
+  return MakeElementwise(c, FormulaOf(c.node(), InputNames(c.node().num_inputs())));
+}
+
+void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char*> ops) {
+  for (const char* op : ops) kernels.Register(op, kGpu, CreateByFormula);
+}
+
+// Shapes that do not broadcast get here only with incompatible_shape_error = false: they differ as
+// a whole.
+absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
+  const bool equal = c.node().op().name == "Equal";
+  if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
+    return MakeIndexed(c, equal ? "false" : "true");
+  }
+  return MakeElementwise(c, FormulaOf(c.node(), {"x0", "x1"}));
+}
+
+// The condition is of the output's shape, a scalar, or one bool for each row.
+absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  Shape condition = c.input_shape(0);
+  while (condition.rank() > 0 && condition.rank() < out.rank()) condition.AddDim(1);
+  return MakeIndexed(
+      c, absl::StrCat("a0[", BroadcastText("i", out, condition), "] ? Load(a1[i]) : Load(a2[i])"));
+}
+
+}  // namespace
+
+Formula FormulaOf(const Node& node, absl::Span<const std::string> x) {
+  const std::string& op = node.op().name;
+  const bool integers = node.num_inputs() > 0 && !IsFloating(node.input(0).dtype());
+  if (op == "Cast") {
+    return {absl::StrCat("op::Cast<", CudaValueType(node.output_dtype(0)), ">(", x[0], ")")};
+  }
+  if (op == "SelectV2") return {absl::StrCat("(", x[0], " ? ", x[1], " : ", x[2], ")")};
+  if (op == "AddN" || op == "AccumulateNV2") {
+    return {absl::StrCat("(", absl::StrJoin(x, " + "), ")")};
+  }
+  // The function of the op's name; what is a number in the attributes comes last.
+  std::string arguments = absl::StrJoin(x, ", ");
+  for (const char* attr : {"alpha", "tolerance"}) {
+    if (!node.has_attr(attr)) continue;
+    absl::StrAppend(&arguments, ", ", CudaLiteral(static_cast<double>(node.attr<float>(attr))));
+  }
+  Formula formula{absl::StrCat("op::", op, "(", arguments, ")")};
+  if (integers && (absl::EndsWith(op, "Div") || absl::EndsWith(op, "Mod"))) {
+    formula.checks = absl::StrCat("    if (", x[1], " == 0) fail(0);\n");
+    formula.error = "Integer division by zero; expected divisors other than 0, got";
+  } else if (integers && op == "Pow") {
+    formula.checks = absl::StrCat("    if (", x[1], " < 0) fail(", x[1], ");\n");
+    formula.error = "integer to a negative power; expected exponents of at least 0, got";
+  }
+  return formula;
+}
+
+void RegisterFormulasCuda(KernelRegistry& kernels) {
+  RegisterByFormula(
+      kernels,
+      {"Abs",        "Acos",   "Acosh",    "Asin",       "Asinh", "Atan",     "Atanh", "Ceil",
+       "Cos",        "Cosh",   "Digamma",  "Erf",        "Erfc",  "Exp",      "Expm1", "Floor",
+       "Inv",        "Invert", "IsFinite", "IsInf",      "IsNan", "Lgamma",   "Log",   "Log1p",
+       "LogicalNot", "Neg",    "OnesLike", "Reciprocal", "Rint",  "Round",    "Rsqrt", "Sign",
+       "Sin",        "Sinh",   "Sqrt",     "Square",     "Tan",   "ZerosLike"});
+  RegisterByFormula(kernels, {"Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus",
+                              "Softsign", "Tanh"});
+  RegisterByFormula(
+      kernels, {"EluGrad", "LeakyReluGrad", "ReciprocalGrad", "ReluGrad", "Relu6Grad", "RsqrtGrad",
+                "SeluGrad", "SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "TanhGrad"});
+  RegisterByFormula(kernels, {"AccumulateNV2",
+                              "Add",
+                              "AddN",
+                              "AddV2",
+                              "ApproximateEqual",
+                              "Atan2",
+                              "BitwiseAnd",
+                              "BitwiseOr",
+                              "BitwiseXor",
+                              "Cast",
+                              "ClipByValue",
+                              "Div",
+                              "DivNoNan",
+                              "FloorDiv",
+                              "FloorMod",
+                              "Greater",
+                              "GreaterEqual",
+                              "LeftShift",
+                              "Less",
+                              "LessEqual",
+                              "LogicalAnd",
+                              "LogicalOr",
+                              "Maximum",
+                              "Minimum",
+                              "Mod",
+                              "Mul",
+                              "MulNoNan",
+                              "NextAfter",
+                              "Polygamma",
+                              "Pow",
+                              "RealDiv",
+                              "RightShift",
+                              "SelectV2",
+                              "SquaredDifference",
+                              "Sub",
+                              "TruncateDiv",
+                              "TruncateMod",
+                              "Xdivy",
+                              "Xlog1py",
+                              "Xlogy"});
+  kernels.Register("Equal", kGpu, CreateEqual);
+  kernels.Register("NotEqual", kGpu, CreateEqual);
+  kernels.Register("Select", kGpu, CreateSelect);
+}
+
+}  // namespace mirrorflow
