@@ -36,7 +36,7 @@ MEMCHECK_OPS = ("AddV2 ArgMax AvgPool BiasAddGrad Cumsum DynamicStitch FusedBatc
                 "UnsortedSegmentSum").split()
 RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean MaxPoolGrad Softmax "
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
-MAX_SHARDS = 8
+MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
 TORCH_VARIANTS = 4
 
