@@ -5,19 +5,14 @@
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "distribute/collective/nccl/nccl_double.h"
-#include "examples/models.h"
-#include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_double.h"
-#include "ops/ops.h"
-#include "tests/support/tensors.h"
-#include "train/optimizer.h"
+#include "tests/support/classifier_training.h"
 
 namespace mirrorflow {
 namespace {
@@ -30,48 +25,13 @@ void Reset(CudaDoubleOptions cuda = {}) {
   ResetNcclDouble();
 }
 
-struct Training {
-  std::unique_ptr<MirroredStrategy> strategy;
-  Graph graph;
-  Classifier model;
-  std::unique_ptr<Session> session;
-  Step step;
-};
-
-absl::StatusOr<std::unique_ptr<Training>> MakeTraining(absl::string_view model,
-                                                       const Devices& devices) {
-  auto t = std::make_unique<Training>();
-  MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create({.devices = devices, .seed = 5}));
-  const Scope root(&t->graph);
-  const auto mirrored = t->strategy->scope();
-  MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, model));
-  const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, t->model.loss);
-  MF_ASSIGN_OR_RETURN(t->session, t->strategy->NewSession(t->graph));
-  MF_ASSIGN_OR_RETURN(
-      t->step, t->session->Prepare({t->model.images, t->model.labels}, {t->model.loss}, {train}));
-  return t;
-}
-
-std::vector<Tensor> Batch(absl::string_view model, int64_t rows) {
-  Random random(3);
-  const Shape images = model == "mlp" ? Shape({rows, 784}) : Shape({rows, 28, 28, 1});
-  std::vector<int32_t> labels;
-  for (int64_t i = 0; i < rows; ++i) labels.push_back(static_cast<int32_t>(i % 10));
-  return {RandomTensor(DT_FLOAT, images, &random), Tensor::Vector<int32_t>(labels)};
-}
-
-absl::StatusOr<float> RunStep(Training& t, const std::vector<Tensor>& batch) {
-  MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(batch));
-  return out[0].scalar<float>();
-}
-
 class GpuStrategyTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
   const char* const model = GetParam();
-  const std::vector<Tensor> batch = Batch(model, 5);  // does not divide evenly
+  const std::vector<Tensor> batch = ClassifierBatch(model, 5);  // does not divide evenly
   Reset();
-  const auto cpu = MakeTraining(model, {"CPU:0"});
+  const auto cpu = MakeClassifierTraining(model, {"CPU:0"});
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   std::vector<float> want;
   for (int i = 0; i < 3; ++i) {
@@ -83,7 +43,7 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
   const std::vector<Devices> all = {{"GPU:0"}, {"GPU:0", "GPU:1"}, {"GPU:1", "GPU:1"}};
   for (const Devices& devices : all) {
     Reset();
-    const auto gpus = MakeTraining(model, devices);
+    const auto gpus = MakeClassifierTraining(model, devices);
     ASSERT_TRUE(gpus.ok()) << gpus.status();
     for (int i = 0; i < 3; ++i) {
       const auto loss = RunStep(**gpus, batch);
@@ -106,9 +66,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"
 TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
   for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
     Reset();
-    const auto t = MakeTraining("mlp", devices);
+    const auto t = MakeClassifierTraining("mlp", devices);
     ASSERT_TRUE(t.ok()) << t.status();
-    std::vector<Tensor> batch = Batch("mlp", 4);
+    std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
     ASSERT_TRUE(RunStep(**t, batch).ok());
     std::vector<Tensor> before;
     const std::vector<VariableInfo>& variables = (*t)->session->layout().variables();
@@ -127,7 +87,7 @@ TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsThe
         EXPECT_TRUE(Tensor::Identical(*after, before[i])) << variables[i].name << " on " << r;
       }
     }
-    batch = Batch("mlp", 4);
+    batch = ClassifierBatch("mlp", 4);
     const auto after = RunStep(**t, batch);
     EXPECT_TRUE(after.ok()) << after.status();
   }

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "distribute/all_kernels.h"
-#include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "framework/core/status.h"
 #include "framework/graph/variable_handle.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_double.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "tests/support/logical_gpus.h"
 
 namespace mirrorflow {
 namespace {
@@ -132,11 +132,8 @@ absl::Status SetGpuDoubles(const TestSessionOptions& options, SessionBackend* ba
 }
 
 absl::Status SetLogicalGpuDoubles(const TestSessionOptions& options, SessionBackend* backend) {
-  const int size = options.replicas;
-  MF_RETURN_IF_ERROR(SetDevices(std::vector<int>(size, 0), backend));
-  backend->connect = [size, timeout = options.collective_timeout] {
-    return CreateDeviceCopyCommunicators(size, /*gpu=*/0, {.timeout = timeout});
-  };
+  MF_RETURN_IF_ERROR(SetLogicalGpus(options, backend));
+  backend->kernels = &DoubleKernels();
   return absl::OkStatus();
 }
 

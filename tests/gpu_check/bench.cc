@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu_check/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "framework/core/json.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/compile.h"
+#include "kernels/cuda/gpu.h"
+#include "mirrorflow.h"
+#include "tests/kernels/cuda/host_time.h"
+#include "tools/bench_training.h"
+#include "tools/statistics.h"
+
+ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big, resnet or lstm");
+ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step");
+ABSL_FLAG(int, rounds, 9, "bench: turns of each variant");
+ABSL_FLAG(double, round_ms, 150, "bench: how long a turn is, about");
+ABSL_FLAG(bool, tf32, true, "bench: products and convolutions may round as tensor cores do");
+ABSL_FLAG(bool, serve, false, "bench: take a turn for each line of standard input");
+ABSL_FLAG(std::string, case_file, "", "bench: write batch and weights, for peers, to this file");
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
+constexpr int kHostSteps = 200;
+
+// A way to run the training step.
+struct Variant {
+  std::string name;
+  std::unique_ptr<Strategy> strategy;
+  TrainingStep training;  // without its strategy
+  std::vector<double> losses;
+  double first_step_ms = 0;
+  int64_t compilations = 0;  // by the compiler of kernels
+  int64_t device_bytes = 0;  // that it has taken from the GPU
+  int64_t arena_bytes = 0, live_bytes = 0;
+  size_t kernels = 0;
+  Side side;
+  std::vector<double> rounds_ms;
+  double host_us = 0;
+};
+
+absl::Status Open(Variant* v) {
+  const int64_t free = DescribeGpu(0).free_bytes;
+  const int64_t compilations = NumCudaCompilations();
+  const absl::Time start = absl::Now();
+  MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*v->strategy, absl::GetFlag(FLAGS_model)));
+  TrainingStep& t = v->training;
+  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, absl::GetFlag(FLAGS_batch_size)));
+  MF_ASSIGN_OR_RETURN(t.session, v->strategy->NewSession(g.graph));
+  MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
+  if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
+    MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
+    // It goes with its object; the copy stays.
+    MF_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(file->path()));
+    MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
+  }
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    v->losses.push_back(out[0].scalar<float>());
+    if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
+  }
+  MF_ASSIGN_OR_RETURN(const StepPlans plans,
+                      t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
+  v->kernels = plans.plans[0]->kernels.size();
+  v->arena_bytes = plans.plans[0]->arena_bytes;
+  v->live_bytes = plans.plans[0]->live_bytes;
+  v->compilations = NumCudaCompilations() - compilations;
+  v->device_bytes = free - DescribeGpu(0).free_bytes;
+  v->side = SideOf([&t] { return t.step.Run(t.feeds).status(); });
+  return absl::OkStatus();
+}
+
+absl::Status MeasureHost(Variant* v) {
+  std::vector<double> us;
+  for (int i = 0; i < kHostSteps; ++i) {
+    StartHostTime();
+    MF_RETURN_IF_ERROR(v->training.step.Run(v->training.feeds).status());
+    us.push_back(static_cast<double>(HostTimeNs()) / 1e3);
+  }
+  v->host_us = Quantile(us, 0.5);
+  return absl::OkStatus();
+}
+
+absl::Status TakeTurn(bool reversed, std::vector<Variant>* variants) {
+  const size_t count = variants->size();
+  for (size_t i = 0; i < count; ++i) {
+    Variant& v = (*variants)[reversed ? count - 1 - i : i];
+    MF_ASSIGN_OR_RETURN(const double ms, v.side(absl::GetFlag(FLAGS_round_ms)));
+    v.rounds_ms.push_back(ms);
+  }
+  return absl::OkStatus();
+}
+
+std::string Numbers(const std::vector<double>& values) {
+  return absl::StrCat("[", absl::StrJoin(values, ","), "]");
+}
+
+void Print(const Variant& v) {
+  absl::PrintF(
+      "{\"name\":%s,\"model\":%s,\"batch\":%d,\"tf32\":%s,\"median_ms\":%.6f,\"q1_ms\":%.6f,"
+      "\"q3_ms\":%.6f,\"rounds_ms\":%s,\"losses\":%s,\"host_us\":%.3f,\"first_step_ms\":%.3f,"
+      "\"compilations\":%d,\"kernels\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,"
+      "\"peak_memory\":%d}\n",
+      JsonQuote(v.name), JsonQuote(absl::GetFlag(FLAGS_model)), absl::GetFlag(FLAGS_batch_size),
+      absl::GetFlag(FLAGS_tf32) ? "true" : "false", Quantile(v.rounds_ms, 0.5),
+      Quantile(v.rounds_ms, 0.25), Quantile(v.rounds_ms, 0.75), Numbers(v.rounds_ms),
+      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.arena_bytes,
+      v.live_bytes, v.device_bytes);
+}
+
+absl::StatusOr<std::vector<Variant>> MakeVariants() {
+  CompileOptions compile;
+  compile.kernels.allow_tf32 = absl::GetFlag(FLAGS_tf32);
+  std::vector<Variant> variants(2);
+  variants[0].name = "mirrorflow";
+  MF_ASSIGN_OR_RETURN(variants[0].strategy,
+                      MirroredStrategy::Create({.devices = {"GPU:0"}, .compile = compile}));
+  variants[1].name = "mirrorflow, no strategy";
+  MF_ASSIGN_OR_RETURN(variants[1].strategy,
+                      OneDeviceStrategy::Create({.device = "GPU:0", .compile = compile}));
+  return variants;
+}
+
+}  // namespace
+
+absl::Status GpuBench() {
+  MF_ASSIGN_OR_RETURN(std::vector<Variant> variants, MakeVariants());
+  for (Variant& v : variants) MF_RETURN_IF_ERROR(Annotate(Open(&v), v.name));
+  bool reversed = false;
+  if (absl::GetFlag(FLAGS_serve)) {
+    std::puts("ready");
+    std::fflush(stdout);
+    for (std::string line; std::getline(std::cin, line);) {
+      MF_RETURN_IF_ERROR(TakeTurn(std::exchange(reversed, !reversed), &variants));
+      std::puts("done");
+      std::fflush(stdout);
+    }
+  } else {
+    for (int i = 0; i < absl::GetFlag(FLAGS_rounds); ++i) {
+      MF_RETURN_IF_ERROR(TakeTurn(std::exchange(reversed, !reversed), &variants));
+    }
+  }
+  for (Variant& v : variants) {
+    MF_RETURN_IF_ERROR(MeasureHost(&v));
+    Print(v);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrintGpus() {
+  MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
+  if (num_gpus == 0) return absl::NotFoundError(WhyNoGpus());
+  std::vector<std::string> gpus;
+  for (int i = 0; i < num_gpus; ++i) {
+    const GpuInfo gpu = DescribeGpu(i);
+    MF_RETURN_IF_ERROR(gpu.usable);
+    gpus.push_back(absl::StrCat("{\"name\":", JsonQuote(gpu.name),
+                                ",\"capability\":", JsonQuote(gpu.capability),
+                                ",\"memory_bytes\":", gpu.memory_bytes, "}"));
+  }
+  std::printf("{\"gpus\":[%s]}\n", absl::StrJoin(gpus, ",").c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

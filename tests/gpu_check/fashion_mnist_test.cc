@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training from pictures to a test accuracy, on a GPU and on the CPU. The data set is that of
+// $FASHION_MNIST_DIR, or where Debian puts it; a part of it will do.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "examples/models.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
+#include "mirrorflow.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kBatch = 100;
+constexpr int kMaxCpuReplicas = 4;
+
+struct Plan {
+  const char* model;
+  int64_t epochs;
+  double least_accuracy;  // else nothing was learnt
+};
+
+absl::StatusOr<double> Accuracy(const Strategy& strategy, Step step, const Dataset& test) {
+  DistributedDataset input = strategy.Distribute(test.Batch(1000));
+  double right = 0, rows = 0;
+  for (DistributedBatch batch; input.Next(&batch);) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    const double count = static_cast<double>(batch.num_rows());
+    right += out[0].scalar<float>() * count;
+    rows += count;
+  }
+  MF_RETURN_IF_ERROR(input.status());
+  return rows > 0 ? right / rows : 0;
+}
+
+// The test accuracy of `plan` on these devices: the same initial values and batches on all.
+absl::StatusOr<double> Train(const Plan& plan, const std::vector<std::string>& devices) {
+  FashionMnist::Options data{.shape_images = std::string(plan.model) != "mlp"};
+  MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
+  data.split = Split::kTest;
+  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
+  const Dataset batches = images.Shuffle(/*seed=*/1).Batch(kBatch);
+
+  MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.devices = devices, .seed = 1}));
+  Graph graph;
+  const Scope root(&graph);
+  const auto mirrored = strategy->scope();
+  MF_ASSIGN_OR_RETURN(const Classifier model, BuildClassifier(root, plan.model));
+  const Operation train = Momentum({.learning_rate = 0.01}).Minimize(root, model.loss);
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step,
+                      session->Prepare({model.images, model.labels}, {model.loss}, {train}));
+  for (int64_t epoch = 0; epoch < plan.epochs; ++epoch) {
+    DistributedDataset input = strategy->Distribute(batches, epoch);
+    for (DistributedBatch batch; input.Next(&batch);) {
+      MF_RETURN_IF_ERROR(step.Run(batch).status());
+    }
+    MF_RETURN_IF_ERROR(input.status());
+  }
+  MF_ASSIGN_OR_RETURN(const Step tested,
+                      session->Prepare({model.images, model.labels}, {model.accuracy}));
+  return Accuracy(*strategy, tested, test);
+}
+
+class FashionMnistTraining : public ::testing::TestWithParam<Plan> {};
+
+TEST_P(FashionMnistTraining, ReachesTheAccuracyOfTheCpu) {
+  // Rounding differs and grows from step to step, as it does between two numbers of replicas.
+  constexpr double kTolerance = 0.015;
+  std::vector<std::string> cpus;
+  for (int i = 0; i < std::min(NumUsableCores(), kMaxCpuReplicas); ++i) {
+    cpus.push_back("CPU:" + std::to_string(i));
+  }
+  const auto gpu = Train(GetParam(), {"GPU:0"});
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  const auto cpu = Train(GetParam(), cpus);
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  RecordProperty("accuracy_gpu", std::to_string(*gpu));
+  RecordProperty("accuracy_cpu", std::to_string(*cpu));
+  EXPECT_GE(*cpu, GetParam().least_accuracy);
+  EXPECT_NEAR(*gpu, *cpu, kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, FashionMnistTraining,
+                         ::testing::Values(Plan{"mlp", 3, 0.8}, Plan{"cnn", 2, 0.8}),
+                         [](const auto& info) { return info.param.model; });
+
+}  // namespace
+}  // namespace mirrorflow

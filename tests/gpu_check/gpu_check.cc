@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One program for a machine with a GPU and nothing else of ours; tests/gpu_check/run.py runs it.
+//
+//   gpu_check [--gtest_filter=…]   the tests
+//   gpu_check bench --model=mlp    training steps
+//   gpu_check gpus                 which there are
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/gpu_check/bench.h"
+#include "tools/command_line.h"
+
+namespace mirrorflow {
+namespace {
+
+int Main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
+  if (line->positional.empty()) return RUN_ALL_TESTS();
+  const std::string& what = line->positional[0];
+  if (what != "bench" && what != "gpus") {
+    return ExitWithError(absl::InvalidArgumentError(absl::StrCat(
+                             "'", what, "': unknown; expected bench, gpus or flags only")),
+                         kExitUsage);
+  }
+  const absl::Status status = what == "bench" ? GpuBench() : PrintGpus();
+  if (!status.ok()) return ExitWithError(status, kExitResources);
+  return FlushOutput();
+}
+
+}  // namespace
+}  // namespace mirrorflow
+
+int main(int argc, char** argv) { return mirrorflow::Main(argc, argv); }

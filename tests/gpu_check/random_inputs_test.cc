@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every kernel for GPUs against that of the CPU, on random numbers: in the shapes of the op's
+// cases, and, if it is element-wise, in odd ones that fill several blocks, and in empty ones.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "ops/registry.h"
+#include "tests/support/run_on_device.h"
+#include "tests/support/tensors.h"
+
+namespace mirrorflow {
+namespace {
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCudaKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+// Numbers that are not random: what an op refuses, or what cancels.
+bool MustStay(const std::string& op) { return op == "CheckNumerics" || op == "Digamma"; }
+
+// Integers are indices and labels as often as not, and stay.
+bool IsFree(const CaseNode& node, int input) {
+  return IsFloating(node.inputs[input].dtype()) && !node.node->is_static_input(input);
+}
+
+bool HasOneShape(const CaseNode& node) {
+  for (const Tensor& input : node.inputs) {
+    if (input.shape() != node.inputs[0].shape()) return false;
+  }
+  return !node.inputs.empty() && node.inputs[0].shape().rank() > 0;
+}
+
+void Refill(const CaseNode& node, const Shape* shape, Random* random, OpCase* op_case) {
+  for (size_t i = 0; i < op_case->operands.size(); ++i) {
+    Tensor& value = op_case->operands[i].value;
+    const bool is_free = IsFree(node, static_cast<int>(i));
+    if (!is_free && shape == nullptr) continue;
+    value = RandomTensor(value.dtype(), shape != nullptr ? *shape : value.shape(), random);
+  }
+}
+
+// `op_case` with other operands, and without results, which the CPU computes.
+std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
+  std::vector<OpCase> all;
+  const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
+  if (op_case.fails || !node.ok() || op_case.operands.size() != node->inputs.size()) return all;
+  OpCase blank = op_case;
+  blank.outputs.clear();
+  blank.after.clear();
+  if (!MustStay(op_case.op)) {
+    all.push_back(blank);
+    Refill(*node, nullptr, random, &all.back());
+  }
+  if (!node->node->op().has(kElementwise) || MustStay(op_case.op) || !HasOneShape(*node)) {
+    return all;
+  }
+  for (const Shape& shape : {Shape({4099}), Shape({3, 37, 41}), Shape({0, 5}), Shape({1})}) {
+    all.push_back(blank);
+    all.back().where = absl::StrCat(op_case.where, " in ", shape.ToString());
+    Refill(*node, &shape, random, &all.back());
+  }
+  return all;
+}
+
+// What tells two cases apart but for their numbers.
+std::string KindOf(const OpCase& op_case) {
+  std::string kind = op_case.ToString().substr(op_case.where.size());
+  for (const OpCase::Operand& operand : op_case.operands) {
+    absl::StrAppend(&kind, " ", DataTypeName(operand.value.dtype()),
+                    operand.value.shape().ToString());
+  }
+  return kind;
+}
+
+const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
+  static const auto* const cases = [] {
+    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
+    std::set<std::string> seen;
+    Random random(11);
+    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
+      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
+      EXPECT_TRUE(of_folder.ok()) << of_folder.status();
+      if (!of_folder.ok()) continue;
+      for (const OpCase& op_case : *of_folder) {
+        if (!Kernels().Has(op_case.op, kGpu) || !seen.insert(KindOf(op_case)).second) continue;
+        for (OpCase& made : WithRandomInputs(op_case, &random)) {
+          // What the CPU refuses (an index that now is out of range) has nothing to compare with.
+          const absl::StatusOr<CaseNode> node = MakeCaseNode(made, AllOps());
+          if (!node.ok() || !EvaluateCase(*node, Kernels()).ok()) continue;
+          (*by_op)[op_case.op].push_back(std::move(made));
+        }
+      }
+    }
+    return by_op;
+  }();
+  return *cases;
+}
+
+std::vector<std::string> OpsWithCases() {
+  std::vector<std::string> ops;
+  for (const std::string& op : Kernels().Ops(kGpu)) {
+    if (AllOps().Find(op) != nullptr) ops.push_back(op);
+  }
+  return ops;
+}
+
+std::map<double, std::vector<OpCase>> ByRoundingUnit(const std::vector<OpCase>& cases) {
+  std::map<double, std::vector<OpCase>> by_unit;
+  for (const OpCase& op_case : cases) {
+    double unit = 0;
+    for (const OpCase::Operand& operand : op_case.operands) {
+      const DataType dtype = operand.value.dtype();
+      if (IsFloating(dtype)) unit = std::max(unit, RoundingUnit(dtype));
+    }
+    by_unit[unit].push_back(op_case);
+  }
+  return by_unit;
+}
+
+class RandomInputs : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RandomInputs, GiveWhatTheCpuGives) {
+  const auto cases = CasesByOp().find(GetParam());
+  if (cases == CasesByOp().end()) return;  // nothing of this op can be random
+  auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  CheckReport report;
+  for (const auto& [unit, of_unit] : ByRoundingUnit(cases->second)) {
+    // Terms of up to 1 may cancel in a formula (1 - y²).
+    report.Add(CheckCasesOnDevice(of_unit, AllOps(), Kernels(), **device, 8 * unit));
+  }
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  RecordProperty("cases", static_cast<int>(report.checked));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, RandomInputs, ::testing::ValuesIn(OpsWithCases()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace mirrorflow

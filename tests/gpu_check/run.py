@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks Mirrorflow on this machine's GPU and measures it beside its peers, within ten minutes.
+
+    ./run [--limit=SECONDS] [--out=DIR] [--only=STAGE,…]
+
+Needs a driver, the CUDA toolkit (or PyTorch's packages of it), Python 3, and for the peers PyTorch
+and JAX. Goes on after a stage that fails, and ends with a table of all stages and of the gates;
+DIR, by default this folder, gets gpu_check.json and gpu_check.log. The exit code is 0 if every stage
+is ok: a gate that is missed is a result, not a failure.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import gates
+import processes
+from processes import OK, FAILED, SKIPPED, Row
+
+# Ops whose kernels share memory between threads, or write where data says.
+MEMCHECK_OPS = ("AddV2 ArgMax AvgPool BiasAddGrad Cumsum DynamicStitch FusedBatchNormV3 GatherV2 "
+                "LogSoftmax MatMul Max MaxPool MaxPoolGrad Mean MirrorPad Prod ResourceApplyAdam "
+                "ScatterNd Slice Softmax SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose "
+                "UnsortedSegmentSum").split()
+RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean MaxPoolGrad Softmax "
+                 "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
+MAX_SHARDS = 12
+LEAST_ROUNDS, ROUNDS = 7, 11
+TORCH_VARIANTS = 4
+
+# `seconds` are kept for a stage while earlier ones run; it may take what those have left over.
+Stage = collections.namedtuple("Stage", "name seconds run")
+
+
+class Check:
+    """What stages share."""
+
+    def __init__(self, work, log, environment):
+        self.work, self.log, self.environment = work, log, environment
+        self.binary = HERE / "gpu_check"
+        self.bench_lines = []  # of everything that was measured
+        self.gpus = None
+
+    def run(self, command, seconds, **options):
+        return processes.run(command, seconds, self.log, env=self.environment, cwd=self.work,
+                             **options)
+
+
+def find_gpus(check, seconds):
+    missing = processes.missing_libraries(check.binary, check.environment)
+    if missing:
+        return [Row("GPU", FAILED, "no " + ", ".join(missing))]
+    result = check.run([check.binary, "gpus"], seconds)
+    if result.code != 0:
+        return [Row("GPU", FAILED, "no GPU: " + result.last_line())]
+    check.gpus = json.loads(result.output.splitlines()[-1])["gpus"]
+    first = check.gpus[0]
+    return [Row("GPU", OK, f"{len(check.gpus)} x {first['name']}, capability "
+                           f"{first['capability']}, {first['memory_bytes'] / 2**30:.0f} GiB")]
+
+
+def tests(name, patterns, shards=1, under=()):
+    """A stage of the tests whose names match, in `shards` processes at a time."""
+
+    def run(check, seconds):
+        count = min(shards, os.cpu_count() or 1)
+        results = [check.work / f"{name.replace(' ', '_')}.{i}.json" for i in range(count)]
+        commands = [[*under, check.binary, "--gtest_filter=" + ":".join(patterns),
+                     f"--gtest_output=json:{result}"] for result in results]
+        environments = [dict(check.environment, GTEST_TOTAL_SHARDS=str(count),
+                             GTEST_SHARD_INDEX=str(i)) for i in range(count)]
+        ended = processes.run_all(commands, seconds, check.log, environments, check.work)
+        return [processes.row_of_tests(name, ended, results, check.log)]
+
+    return run
+
+
+def has_tests(binary, pattern, environment):
+    listed = subprocess.run([binary, "--gtest_list_tests", "--gtest_filter=" + pattern],
+                            env=environment, capture_output=True, text=True, check=False)
+    return listed.returncode == 0 and "\n  " in listed.stdout
+
+
+def sanitizer(tool, ops):
+    def run(check, seconds):
+        program = processes.find_program("compute-sanitizer", check.environment)
+        if program is None:
+            return [Row(tool, SKIPPED, "no compute-sanitizer in the toolkit or on the path")]
+        under = [program, "--tool", tool, "--error-exitcode", "9"]
+        patterns = [f"*EveryCudaKernel.*/{op}" for op in ops]
+        return tests(tool, patterns, shards=2, under=under)(check, seconds)
+
+    return run
+
+
+def bench(model, batch, precision, ours):
+    """A stage in which programs take turns: ours, if we have the model, PyTorch and JAX."""
+    name = f"{model} {batch} {precision}"
+
+    def run(check, seconds):
+        deadline = time.monotonic() + seconds
+        peer_flags = [f"--model={model}", f"--precision={precision}", "--serve"]
+        served = {}
+        rows = []
+        try:
+            if ours:
+                case = check.work / f"{model}_{batch}.npz"
+                tf32 = "--tf32" if precision == "tf32" else "--notf32"
+                program = processes.Served(
+                    "mirrorflow", [check.binary, "bench", f"--model={model}", "--serve", tf32,
+                                   f"--batch_size={batch}", f"--case_file={case}"],
+                    check.environment, check.work, check.log)
+                served["mirrorflow"] = program
+                if not program.wait_for("ready", deadline):
+                    return [Row(name + ": mirrorflow", FAILED, program.why_not())]
+                peer_flags.append(f"--case={case}")
+            else:
+                peer_flags.append(f"--batch={batch}")
+            # A third of the time is for the turns.
+            ready_by = deadline - seconds / 3
+            each = max(5, int((ready_by - time.monotonic()) / TORCH_VARIANTS))
+            for peer in "torch", "jax":
+                served[peer] = processes.Served(
+                    peer, [sys.executable, HERE / "peers" / f"gpu_{peer}_peer.py", *peer_flags,
+                           f"--seconds={each}"],
+                    processes.peers_environment(check.work), check.work, check.log)
+            for peer in "torch", "jax":
+                if not served[peer].wait_for("ready", ready_by):
+                    rows.append(Row(f"{name}: {peer}", SKIPPED, served.pop(peer).why_not()))
+            rounds = processes.take_turns(list(served.values()), ROUNDS, deadline - 5)
+            for program in served.values():
+                lines = program.finish(deadline)
+                rows += [row_of_line(name, line, rounds) for line in lines]
+                check.bench_lines += lines
+                if not lines:
+                    rows.append(Row(f"{name}: {program.name}", FAILED, program.why_not()))
+            return rows + gates.loss_rows(name, check.bench_lines, model, batch)
+        finally:
+            for program in served.values():
+                program.end()
+
+    return run
+
+
+def row_of_line(stage, line, rounds):
+    name = f"{stage}: {line['name']}"
+    if "skipped" in line:
+        return Row(name, SKIPPED, line["skipped"])
+    what = f"{line['median_ms']:.4g} ms ({line['q1_ms']:.4g} to {line['q3_ms']:.4g})"
+    if line.get("peak_memory") is not None:
+        what += f", {line['peak_memory'] / 2**20:.0f} MiB"
+    if "host_us" in line:
+        what += f", host {line['host_us']:.3g} µs"
+    if rounds < LEAST_ROUNDS:
+        return Row(name, FAILED, f"{what}; {rounds} rounds, expected {LEAST_ROUNDS}")
+    return Row(name, OK, what)
+
+
+def stages_of(check):
+    kernel_tests = ["*EveryCudaKernel*", "*RandomInputs*", "CudaRandomTest*",
+                    "CudaReplicaIndexTest*"]
+    stages = [
+        Stage("kernels", 110, tests("kernels", kernel_tests, shards=MAX_SHARDS)),
+        Stage("strategies", 40, tests("strategies", ["*LogicalGpus*", "*StrategyEquality*"],
+                                      shards=4)),
+        Stage("training", 45, tests("training", ["*FashionMnistTraining*"], shards=2)),
+        Stage("memcheck", 45, sanitizer("memcheck", MEMCHECK_OPS)),
+        Stage("racecheck", 45, sanitizer("racecheck", RACECHECK_OPS)),
+        Stage("mlp 64", 75, bench("mlp", 64, "tf32", ours=True)),
+        Stage("cnn 64", 55, bench("cnn", 64, "tf32", ours=True)),
+        Stage("mlp 256", 45, bench("mlp", 256, "tf32", ours=True)),
+        Stage("gpt2 8", 55, bench("gpt2", 8, "bf16", ours=False)),
+        Stage("resnet50 64 tf32", 35, bench("resnet50", 64, "tf32", ours=False)),
+        Stage("resnet50 64 bf16", 35, bench("resnet50", 64, "bf16", ours=False)),
+    ]
+    # Steps as CUDA graphs against steps without: where the program has such tests.
+    if has_tests(check.binary, "*GraphCapture*", check.environment):
+        stages.insert(2, Stage("graph capture", 20, tests("graph capture", ["*GraphCapture*"])))
+    return stages
+
+
+def run_stages(check, stages, deadline):
+    rows = []
+    for i, stage in enumerate(stages):
+        later = sum(s.seconds for s in stages[i + 1:])
+        left = deadline - time.monotonic()
+        # What later ones need, in proportion, should there be less than for all of them.
+        seconds = left - later if left > later + stage.seconds else left * stage.seconds / (
+            later + stage.seconds)
+        began = time.monotonic()
+        if check.gpus is None:
+            made = [Row(stage.name, SKIPPED, "no GPU")]
+        elif seconds < 1:
+            made = [Row(stage.name, SKIPPED, "no time was left")]
+        else:
+            print(f"-- {stage.name}: up to {seconds:.0f} s", flush=True)
+            try:
+                made = stage.run(check, seconds)
+            except Exception as error:  # whatever it is, the other stages run
+                made = [Row(stage.name, FAILED, f"{type(error).__name__}: {error}")]
+        took = time.monotonic() - began
+        rows += [row._replace(seconds=took) for row in made]
+    return rows
+
+
+def unpack(work):
+    """The cases of ops, where the tests look for them."""
+    with tarfile.open(HERE / "cases.tar.xz") as cases:
+        cases.extractall(work)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--limit", type=float, default=585, help="seconds for everything")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="for the result and the log")
+    parser.add_argument("--only", default="", help="names of stages, with commas between")
+    args = parser.parse_args()
+    deadline = time.monotonic() + args.limit
+    args.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as work, open(args.out / "gpu_check.log", "wb") as log:
+        work = pathlib.Path(work)
+        unpack(work)
+        check = Check(work, log, processes.our_environment(work, HERE / "data", HERE / "lib"))
+        rows = find_gpus(check, min(60.0, args.limit))
+        stages = stages_of(check)
+        only = {name.strip() for name in args.only.split(",") if name.strip()}
+        unknown = only - {stage.name for stage in stages}
+        if unknown:
+            parser.error(f"--only: expected any of {', '.join(s.name for s in stages)}, got "
+                         f"{', '.join(sorted(unknown))}")
+        rows += run_stages(check, [s for s in stages if not only or s.name in only], deadline)
+    verdicts = gates.verdicts(check.bench_lines)
+    result = {"machine": platform.node() and platform.platform(), "gpus": check.gpus,
+              "stages": [row._asdict() for row in rows], "gates": verdicts,
+              "measured": check.bench_lines}
+    (args.out / "gpu_check.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(gates.table(rows, verdicts))
+    return 0 if all(row.result == OK for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py with a program and peers that only pretend: limits, stages, table, JSON, exit code."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parent
+
+# As gpu_check behaves; FAKE says how it misbehaves.
+PROGRAM = r'''#!/usr/bin/env python3
+import json, os, sys, time
+fake = os.environ.get("FAKE", "")
+flags = dict(a.lstrip("-").split("=", 1) for a in sys.argv[1:] if "=" in a)
+if "gpus" in sys.argv:
+    if fake == "no gpu":
+        sys.exit("ERROR NOT_FOUND no driver")
+    print(json.dumps({"gpus": [{"name": "Toy", "capability": "9.0", "memory_bytes": 2**30}]}))
+elif "--gtest_list_tests" in sys.argv:
+    if fake == "capture":
+        print("GraphCapture.\n  Works")
+elif "bench" in sys.argv:
+    rounds = []
+    open(flags["case_file"], "w").close()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        if fake == "bench dies":
+            sys.exit("out of memory")
+        rounds.append(1.0)
+        print("done", flush=True)
+    for name in "mirrorflow", "mirrorflow, no strategy":
+        print(json.dumps({"name": name, "model": flags["model"], "batch": int(flags["batch_size"]),
+                          "rounds_ms": rounds, "losses": [2.0, 1.9, 1.8], "median_ms": 1.0,
+                          "q1_ms": 1.0, "q3_ms": 1.0, "host_us": 7.0, "first_step_ms": 9.0,
+                          "compilations": 1, "peak_memory": 100}))
+else:
+    what = flags["gtest_filter"]
+    assert os.path.exists("tests/ops/cases/a.txt"), "no cases"
+    if fake == "hangs" and "EveryCudaKernel" in what:
+        time.sleep(1000)
+    test = {"name": "Works", "result": "COMPLETED"}
+    if "FashionMnist" in what:
+        test["accuracy_gpu"] = "0.9"
+    if fake == "fails" and "LogicalGpus" in what:
+        test["failures"] = [{"failure": "wrong"}]
+    with open(flags["gtest_output"].partition(":")[2], "w") as file:
+        json.dump({"testsuites": [{"name": "Suite", "testsuite": [test]}]}, file)
+    sys.exit("failures" in test)
+'''
+SANITIZER = r'''#!/usr/bin/env python3
+import os, sys
+os.execv(sys.argv[5], sys.argv[5:])
+'''
+PEER = r'''
+import json, os, sys
+fake = os.environ.get("FAKE", "")
+name = os.path.basename(__file__).split("_")[1]
+flags = dict(a.lstrip("-").split("=", 1) for a in sys.argv[1:] if "=" in a)
+if fake == "no jax" and name == "jax":
+    raise ModuleNotFoundError("No module named 'jax'")
+print("noise\nready", flush=True)
+rounds = []
+for line in sys.stdin:
+    rounds.append(6.0)
+    print("done", flush=True)
+names = {"torch": ["torch eager", "torch compile", "torch max-autotune"], "jax": ["jax jit"]}[name]
+loss = 3.0 if fake == "another loss" and name == "jax" else 2.0
+for name in names:
+    print(json.dumps({"name": name, "model": flags["model"], "batch": int(flags.get("batch", 64)),
+                      "rounds_ms": rounds, "losses": [loss, 1.9, 1.8], "median_ms": 6.0,
+                      "q1_ms": 6.0, "q3_ms": 6.0, "first_step_ms": 90.0, "peak_memory": 200}))
+print(json.dumps({"name": "torch graph", "model": "mlp", "batch": 64, "skipped": "no graph"})
+      if fake == "skips" else "more noise")
+'''
+
+
+class RunTest(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(self.folder.cleanup)
+        self.bundle = pathlib.Path(self.folder.name, "bundle")
+        (self.bundle / "peers").mkdir(parents=True)
+        shutil.copy(SOURCE / "run.py", self.bundle / "run")
+        for name in "gates.py", "processes.py":
+            shutil.copy(SOURCE / name, self.bundle)
+        self.write("bundle/gpu_check", PROGRAM)
+        self.write("path/compute-sanitizer", SANITIZER)
+        for peer in "torch", "jax":
+            self.write(f"bundle/peers/gpu_{peer}_peer.py", PEER)
+        self.write("tests/ops/cases/a.txt", "")
+        with tarfile.open(self.bundle / "cases.tar.xz", "w:xz") as cases:
+            cases.add(pathlib.Path(self.folder.name, "tests"), "tests")
+
+    def write(self, name, text):
+        path = pathlib.Path(self.folder.name, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def run_bundle(self, fake="", *flags, expected_code=0):
+        """(rows by stage, the JSON, the lines of the table)"""
+        environment = dict(os.environ, FAKE=fake, PATH=f"{self.folder.name}/path:{os.environ['PATH']}")
+        ended = subprocess.run([sys.executable, self.bundle / "run", *flags], env=environment,
+                               capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(ended.returncode, expected_code, ended.stdout + ended.stderr)
+        result = json.loads((self.bundle / "gpu_check.json").read_text())
+        lines = ended.stdout.splitlines()
+        table = lines[next(i for i, line in enumerate(lines) if line.startswith("stage ")):]
+        self.assertEqual(len(table), 1 + len(result["stages"]) + len(result["gates"]))
+        return {row["stage"]: row for row in result["stages"]}, result, table
+
+    def test_everything_is_ok(self):
+        rows, result, table = self.run_bundle("", "--limit=60")
+        self.assertEqual({row["result"] for row in rows.values()}, {"ok"})
+        self.assertEqual(rows["training"]["what"].split(", ")[-1], "Works accuracy_gpu 0.9")
+        self.assertIn("mlp 64 tf32: jax jit", rows)
+        self.assertIn("gpt2 8 bf16: torch eager", rows)
+        verdicts = {(g["gate"], g["case"]): g["verdict"] for g in result["gates"]}
+        self.assertEqual(verdicts["G2", "mlp 64, torch eager / ours"], "met")
+        self.assertEqual(verdicts["G1", "mlp 64, host time a step, µs"], "met")
+        self.assertEqual(verdicts["G9", "mlp 64, cold first step, compile / ours"], "met")
+        self.assertEqual([g["verdict"] for g in result["gates"] if g["gate"] == "G6"],
+                         ["not measured"])
+        self.assertTrue(any(line.startswith("gate G11") for line in table))
+
+    def test_without_a_gpu_every_stage_says_so(self):
+        rows, result, _ = self.run_bundle("no gpu", expected_code=1)
+        self.assertIn("no driver", rows.pop("GPU")["what"])
+        self.assertGreater(len(rows), 8)
+        for row in rows.values():
+            self.assertEqual((row["result"], row["what"]), ("skipped", "no GPU"))
+        self.assertEqual({g["verdict"] for g in result["gates"]}, {"not measured"})
+
+    def test_a_test_that_fails_is_named_and_others_run(self):
+        rows, _, _ = self.run_bundle("fails", "--only=kernels,strategies,training",
+                                     expected_code=1)
+        self.assertEqual(rows["strategies"]["result"], "FAILED")
+        self.assertIn("Suite.Works", rows["strategies"]["what"])
+        self.assertEqual(rows["kernels"]["result"], "ok")
+        self.assertEqual(rows["training"]["result"], "ok")
+
+    def test_a_stage_that_hangs_leaves_time_for_the_others(self):
+        began = time.monotonic()
+        rows, _, _ = self.run_bundle("hangs", "--limit=8", "--only=kernels,training",
+                                     expected_code=1)
+        self.assertLess(time.monotonic() - began, 12)
+        self.assertEqual(rows["kernels"]["result"], "FAILED")
+        self.assertIn("not done in time", rows["kernels"]["what"])
+        self.assertEqual(rows["training"]["result"], "ok")
+
+    def test_what_is_missing_is_skipped_with_a_reason(self):
+        (pathlib.Path(self.folder.name, "path/compute-sanitizer")).unlink()
+        rows, result, _ = self.run_bundle("no jax", "--only=memcheck,mlp 64", "--limit=60",
+                                          expected_code=1)
+        if rows["memcheck"]["result"] != "FAILED":  # a machine may have the real one
+            self.assertIn("no compute-sanitizer", rows["memcheck"]["what"])
+        self.assertEqual(rows["mlp 64 tf32: jax"]["result"], "skipped")
+        self.assertIn("No module named 'jax'", rows["mlp 64 tf32: jax"]["what"])
+        self.assertEqual(rows["mlp 64 tf32: torch eager"]["result"], "ok")
+        jax = [g["verdict"] for g in result["gates"] if g["case"] == "mlp 64, jax jit / ours"]
+        self.assertEqual(jax, ["not measured"])
+
+    def test_a_variant_that_was_not_prepared_is_skipped(self):
+        rows, _, _ = self.run_bundle("skips", "--only=mlp 64", expected_code=1)
+        self.assertEqual(rows["mlp 64 tf32: torch graph"]["what"], "no graph")
+
+    def test_losses_must_agree(self):
+        rows, _, _ = self.run_bundle("another loss", "--only=mlp 64", expected_code=1)
+        self.assertIn("losses differ", rows["mlp 64 tf32: jax jit"]["what"])
+
+    def test_a_benchmark_that_dies_says_why(self):
+        rows, _, _ = self.run_bundle("bench dies", "--only=cnn 64", expected_code=1)
+        self.assertIn("out of memory", rows["cnn 64 tf32: mirrorflow"]["what"])
+
+    def test_graph_capture_has_a_stage_where_the_program_has_its_tests(self):
+        rows, _, _ = self.run_bundle("capture", "--only=graph capture")
+        self.assertEqual(rows["graph capture"]["result"], "ok")
+
+    def test_an_unknown_stage_is_refused(self):
+        ended = subprocess.run([sys.executable, self.bundle / "run", "--only=nothing"],
+                               capture_output=True, text=True, check=False)
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("expected any of kernels", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A model of the examples in training under MirroredStrategy, equal on any devices.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
+#define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distribute/strategy/strategy.h"
+#include "examples/models.h"
+
+namespace mirrorflow {
+
+struct ClassifierTraining {
+  std::unique_ptr<MirroredStrategy> strategy;
+  Graph graph;
+  Classifier model;
+  std::unique_ptr<Session> session;
+  Step step;  // feeds images and labels, fetches the loss, trains by momentum
+};
+
+absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
+    absl::string_view model, const std::vector<std::string>& devices);
+
+// The same images and labels in every call.
+std::vector<Tensor> ClassifierBatch(absl::string_view model, int64_t rows);
+
+// The loss.
+absl::StatusOr<float> RunStep(ClassifierTraining& t, const std::vector<Tensor>& batch);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_

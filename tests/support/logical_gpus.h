@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions on logical GPUs: several devices on GPU 0, as MirroredStrategy makes them. Whether that
+// GPU is a double is up to what the test links.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_LOGICAL_GPUS_H_
+#define MIRRORFLOW_TESTS_SUPPORT_LOGICAL_GPUS_H_
+
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+
+// For TestSessionOptions::set_backend: a logical GPU a replica.
+absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* backend);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_LOGICAL_GPUS_H_
