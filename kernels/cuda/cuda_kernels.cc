@@ -11,6 +11,7 @@ namespace mirrorflow {
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
 #define MF_STEMS(F)  \
+  F(Attention)       \
   F(BatchNorm)       \
   F(BiasAdd)         \
   F(Binary)          \
@@ -22,7 +23,9 @@ namespace mirrorflow {
   F(DynamicStitch)   \
   F(Einsum)          \
   F(Gather)          \
+  F(Gelu)            \
   F(Identity)        \
+  F(LayerNorm)       \
   F(MatMul)          \
   F(MatrixDiag)      \
   F(MirrorPad)       \
