@@ -19,7 +19,7 @@ struct AtPoint {
 
 // erfc(z) / exp(-z²) for z >= 0, within 1.2e-7 of it.
 // Source: Press et al., "Numerical Recipes", section 6.2 (erfcc), of which this is the logarithm.
-inline float LogOfScaledErfc(float t) {
+MF_INLINE inline float LogOfScaledErfc(float t) {
   float p = 0.17087277f;
   p = p * t - 0.82215223f;
   p = p * t + 1.48851587f;
@@ -33,7 +33,7 @@ inline float LogOfScaledErfc(float t) {
 }
 
 // The part of the normal distribution beyond |x|.
-inline float UpperTail(float x) {
+MF_INLINE inline float UpperTail(float x) {
   constexpr float kRootOfHalf = 0.70710678f;
   const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
   return 0.5f * t * ExpOfNonPositive(LogOfScaledErfc(t) - 0.5f * x * x);
@@ -42,12 +42,12 @@ inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sq
 
 struct Normal {
   template <typename T>
-  static T Share(T x) {
+  MF_INLINE static T Share(T x) {
     const T tail = UpperTail(x);
     return x < 0 ? tail : T(1) - tail;
   }
   template <typename T>
-  static AtPoint<T> At(T x) {
+  MF_INLINE static AtPoint<T> At(T x) {
     constexpr T kDensityAtZero = T(0.39894228040143267794);
     return {Share(x), kDensityAtZero * ExpOfNonPositive(T(-0.5) * x * x)};
   }
@@ -56,12 +56,12 @@ struct Normal {
 // (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
 struct Approximate {
   template <typename T>
-  static T Share(T x) {
+  MF_INLINE static T Share(T x) {
     const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w));
     return (w < 0 ? e : T(1)) / (T(1) + e);
   }
   template <typename T>
-  static AtPoint<T> At(T x) {
+  MF_INLINE static AtPoint<T> At(T x) {
     const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w)), d = T(1) / (T(1) + e);
     const T slope = T(kTwoRoots) + T(3 * kTwoRoots * kCubic) * x * x;
     return {(w < 0 ? e : T(1)) * d, e * d * d * slope};
@@ -71,7 +71,7 @@ struct Approximate {
   static constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
   static constexpr double kCubic = 0.044715;
   template <typename T>
-  static T Exponent(T x) {
+  MF_INLINE static T Exponent(T x) {
     return x * (T(kTwoRoots) + T(kTwoRoots * kCubic) * x * x);
   }
 };
