@@ -21,7 +21,7 @@ const OpRegistry& TensorFlowOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
     for (const OpDef* op : AllOps().All()) {
-      if (!op->has(kOwnOp)) ops->Define(*op);
+      if (!op->has(kOwnOp)) ops->Define(*op).Role(op->role);
     }
     return ops;
   }();
