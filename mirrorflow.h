@@ -22,5 +22,6 @@
 #include "train/npz.h"                     // named tensors from and to files
 #include "train/optimizer.h"               // what makes a graph learn
 #include "train/safetensors.h"             // named tensors from and to files
+#include "train/transformer_layers.h"      // embeddings, attention, normalisation of rows
 
 #endif  // MIRRORFLOW_MIRRORFLOW_H_

@@ -15,6 +15,7 @@
 #include "framework/core/status.h"
 #include "ops/passes/expand_einsum.h"
 #include "ops/passes/functionalize_control_flow.h"
+#include "ops/passes/fuse_attention.h"
 #include "ops/passes/fuse_bias.h"
 #include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_updates.h"
@@ -47,6 +48,7 @@ Pipeline ProgramPipeline() {
   p.Add<MergeRowSums>();
   p.Add<ReluBehindPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
+  p.Add<FuseAttention>();  // before shardings, for which the fused op has a rule
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();

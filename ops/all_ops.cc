@@ -14,6 +14,7 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterAddN(ops);
   RegisterArgMax(ops);
   RegisterAssert(ops);
+  RegisterAttention(ops);
   RegisterAvgPool(ops);
   RegisterBatchNorm(ops);
   RegisterBiasAdd(ops);
@@ -36,8 +37,10 @@ void RegisterAllOps(OpRegistry& ops) {
   RegisterEinsum(ops);
   RegisterGather(ops);
   RegisterGatherNd(ops);
+  RegisterGelu(ops);
   RegisterIdentity(ops);
   RegisterL2Loss(ops);
+  RegisterLayerNorm(ops);
   RegisterListDiff(ops);
   RegisterMatMul(ops);
   RegisterMatrixDiag(ops);

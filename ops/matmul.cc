@@ -120,7 +120,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Shape(MatMulShape)
       .Sharding(MatMulSharding)
       .Gradient(MatMulGrad);
-  ops.Define("BatchMatMulV2")
+  ops.Define(ops::kBatchMatMulV2)
       .Doc("output[…,m,n] = sum_k x[…,m,k] * y[…,k,n]")
       .Input("x: T")
       .Input("y: T")
@@ -147,7 +147,7 @@ Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& optio
 }
 
 Output BatchMatMulV2(const Scope& scope, Output x, Output y, const BatchMatMulV2Options& options) {
-  return Build(scope, "BatchMatMulV2")
+  return Build(scope, kBatchMatMulV2)
       .Input(x)
       .Input(y)
       .Attr("adj_x", options.adj_x)

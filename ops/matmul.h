@@ -10,7 +10,9 @@ void RegisterMatMul(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kMatMul[] = "MatMul";  // for passes that are about it
+// For passes that are about them.
+inline constexpr char kBatchMatMulV2[] = "BatchMatMulV2";
+inline constexpr char kMatMul[] = "MatMul";
 
 struct MatMulOptions {
   bool transpose_a = false;

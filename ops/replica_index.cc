@@ -24,7 +24,7 @@ void RegisterReplicaIndex(OpRegistry& ops) {
   ops.Define("ReplicaIndex")
       .Doc("index = the index of this replica among all replicas in sync")
       .Output("index: int32")
-      .Traits(kStateful | kPerReplica)
+      .Traits(kStateful | kPerReplica | kOwnOp)
       .Shape(ReplicaIndexShape)
       .Expand(ReplicaIndexExpand)
       .Gathers("every replica has its own")

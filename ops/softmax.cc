@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<Output>> LogSoftmaxGrad(const GradContext& c) {
 }  // namespace
 
 void RegisterSoftmax(OpRegistry& ops) {
-  ops.Define("Softmax")
+  ops.Define(ops::kSoftmax)
       .Doc("softmax[…,c] = exp(logits[…,c]) / sum_c exp(logits[…,c])")
       .Input("logits: T")
       .Output("softmax: T")
@@ -62,7 +62,7 @@ void RegisterSoftmax(OpRegistry& ops) {
 namespace ops {
 
 Output Softmax(const Scope& scope, Output logits) {
-  return Build(scope, "Softmax").Input(logits).One();
+  return Build(scope, kSoftmax).Input(logits).One();
 }
 
 Output LogSoftmax(const Scope& scope, Output logits) {

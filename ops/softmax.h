@@ -10,6 +10,8 @@ void RegisterSoftmax(OpRegistry& ops);
 
 namespace ops {
 
+inline constexpr char kSoftmax[] = "Softmax";  // for passes that are about it
+
 // Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits less their maximum.
 // Shapes:   rank 1 or more; leading dimensions may be 0.
 // Dtypes:   float, double.

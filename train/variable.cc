@@ -60,6 +60,13 @@ Initializer Constant(double value) {
 Initializer Zeros() { return Constant(0); }
 Initializer Ones() { return Constant(1); }
 
+Initializer RandomNormal(double deviation) {
+  return [deviation](const Scope& scope, const Shape& shape, DataType dtype) {
+    return Scale(scope, ops::RandomStandardNormal(scope, ShapeConst(scope, shape), dtype),
+                 deviation, 0, dtype);
+  };
+}
+
 Initializer GlorotUniform() {
   return [](const Scope& scope, const Shape& shape, DataType dtype) {
     const Fans fans = FansOf(shape);

@@ -19,6 +19,8 @@ namespace initializers {
 Initializer Zeros();
 Initializer Ones();
 Initializer Constant(double value);
+// Normal with this standard deviation.
+Initializer RandomNormal(double deviation);
 // Uniform in [-limit, limit], limit = sqrt(6 / (fan_in + fan_out)).
 // Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
 // networks", 2010.

@@ -14,7 +14,7 @@
 #include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
-#include "framework/graph/scope.h"
+#include "framework/graph/own_ops.h"
 #include "framework/graph/tensor_proto.h"
 #include "framework/graph/validate_graph_def.h"
 #include "framework/proto/serialize.h"
@@ -207,51 +207,6 @@ absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary librar
   return AssembleGraph(std::move(records), std::move(library), registry, std::move(errors));
 }
 
-// Whether TensorFlow has no such op, so that a file that has one must say what it means there: on
-// one replica. These are the ops that differ between replicas.
-bool IsOwnOp(const OpDef& op) { return op.has(kPerReplica) && op.expand != nullptr; }
-
-// `node:output:index`, as the nodes of a function name their inputs.
-absl::StatusOr<std::string> NameInBody(const Output& output) {
-  const OpDef& op = output.node->op();
-  for (const ArgDef& arg : op.outputs) {
-    MF_ASSIGN_OR_RETURN(const ArgRange range, FindArg(op.outputs, output.node->attrs(), arg.name));
-    if (output.index >= range.last) continue;
-    return absl::StrCat(output.node->name(), ":", arg.name, ":", output.index - range.first);
-  }
-  return absl::InternalError(absl::StrCat(output.ToString(), " is no output of ", op.name));
-}
-
-// The function that says it, called as the op of `node`: the node's expansion. Internal if the op
-// has inputs.
-absl::StatusOr<proto::FunctionDef> OwnOpFunction(const Node& node) {
-  const OpDef& op = node.op();
-  Graph body;
-  MF_ASSIGN_OR_RETURN(const std::vector<Output> results, op.expand(Scope(&body), node));
-  MF_RETURN_IF_ERROR(body.status());
-  if (!op.inputs.empty() || results.size() != op.outputs.size()) {
-    return absl::InternalError(
-        absl::StrCat(op.name, ": expected an op without inputs and without lists of outputs"));
-  }
-  MF_ASSIGN_OR_RETURN(proto::GraphDef def, ToGraphDef(body));
-  proto::FunctionDef function;
-  function.mutable_signature()->set_name(op.name);
-  for (proto::NodeDef& node_def : *def.mutable_node()) {
-    const Node* in_body = body.FindNode(node_def.name());
-    for (int i = 0; i < in_body->num_inputs(); ++i) {
-      MF_ASSIGN_OR_RETURN(*node_def.mutable_input(i), NameInBody(in_body->input(i)));
-    }
-    *function.add_node_def() = std::move(node_def);
-  }
-  for (size_t i = 0; i < results.size(); ++i) {
-    auto* result = function.mutable_signature()->add_output_arg();
-    result->set_name(op.outputs[i].name);
-    result->set_type(static_cast<proto::DataType>(results[i].dtype()));
-    MF_ASSIGN_OR_RETURN((*function.mutable_ret())[result->name()], NameInBody(results[i]));
-  }
-  return function;
-}
-
 }  // namespace
 
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
@@ -262,11 +217,9 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
   FunctionLibrary extended;  // by what our own ops mean
   for (const Node* node : order) {
     MF_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
-    if (!IsOwnOp(node->op()) || library->Find(node->op().name) != nullptr) continue;
+    if (!node->op().has(kOwnOp)) continue;
     if (library != &extended) extended = *std::exchange(library, &extended);
-    MF_ASSIGN_OR_RETURN(const proto::FunctionDef function, OwnOpFunction(*node));
-    MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
-    MF_RETURN_IF_ERROR(extended.Add(node->op().name, std::move(bytes)));
+    MF_RETURN_IF_ERROR(ExportOwnOp(*node, &extended, def.mutable_node(def.node_size() - 1)));
   }
   if (!library->functions().empty() || !library->gradients().empty()) {
     MF_RETURN_IF_ERROR(LibraryToProto(*library, def.mutable_library()));
@@ -279,9 +232,17 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
+  // The library stays as it is: a function in it may call these functions, which others can read.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
-  if (!HasFunctionCalls(def)) return GraphOf(def, std::move(library), registry, limits);
-  MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(def, registry, limits));
+  proto::GraphDef restored;
+  const bool has_renamed = HasRenamedOwnOps(def, registry);
+  if (has_renamed) {
+    restored = def;
+    RestoreOwnOps(registry, &restored);
+  }
+  const proto::GraphDef& known = has_renamed ? restored : def;
+  if (!HasFunctionCalls(known)) return GraphOf(known, std::move(library), registry, limits);
+  MF_ASSIGN_OR_RETURN(const proto::GraphDef inlined, InlineFunctionCalls(known, registry, limits));
   return GraphOf(inlined, std::move(library), registry, limits);
 }
 

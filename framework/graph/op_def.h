@@ -79,6 +79,8 @@ enum OpTrait : uint32_t {
   kPerReplica = 1u << 5,
   // A write that does not read: the variable needs no value before it.
   kOverwrites = 1u << 6,
+  // TensorFlow has no such op: files have a function of its name besides, its expansion.
+  kOwnOp = 1u << 7,
   // Numbers in its operands can make it an error.
   kFailsOnData = 1u << 8,
 };

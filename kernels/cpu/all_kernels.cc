@@ -14,6 +14,7 @@ namespace mirrorflow {
   F(AddN)                 \
   F(ArgMax)               \
   F(Assert)               \
+  F(Attention)            \
   F(AvgPool)              \
   F(BatchNorm)            \
   F(BiasAdd)              \
@@ -34,8 +35,10 @@ namespace mirrorflow {
   F(Einsum)               \
   F(Gather)               \
   F(GatherNd)             \
+  F(Gelu)                 \
   F(Identity)             \
   F(L2Loss)               \
+  F(LayerNorm)            \
   F(ListDiff)             \
   F(MatMul)               \
   F(MatrixDiag)           \

@@ -29,8 +29,8 @@ inline int64_t BlockRows(int64_t columns) {
 }
 
 // exp(x) of a number that is at most 0, to one unit in the last place; 0 below 2^-126.5, NaN of
-// NaN. Without branches, so that loops over it are vectorised.
-inline float ExpOfNonPositive(float x) {
+// NaN. Without branches, so that loops over it are vectorised, and always a part of them.
+MF_INLINE inline float ExpOfNonPositive(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for fractions
   constexpr float kSmallest = -88.03f;   // -127 * ln(2): there 2^n below becomes 0

@@ -11,6 +11,7 @@ namespace mirrorflow {
 // A list and no includes: a stem of kernels has no header.
 // clang-format off
 #define MF_STEMS(F)   \
+  F(Attention)        \
   F(BatchNorm)        \
   F(BiasAdd)          \
   F(Checks)           \
@@ -24,6 +25,7 @@ namespace mirrorflow {
   F(FusedElementwise) \
   F(Gather)           \
   F(Identity)         \
+  F(LayerNorm)        \
   F(MatMul)           \
   F(MatrixDiag)       \
   F(MirrorPad)        \

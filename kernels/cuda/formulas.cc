@@ -57,13 +57,15 @@ Formula FormulaOf(const Node& node, absl::Span<const std::string> x) {
   if (op == "AddN" || op == "AccumulateNV2") {
     return {absl::StrCat("(", absl::StrJoin(x, " + "), ")")};
   }
-  // The function of the op's name; what is a number in the attributes comes last.
+  // The function of the op's name; what is a number in the attributes comes last. Of an op that may
+  // be approximate, the other function has that in its name.
   std::string arguments = absl::StrJoin(x, ", ");
   for (const char* attr : {"alpha", "tolerance"}) {
     if (!node.has_attr(attr)) continue;
     absl::StrAppend(&arguments, ", ", CudaLiteral(static_cast<double>(node.attr<float>(attr))));
   }
-  Formula formula{absl::StrCat("op::", op, "(", arguments, ")")};
+  const bool approximate = node.has_attr("approximate") && node.attr<bool>("approximate");
+  Formula formula{absl::StrCat("op::", approximate ? "Approximate" : "", op, "(", arguments, ")")};
   if (integers && (absl::EndsWith(op, "Div") || absl::EndsWith(op, "Mod"))) {
     formula.checks = absl::StrCat("    if (", x[1], " == 0) fail(0);\n");
     formula.error = "Integer division by zero; expected divisors other than 0, got";
@@ -82,11 +84,11 @@ void RegisterFormulasCuda(KernelRegistry& kernels) {
        "Inv",        "Invert", "IsFinite", "IsInf",      "IsNan", "Lgamma",   "Log",   "Log1p",
        "LogicalNot", "Neg",    "OnesLike", "Reciprocal", "Rint",  "Round",    "Rsqrt", "Sign",
        "Sin",        "Sinh",   "Sqrt",     "Square",     "Tan",   "ZerosLike"});
-  RegisterByFormula(kernels, {"Elu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Softplus",
-                              "Softsign", "Tanh"});
-  RegisterByFormula(
-      kernels, {"EluGrad", "LeakyReluGrad", "ReciprocalGrad", "ReluGrad", "Relu6Grad", "RsqrtGrad",
-                "SeluGrad", "SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "TanhGrad"});
+  RegisterByFormula(kernels, {"Elu", "Gelu", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid",
+                              "Softplus", "Softsign", "Tanh"});
+  RegisterByFormula(kernels, {"EluGrad", "GeluGrad", "LeakyReluGrad", "ReciprocalGrad", "ReluGrad",
+                              "Relu6Grad", "RsqrtGrad", "SeluGrad", "SigmoidGrad", "SoftplusGrad",
+                              "SoftsignGrad", "SqrtGrad", "TanhGrad"});
   RegisterByFormula(kernels, {"AccumulateNV2",
                               "Add",
                               "AddN",

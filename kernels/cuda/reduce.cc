@@ -107,6 +107,16 @@ TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
           .along_first = kept_run == 0};
 }
 
+TeamShape TeamForRows(int64_t rows, int64_t columns) {
+  constexpr int64_t kWarpsThatFill = 1024;
+  const bool many = rows >= kWarpsThatFill && columns <= 1024;
+  const int64_t most = many ? kWarp : 1024;
+  const int64_t along = std::min(PowerOfTwoFor((columns + 7) / 8), most);
+  const int64_t across = std::max<int64_t>(256 / along, 1);
+  return {
+      .along = static_cast<int>(along), .across = static_cast<int>(across), .along_first = true};
+}
+
 Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
   constexpr int64_t kLeastOfThread = 16;  // elements: less is not worth a second stage
   const int64_t blocks = team.BlocksFor(results);

@@ -42,6 +42,9 @@ struct TeamShape {
 // the elements of a result do.
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
 
+// For rows that their threads read as a whole.
+TeamShape TeamForRows(int64_t rows, int64_t columns);
+
 // Elements cut into `parts` of `chunk` each, but for the last, so that they fill a GPU.
 struct Parts {
   int64_t parts;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax, LogSoftmax and the cross entropies, along the last dimension.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/reduce.h"
@@ -10,21 +8,10 @@
 namespace mirrorflow {
 namespace {
 
-// How many threads share a row.
-TeamShape TeamFor(int64_t rows, int64_t columns) {
-  constexpr int64_t kWarp = 32, kWarpsThatFill = 1024;
-  const bool many = rows >= kWarpsThatFill && columns <= 1024;
-  const int64_t most = many ? kWarp : 1024;
-  const int64_t along = std::min(PowerOfTwoFor((columns + 7) / 8), most);
-  const int64_t across = std::max<int64_t>(256 / along, 1);
-  return {
-      .along = static_cast<int>(along), .across = static_cast<int>(across), .along_first = true};
-}
-
 // The kernel `function` of softmax.cuh; `operands` are its arguments.
 KernelPlan MakeRows(const KernelContext& c, absl::string_view function, int64_t rows,
                     int64_t columns, absl::string_view operands, CudaKernelOptions options) {
-  const TeamShape team = TeamFor(rows, columns);
+  const TeamShape team = TeamForRows(rows, columns);
   const std::string type = CudaValueType(c.output_dtype(0));
   options.includes = {"softmax.cuh"};
   return MakeCudaKernel(

@@ -5,14 +5,19 @@
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "distribute/collective/nccl/nccl_double.h"
+#include "examples/transformer.h"
+#include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_double.h"
+#include "ops/ops.h"
 #include "tests/support/classifier_training.h"
+#include "train/optimizer.h"
 
 namespace mirrorflow {
 namespace {
@@ -61,6 +66,50 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"),
                          [](const auto& info) { return info.param; });
+
+// The losses of three steps of a tiny language model.
+absl::StatusOr<std::vector<float>> TrainTransformer(const Devices& devices) {
+  const TransformerConfig config = {
+      .vocabulary = 7, .context = 5, .width = 8, .heads = 2, .blocks = 1};
+  MF_ASSIGN_OR_RETURN(const auto strategy,
+                      MirroredStrategy::Create({.devices = devices, .seed = 5}));
+  Graph graph;
+  const Scope root(&graph);
+  const auto mirrored = strategy->scope();
+  const LanguageModel model = BuildTransformer(root, config);
+  const Operation train = Adam({.learning_rate = 0.01}).Minimize(root, model.loss);
+  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step,
+                      session->Prepare({model.tokens, model.next}, {model.loss}, {train}));
+  std::vector<int32_t> tokens, next;
+  for (int32_t i = 0; i < 3 * 5; ++i) {
+    tokens.push_back(i % 7);
+    next.push_back((i + 1) % 7);
+  }
+  const std::vector<Tensor> batch = {Tensor::Of<int32_t>({3, 5}, tokens),
+                                     Tensor::Of<int32_t>({3, 5}, next)};
+  std::vector<float> losses;
+  for (int i = 0; i < 3; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    losses.push_back(out[0].scalar<float>());
+  }
+  return losses;
+}
+
+TEST(GpuTransformerTest, TrainsAsOnACpu) {
+  Reset();
+  const auto want = TrainTransformer({"CPU:0"});
+  ASSERT_TRUE(want.ok()) << want.status();
+  EXPECT_LT((*want)[2], (*want)[0]);
+  for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
+    Reset();
+    const auto got = TrainTransformer(devices);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (int i = 0; i < 3; ++i) EXPECT_NEAR((*got)[i], (*want)[i], 1e-4 * (*want)[i]);
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+  }
+}
 
 // Data that one GPU finds bad is everybody's error, and no variable has changed.
 TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {

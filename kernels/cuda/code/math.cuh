@@ -94,6 +94,14 @@ __device__ inline T LeakyRelu(T x, float alpha) {
   return x > 0 ? x : x * static_cast<T>(alpha);
 }
 
+// x times a distribution function: the tail of the normal one keeps its digits.
+MF_UNARY(Gelu) { return x * (T(0.5) * erfc(x * T(-0.70710678118654752440))); }
+constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
+constexpr double kGeluCubic = 0.044715;
+// (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
+MF_UNARY(GeluExponent) { return x * (T(kTwoRoots) + T(kTwoRoots * kGeluCubic) * x * x); }
+MF_UNARY(ApproximateGelu) { return x / (T(1) + exp(-GeluExponent(x))); }
+
 // The derivative of Lgamma: the recurrence up to where the asymptotic series holds, and reflection
 // below 0 (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
 MF_UNARY(Digamma) {
@@ -246,6 +254,18 @@ MF_BINARY(Polygamma) {
 template <typename T>
 __device__ inline T EluGrad(T dy, T y) {
   return y < 0 ? (y + 1) * dy : dy;
+}
+template <typename T>
+__device__ inline T GeluGrad(T dy, T x) {
+  const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);
+  return dy * (T(0.5) * erfc(x * T(-0.70710678118654752440)) + x * density);
+}
+template <typename T>
+__device__ inline T ApproximateGeluGrad(T dy, T x) {
+  // Of a number that is not positive: nothing overflows.
+  const T w = GeluExponent(x), e = exp(-fabs(w)), d = T(1) / (T(1) + e);
+  const T slope = T(kTwoRoots) + T(3 * kTwoRoots * kGeluCubic) * x * x;
+  return dy * ((w < 0 ? e : T(1)) * d + x * (e * d * d * slope));
 }
 template <typename T>
 __device__ inline T LeakyReluGrad(T dy, T x, float alpha) {

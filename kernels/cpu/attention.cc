@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention and its gradient on the CPU, in tiles of queries times keys that stay in the cache: the
+// weights of all pairs are never stored. See Dao et al., "FlashAttention", 2022, algorithms 1
+// and 4.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "Eigen/Core"
+#include "framework/core/status.h"
+#include "framework/runtime/kernel_registry.h"
+#include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/type_list.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kTileQueries = 64;
+constexpr int64_t kTileKeys = 128;
+
+template <typename T>
+using Rows = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+template <typename T>
+using ConstRows =
+    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+struct Problem {
+  int64_t batch, heads, queries, keys, depth, value_depth;
+  double scale;
+  bool causal;
+  std::array<int64_t, 4> mask_steps;  // 0 where the mask is broadcast
+
+  // Of a node whose q is input `first`.
+  Problem(const KernelContext& c, int first)
+      : batch(c.input_shape(first).dim(0)),
+        heads(c.input_shape(first).dim(1)),
+        queries(c.input_shape(first).dim(2)),
+        keys(c.input_shape(first + 1).dim(2)),
+        depth(c.input_shape(first).dim(3)),
+        value_depth(c.input_shape(first + 2).dim(3)),
+        scale(c.attr<float>("scale")),
+        causal(c.attr<bool>("causal")),
+        mask_steps{} {
+    if (c.attr<int64_t>("num_masks") == 0) return;
+    const Shape& mask = c.input_shape(c.node().num_inputs() - 1);
+    int64_t step = 1;
+    for (int d = mask.rank() - 1; d >= 0; --d) {
+      mask_steps[d + 4 - mask.rank()] = mask.dim(d) == 1 ? 0 : step;
+      step *= mask.dim(d);
+    }
+  }
+  // The keys that the queries before `end_of_queries` see.
+  int64_t EndOfKeys(int64_t end_of_queries) const {
+    return causal ? std::min(keys, end_of_queries) : keys;
+  }
+};
+
+// Some queries against some keys, of one head.
+struct Tile {
+  int64_t query, queries, key, keys;
+};
+
+// scores = scale * q · kᵀ + mask; -infinity where a key is not seen. q and k are those of the head,
+// the mask is where its first pair is, or null.
+template <typename T>
+void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
+  Rows<T> s(scores, t.queries, t.keys);
+  s.noalias() = ConstRows<T>(q + t.query * p.depth, t.queries, p.depth) *
+                ConstRows<T>(k + t.key * p.depth, t.keys, p.depth).transpose();
+  const T scale = static_cast<T>(p.scale);
+  for (int64_t r = 0; r < t.queries; ++r) {
+    T* const row = scores + r * t.keys;
+    for (int64_t c = 0; c < t.keys; ++c) row[c] *= scale;
+    if (mask != nullptr) {
+      const T* const add = mask + (t.query + r) * p.mask_steps[2] + t.key * p.mask_steps[3];
+      for (int64_t c = 0; c < t.keys; ++c) row[c] += add[c * p.mask_steps[3]];
+    }
+    const int64_t seen =
+        p.causal ? std::clamp<int64_t>(t.query + r + 1 - t.key, 0, t.keys) : t.keys;
+    std::fill(row + seen, row + t.keys, -std::numeric_limits<T>::infinity());
+  }
+}
+
+// The softmax of the queries of a tile as far as their keys have been seen.
+template <typename T>
+class RunningSoftmax {
+ public:
+  RunningSoftmax() {
+    largest_.fill(-std::numeric_limits<T>::infinity());
+    sum_.fill(0);
+  }
+
+  // Makes scores weights, relative to the largest score so far, and the values so far likewise.
+  void Weigh(const Tile& t, T* scores, T* values, int64_t value_depth) {
+    for (int64_t r = 0; r < t.queries; ++r) {
+      RowMap<T> row(scores + r * t.keys, t.keys);
+      const T before = largest_[r];
+      largest_[r] = std::max(before, row.maxCoeff());
+      row -= Pivot(r);
+      const T shrink = ExpOfNonPositive(before - Pivot(r));
+      sum_[r] *= shrink;
+      if (shrink != 1) RowMap<T>(values + r * value_depth, value_depth) *= shrink;
+    }
+    ExpInPlace(scores, t.queries * t.keys);
+    for (int64_t r = 0; r < t.queries; ++r) {
+      sum_[r] += RowMap<T>(scores + r * t.keys, t.keys).sum();
+    }
+  }
+
+  // A query that has seen none of its keys is NaN; one that has none is 0.
+  void Finish(int64_t queries, bool has_keys, T* values, int64_t value_depth, T* log_sums) const {
+    for (int64_t r = 0; r < queries; ++r) {
+      if (has_keys) RowMap<T>(values + r * value_depth, value_depth) *= 1 / sum_[r];
+      constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+      log_sums[r] = has_keys && sum_[r] == 0 ? kNan : Pivot(r) + std::log(sum_[r]);
+    }
+  }
+
+ private:
+  // As long as nothing is seen, any number will do.
+  T Pivot(int64_t r) const {
+    return largest_[r] == -std::numeric_limits<T>::infinity() ? 0 : largest_[r];
+  }
+
+  std::array<T, kTileQueries> largest_, sum_;
+};
+
+// Calls body(index of the head, where its mask is) for each head of each example.
+template <typename T, typename Body>
+void ForEachHead(const Problem& p, const T* mask, Body body) {
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.heads; ++h) {
+      body(b * p.heads + h,
+           mask == nullptr ? mask : mask + b * p.mask_steps[0] + h * p.mask_steps[1]);
+    }
+  }
+}
+
+// Calls body(tile) for the tiles of keys that the queries from `query` on see.
+template <typename Body>
+void ForEachTileOfKeys(const Problem& p, int64_t query, Body body) {
+  const int64_t queries = std::min(kTileQueries, p.queries - query);
+  const int64_t end = p.EndOfKeys(query + queries);
+  for (int64_t key = 0; key < end; key += kTileKeys) {
+    body(Tile{query, queries, key, std::min(kTileKeys, end - key)});
+  }
+}
+
+template <typename T>
+KernelPlan Attention(const KernelContext& c) {
+  const Problem p(c, 0);
+  const bool has_mask = c.attr<int64_t>("num_masks") > 0;
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            T* const scores = args.scratch<T>();
+            const T* const masks = has_mask ? args.input<T>(3) : nullptr;
+            ForEachHead(p, masks, [&](int64_t head, const T* mask) {
+              const T* const q = args.input<T>(0) + head * p.queries * p.depth;
+              const T* const k = args.input<T>(1) + head * p.keys * p.depth;
+              const T* const v = args.input<T>(2) + head * p.keys * p.value_depth;
+              T* const y = args.output<T>(0) + head * p.queries * p.value_depth;
+              T* const log_sum = args.output<T>(1) + head * p.queries;
+              for (int64_t query = 0; query < p.queries; query += kTileQueries) {
+                const int64_t queries = std::min(kTileQueries, p.queries - query);
+                T* const values = y + query * p.value_depth;
+                std::fill_n(values, queries * p.value_depth, T{0});
+                RunningSoftmax<T> softmax;
+                ForEachTileOfKeys(p, query, [&](const Tile& t) {
+                  MakeScores(p, t, q, k, mask, scores);
+                  softmax.Weigh(t, scores, values, p.value_depth);
+                  Rows<T>(values, queries, p.value_depth).noalias() +=
+                      Rows<T>(scores, queries, t.keys) *
+                      ConstRows<T>(v + t.key * p.value_depth, t.keys, p.value_depth);
+                });
+                softmax.Finish(queries, p.keys > 0, values, p.value_depth, log_sum + query);
+              }
+            });
+            return absl::OkStatus();
+          }),
+          .scratch_bytes = kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T))};
+}
+
+// The operands and results of one head.
+template <typename T>
+struct HeadGradient {
+  const T *dy, *q, *k, *v, *y, *log_sum, *mask;
+  T *dq, *dk, *dv;
+  T *weights, *dscores;  // scratch, each as large as a tile
+
+  HeadGradient(const Problem& p, const KernelArgs& args, int64_t head, const T* mask)
+      : dy(args.input<T>(0) + head * p.queries * p.value_depth),
+        q(args.input<T>(1) + head * p.queries * p.depth),
+        k(args.input<T>(2) + head * p.keys * p.depth),
+        v(args.input<T>(3) + head * p.keys * p.value_depth),
+        y(args.input<T>(4) + head * p.queries * p.value_depth),
+        log_sum(args.input<T>(5) + head * p.queries),
+        mask(mask),
+        dq(args.output<T>(0) + head * p.queries * p.depth),
+        dk(args.output<T>(1) + head * p.keys * p.depth),
+        dv(args.output<T>(2) + head * p.keys * p.value_depth),
+        weights(args.scratch<T>()),
+        dscores(weights + kTileQueries * kTileKeys) {}
+
+  void Clear(const Problem& p) const {
+    std::fill_n(dq, p.queries * p.depth, T{0});
+    std::fill_n(dk, p.keys * p.depth, T{0});
+    std::fill_n(dv, p.keys * p.value_depth, T{0});
+  }
+
+  // What a tile adds to all three.
+  void AddTile(const Problem& p, const Tile& t) const {
+    MakeScores(p, t, q, k, mask, weights);
+    Rows<T> w(weights, t.queries, t.keys), ds(dscores, t.queries, t.keys);
+    const ConstRows<T> dy_rows(dy + t.query * p.value_depth, t.queries, p.value_depth);
+    const ConstRows<T> y_rows(y + t.query * p.value_depth, t.queries, p.value_depth);
+    const ConstRows<T> k_rows(k + t.key * p.depth, t.keys, p.depth);
+    const ConstRows<T> q_rows(q + t.query * p.depth, t.queries, p.depth);
+    const ConstRows<T> v_rows(v + t.key * p.value_depth, t.keys, p.value_depth);
+    for (int64_t r = 0; r < t.queries; ++r) w.row(r).array() -= log_sum[t.query + r];
+    ExpInPlace(weights, t.queries * t.keys);
+    Rows<T>(dv + t.key * p.value_depth, t.keys, p.value_depth).noalias() += w.transpose() * dy_rows;
+    ds.noalias() = dy_rows * v_rows.transpose();
+    const T scale = static_cast<T>(p.scale);
+    for (int64_t r = 0; r < t.queries; ++r) {
+      const T product = dy_rows.row(r).dot(y_rows.row(r));
+      ds.row(r).array() = (ds.row(r).array() - product) * w.row(r).array() * scale;
+    }
+    Rows<T>(dq + t.query * p.depth, t.queries, p.depth).noalias() += ds * k_rows;
+    Rows<T>(dk + t.key * p.depth, t.keys, p.depth).noalias() += ds.transpose() * q_rows;
+  }
+};
+
+template <typename T>
+KernelPlan AttentionGrad(const KernelContext& c) {
+  const Problem p(c, 1);
+  const bool has_mask = c.attr<int64_t>("num_masks") > 0;
+  return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {
+            const T* const masks = has_mask ? args.input<T>(6) : nullptr;
+            ForEachHead(p, masks, [&](int64_t head, const T* mask) {
+              const HeadGradient<T> gradient(p, args, head, mask);
+              gradient.Clear(p);
+              for (int64_t query = 0; query < p.queries; query += kTileQueries) {
+                ForEachTileOfKeys(p, query, [&](const Tile& t) { gradient.AddTile(p, t); });
+              }
+            });
+            return absl::OkStatus();
+          }),
+          .scratch_bytes = 2 * kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T))};
+}
+
+template <typename Make>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
+  if (c.attr<DataType>("T") != c.attr<DataType>("U")) {
+    return UnsupportedDataType(c.attr<DataType>("U"));
+  }
+  return ForType(FloatingTypes(), c.attr<DataType>("T"), make);
+}
+
+}  // namespace
+
+void RegisterAttentionCpu(KernelRegistry& kernels) {
+  kernels.Register("ScaledDotProductAttention", "CPU", [](const KernelContext& c) {
+    return Create(c, [&](auto tag) { return Attention<typename decltype(tag)::type>(c); });
+  });
+  kernels.Register("ScaledDotProductAttentionGrad", "CPU", [](const KernelContext& c) {
+    return Create(c, [&](auto tag) { return AttentionGrad<typename decltype(tag)::type>(c); });
+  });
+}
+
+}  // namespace mirrorflow

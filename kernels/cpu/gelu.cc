@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gelu and its gradient on the CPU. Both forms are a distribution function times x, made of one
+// exponential of a number that is not positive: nothing overflows, and the tail keeps its digits.
+#include <cmath>
+
+#include "kernels/cpu/softmax_rows.h"
+#include "kernels/cpu/type_list.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace mirrorflow {
+namespace {
+
+template <typename T>
+struct AtPoint {
+  T share;    // what x is multiplied by
+  T density;  // its derivative
+};
+
+// erfc(z) / exp(-z²) for z >= 0, within 1.2e-7 of it.
+// Source: Press et al., "Numerical Recipes", section 6.2 (erfcc), of which this is the logarithm.
+MF_INLINE inline float LogOfScaledErfc(float t) {
+  float p = 0.17087277f;
+  p = p * t - 0.82215223f;
+  p = p * t + 1.48851587f;
+  p = p * t - 1.13520398f;
+  p = p * t + 0.27886807f;
+  p = p * t - 0.18628806f;
+  p = p * t + 0.09678418f;
+  p = p * t + 0.37409196f;
+  p = p * t + 1.00002368f;
+  return p * t - 1.26551223f;
+}
+
+// The part of the normal distribution beyond |x|.
+MF_INLINE inline float UpperTail(float x) {
+  constexpr float kRootOfHalf = 0.70710678f;
+  const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
+  return 0.5f * t * ExpOfNonPositive(LogOfScaledErfc(t) - 0.5f * x * x);
+}
+inline double UpperTail(double x) { return 0.5 * std::erfc(std::abs(x) * std::sqrt(0.5)); }
+
+struct Normal {
+  template <typename T>
+  MF_INLINE static T Share(T x) {
+    const T tail = UpperTail(x);
+    return x < 0 ? tail : T(1) - tail;
+  }
+  template <typename T>
+  MF_INLINE static AtPoint<T> At(T x) {
+    constexpr T kDensityAtZero = T(0.39894228040143267794);
+    return {Share(x), kDensityAtZero * ExpOfNonPositive(T(-0.5) * x * x)};
+  }
+};
+
+// (1 + tanh(w / 2)) / 2 = 1 / (1 + e^-w)
+struct Approximate {
+  template <typename T>
+  MF_INLINE static T Share(T x) {
+    const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w));
+    return (w < 0 ? e : T(1)) / (T(1) + e);
+  }
+  template <typename T>
+  MF_INLINE static AtPoint<T> At(T x) {
+    const T w = Exponent(x), e = ExpOfNonPositive(-std::abs(w)), d = T(1) / (T(1) + e);
+    const T slope = T(kTwoRoots) + T(3 * kTwoRoots * kCubic) * x * x;
+    return {(w < 0 ? e : T(1)) * d, e * d * d * slope};
+  }
+
+ private:
+  static constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
+  static constexpr double kCubic = 0.044715;
+  template <typename T>
+  MF_INLINE static T Exponent(T x) {
+    return x * (T(kTwoRoots) + T(kTwoRoots * kCubic) * x * x);
+  }
+};
+
+template <typename Form, typename T>
+KernelPlan Gelu(int64_t n) {
+  return {.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+            const T* const x = args.input<T>(0);
+            T* const y = args.output<T>(0);
+            WithWidestVectors([=]() MF_INLINE {
+              MF_INDEPENDENT_ITERATIONS
+              for (int64_t i = 0; i < n; ++i) y[i] = x[i] * Form::Share(x[i]);
+            });
+            return absl::OkStatus();
+          }),
+          .in_place = {{0, 0}}};
+}
+
+template <typename Form, typename T>
+KernelPlan GeluGrad(int64_t n) {
+  return {.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
+            const T *const dy = args.input<T>(0), *const x = args.input<T>(1);
+            T* const dx = args.output<T>(0);
+            WithWidestVectors([=]() MF_INLINE {
+              MF_INDEPENDENT_ITERATIONS
+              for (int64_t i = 0; i < n; ++i) {
+                const AtPoint<T> at = Form::At(x[i]);
+                dx[i] = dy[i] * (at.share + x[i] * at.density);
+              }
+            });
+            return absl::OkStatus();
+          }),
+          .in_place = {{0, 0}, {1, 0}}};
+}
+
+// make(form, type tag, elements)
+template <typename Make>
+absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
+  const int64_t n = c.output_shape(0).num_elements();
+  return ForType(FloatingTypes(), c.output_dtype(0), [&](auto tag) {
+    return c.attr<bool>("approximate") ? make(Approximate(), tag, n) : make(Normal(), tag, n);
+  });
+}
+
+}  // namespace
+
+void RegisterGeluCpu(KernelRegistry& kernels) {
+  kernels.Register("Gelu", "CPU", [](const KernelContext& c) {
+    return Create(c, [](auto form, auto tag, int64_t n) {
+      return Gelu<decltype(form), typename decltype(tag)::type>(n);
+    });
+  });
+  kernels.Register("GeluGrad", "CPU", [](const KernelContext& c) {
+    return Create(c, [](auto form, auto tag, int64_t n) {
+      return GeluGrad<decltype(form), typename decltype(tag)::type>(n);
+    });
+  });
+}
+
+}  // namespace mirrorflow

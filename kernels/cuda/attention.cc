@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention and its gradient, in tiles that go through shared memory.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/reduce.h"
+
+namespace mirrorflow {
+namespace {
+
+// As in attention.cuh.
+constexpr int64_t kLanes = 8;
+constexpr int64_t kMostTile = 32, kLeastTile = 4;
+constexpr int64_t kSharedBytes = 47 << 10;
+
+struct Attention {
+  int64_t heads, queries, keys, depth, value_depth;
+  int64_t tile = kMostTile;
+  std::string type, problem, scale, mask;
+
+  // Of a node whose q is input `first`. How many numbers a row of a tile has in shared memory:
+  // shared(a).
+  static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
+                                          int64_t (*shared)(const Attention& a));
+  // A block for each tile of rows of each head.
+  CudaGrid GridFor(int64_t rows) const {
+    return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
+            .threads = static_cast<unsigned int>(tile * kLanes)};
+  }
+};
+
+// What is added to score `i`.
+std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
+  if (c.attr<int64_t>("num_masks") == 0)
+    return absl::StrCat("[](auto) { return ", a.type, "(0); }");
+  const int mask = c.node().num_inputs() - 1;
+  const Shape pairs({q.dim(0), q.dim(1), a.queries, a.keys});
+  return absl::StrCat("[&](auto i) { return Load(a", mask, "[",
+                      BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
+}
+
+absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
+                                            int64_t (*shared)(const Attention& a)) {
+  const DataType u = c.attr<DataType>("U");
+  if (CudaValueType(c.attr<DataType>("T")) != CudaType(u)) return UnsupportedDataType(u);
+  const Shape &q = c.input_shape(first), &v = c.input_shape(first + 2);
+  Attention a{.heads = q.dim(0) * q.dim(1),
+              .queries = q.dim(2),
+              .keys = v.dim(2),
+              .depth = q.dim(3),
+              .value_depth = v.dim(3)};
+  const int64_t number = static_cast<int64_t>(DataTypeSize(u));
+  const auto bytes = [&] { return a.tile * shared(a) * number; };
+  while (bytes() > kSharedBytes && a.tile > kLeastTile) a.tile /= 2;
+  if (bytes() > kSharedBytes) {
+    return absl::UnimplementedError(absl::StrCat("rows of ", a.depth, " and ", a.value_depth,
+                                                 " numbers are too long for this device"));
+  }
+  a.type = CudaType(u);
+  a.problem = absl::StrCat("attention::Problem<", a.queries, ", ", a.keys, ", ", a.depth, ", ",
+                           a.value_depth, ", ", c.attr<bool>("causal") ? "true" : "false", ", ",
+                           a.tile, ">");
+  a.scale = absl::StrCat("static_cast<", a.type, ">(",
+                         CudaLiteral(static_cast<double>(c.attr<float>("scale"))), ")");
+  a.mask = MaskText(c, a, q);
+  return a;
+}
+
+absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
+  const auto shared = [](const Attention& a) {
+    return (a.depth + 1) + std::max(a.depth + 1, a.value_depth + 1) + (a.tile + 1);
+  };
+  MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 0, shared));
+  return MakeCudaKernel(
+      c,
+      {{.body = absl::StrCat("  attention::Forward<", a.problem, ">(a0, a1, a2, z0, z1, ", a.scale,
+                             ",\n      ", a.mask, ");"),
+        .grid = a.GridFor(a.queries)}},
+      {.includes = {"attention.cuh"}});
+}
+
+// The product of dy and y of each query.
+std::vector<CudaStage> Products(const KernelContext& c, const Attention& a,
+                                CudaKernelOptions* options) {
+  const int64_t rows = a.heads * a.queries;
+  const int64_t number = static_cast<int64_t>(DataTypeSize(c.attr<DataType>("U")));
+  options->scratch_bytes = (rows * number + 63) / 64 * 64;
+  return ReductionStages(
+      ReduceDims(Shape({rows, a.value_depth}), {false, true}),
+      {.op = absl::StrCat("Sum<", a.type, ">"),
+       .op_bytes = number,
+       .value = "Load(a0[i]) * Load(a4[i])",
+       .finish = absl::StrCat("reinterpret_cast<", a.type, "*>(scratch)[o] = result;")},
+      &options->scratch_bytes);
+}
+
+absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
+  const auto shared = [](const Attention& a) {
+    return 2 * ((a.depth + 1) + (a.value_depth + 1) + (a.tile + 1));
+  };
+  MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 1, shared));
+  CudaKernelOptions options{.includes = {"attention.cuh"}};
+  std::vector<CudaStage> stages = Products(c, a, &options);
+  const std::string rest =
+      absl::StrCat("a5,\n      reinterpret_cast<const ", a.type, "*>(scratch), ");
+  stages.push_back({.body = absl::StrCat("  attention::Backward<", a.problem, ", false, ", a.depth,
+                                         ", ", a.value_depth, ">(a1, a0, a2, a3, ", rest,
+                                         "z0, z0, ", a.scale, ",\n      ", a.mask, ");"),
+                    .grid = a.GridFor(a.queries)});
+  stages.push_back({.body = absl::StrCat("  attention::Backward<", a.problem, ", true, ", a.depth,
+                                         ", ", a.value_depth, ">(a2, a3, a1, a0, ", rest,
+                                         "z1, z2, ", a.scale, ",\n      ", a.mask, ");"),
+                    .grid = a.GridFor(a.keys)});
+  return MakeCudaKernel(c, std::move(stages), std::move(options));
+}
+
+}  // namespace
+
+void RegisterAttentionCuda(KernelRegistry& kernels) {
+  kernels.Register("ScaledDotProductAttention", kGpu, CreateAttention);
+  kernels.Register("ScaledDotProductAttentionGrad", kGpu, CreateAttentionGrad);
+}
+
+}  // namespace mirrorflow

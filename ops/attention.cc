@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/binary.h"
+#include "ops/broadcast_gradient.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/matmul.h"
+#include "ops/reduction.h"
+#include "ops/registry.h"
+#include "ops/reshape.h"
+#include "ops/select.h"
+#include "ops/shape_ops.h"
+#include "ops/softmax.h"
+#include "ops/strided_slice.h"
+#include "ops/unary.h"
+
+namespace mirrorflow {
+namespace {
+
+using Outputs = absl::StatusOr<std::vector<Output>>;
+
+// ---- shapes and shardings -------------------------------------------------------------------
+
+struct Dims {
+  int64_t batch, heads, queries, keys, depth, value_depth;
+};
+
+absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*> dims) {
+  MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, static_cast<int64_t>(dims.size())));
+  std::vector<int64_t> known;
+  for (const int64_t* dim : dims) known.push_back(*dim);
+  const absl::StatusOr<Shape> merged = shape.MergeWith(Shape(known));
+  if (!merged.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        c.node().op().inputs[i].name, " does not go with the operands before it; expected ",
+        Shape(known).ToString(), ", got ", shape.ToString()));
+  }
+  int d = 0;
+  for (int64_t* dim : dims) *dim = merged->dim(d++);
+  return absl::OkStatus();
+}
+
+// Of q, k and v, which are inputs `first` and on.
+absl::StatusOr<Dims> MergeOperands(const ShapeContext& c, int first) {
+  Dims d = {kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim};
+  MF_RETURN_IF_ERROR(Merge(c, first, {&d.batch, &d.heads, &d.queries, &d.depth}));
+  MF_RETURN_IF_ERROR(Merge(c, first + 1, {&d.batch, &d.heads, &d.keys, &d.depth}));
+  MF_RETURN_IF_ERROR(Merge(c, first + 2, {&d.batch, &d.heads, &d.keys, &d.value_depth}));
+  return d;
+}
+
+// The mask, if input `i` is one, broadcasts to all pairs.
+absl::Status CheckMask(const ShapeContext& c, int i, const Dims& d) {
+  const int64_t masks = c.attr<int64_t>("num_masks");
+  if (masks > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("num_masks must be 0 or 1, got ", masks));
+  }
+  if (masks == 0) return absl::OkStatus();
+  const Shape pairs({d.batch, d.heads, d.queries, d.keys});
+  const absl::StatusOr<Shape> shape = BroadcastShapes(pairs, c.input(i));
+  if (shape.ok() && (shape->unknown_rank() || shape->IsCompatibleWith(pairs))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("mask must broadcast to ", pairs.ToString(), ", got ", c.input(i).ToString()));
+}
+
+absl::Status AttentionShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(const Dims d, MergeOperands(c, 0));
+  MF_RETURN_IF_ERROR(CheckMask(c, 3, d));
+  c.set_output(0, Shape({d.batch, d.heads, d.queries, d.value_depth}));
+  c.set_output(1, Shape({d.batch, d.heads, d.queries}));
+  return absl::OkStatus();
+}
+
+absl::Status AttentionGradShape(ShapeContext& c) {
+  MF_ASSIGN_OR_RETURN(Dims d, MergeOperands(c, 1));
+  for (const int i : {0, 4}) {
+    MF_RETURN_IF_ERROR(Merge(c, i, {&d.batch, &d.heads, &d.queries, &d.value_depth}));
+  }
+  MF_RETURN_IF_ERROR(Merge(c, 5, {&d.batch, &d.heads, &d.queries}));
+  MF_RETURN_IF_ERROR(CheckMask(c, 6, d));
+  c.set_output(0, Shape({d.batch, d.heads, d.queries, d.depth}));
+  c.set_output(1, Shape({d.batch, d.heads, d.keys, d.depth}));
+  c.set_output(2, Shape({d.batch, d.heads, d.keys, d.value_depth}));
+  return absl::OkStatus();
+}
+
+// `,` and the term of the mask, if input `i` is one: what it has for all must be whole.
+std::string MaskTerm(const ShardContext& c, int i) {
+  if (i >= c.num_inputs()) return "";
+  const Shape &mask = c.input(i), &heads = c.input(i - 1);
+  std::string term(mask.rank(), '.');
+  for (int d = 0; d < 2; ++d) {
+    const int at = mask.rank() - 4 + d;
+    if (at >= 0 && mask.dim(at) == heads.dim(d)) term[at] = static_cast<char>('a' + d);
+  }
+  return absl::StrCat(",", term);
+}
+
+// Examples and heads are independent of one another.
+absl::StatusOr<ShardingRule> AttentionSharding(const ShardContext& c) {
+  return ShardingRule{.dims = absl::StrCat("ab..,ab..,ab..", MaskTerm(c, 3), "->ab..,ab.")};
+}
+absl::StatusOr<ShardingRule> AttentionGradSharding(const ShardContext& c) {
+  return ShardingRule{
+      .dims = absl::StrCat("ab..,ab..,ab..,ab..,ab..,ab.", MaskTerm(c, 6), "->ab..,ab..,ab.."),
+      .linearity = Linearity::kMulti,
+      .linear_inputs = {0}};
+}
+
+// ---- in TensorFlow's ops --------------------------------------------------------------------
+
+Output CastTo(const Scope& s, Output x, DataType dtype) {
+  return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
+}
+
+// What is written out of one of the ops, whose q is input `first`, in the dtype of log_sum.
+class WrittenOut {
+ public:
+  WrittenOut(const Scope& scope, const Node& op, int first)
+      : s_(scope),
+        dtype_(op.attr<DataType>("U")),
+        q_(Wide(op.input(first))),
+        k_(Wide(op.input(first + 1))),
+        v_(Wide(op.input(first + 2))),
+        scale_(ops::ScalarConst(scope, dtype_, op.attr<float>("scale"))) {
+    scores_ = ops::Mul(s_, ops::BatchMatMulV2(s_, q_, k_, {.adj_y = true}), scale_);
+    if (op.attr<int64_t>("num_masks") > 0) {
+      masked_ = ops::AddV2(s_, scores_, Wide(op.inputs().back()));
+      scores_ = masked_;
+    }
+    if (op.attr<bool>("causal")) scores_ = Causal(scores_);
+  }
+
+  Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
+  Output Scores() const { return scores_; }
+  // The sum of scores and mask, before what is not seen is left out.
+  Output Masked() const { return masked_; }
+  Output Values() const { return ops::BatchMatMulV2(s_, ops::Softmax(s_, scores_), v_); }
+  Output LogSum() const {
+    const Output largest = ops::Max(s_, scores_, {-1}, {.keep_dims = true});
+    const Output sum = ops::Sum(s_, ops::Exp(s_, ops::Sub(s_, scores_, largest)), {-1});
+    return ops::AddV2(s_, ops::Squeeze(s_, largest, {{-1}}), ops::Log(s_, sum));
+  }
+
+  Output Weights(Output log_sum) const {
+    return ops::Exp(s_, ops::Sub(s_, scores_, ops::ExpandDims(s_, log_sum, -1)));
+  }
+  // The gradient of the scores.
+  Output ThroughSoftmax(Output weights, Output dy, Output y) const {
+    const Output products = ops::Sum(s_, ops::Mul(s_, dy, y), {-1}, {.keep_dims = true});
+    const Output dweights = ops::BatchMatMulV2(s_, dy, v_, {.adj_y = true});
+    return ops::Mul(s_, weights, ops::Sub(s_, dweights, products));
+  }
+  Output OfQ(Output dscores) const {
+    return ops::Mul(s_, ops::BatchMatMulV2(s_, dscores, k_), scale_);
+  }
+  Output OfK(Output dscores) const {
+    return ops::Mul(s_, ops::BatchMatMulV2(s_, dscores, q_, {.adj_x = true}), scale_);
+  }
+
+ private:
+  Output Causal(Output scores) const {
+    const Output shape = ops::Shape(s_, scores);
+    const auto numbers = [&](int64_t dim) {
+      return ops::Range(s_, ops::ScalarConst(s_, DT_INT32, 0), ops::ElementOf(s_, shape, dim),
+                        ops::ScalarConst(s_, DT_INT32, 1));
+    };
+    const Output seen = ops::LessEqual(s_, numbers(3), ops::ExpandDims(s_, numbers(2), -1));
+    constexpr double kNever = -std::numeric_limits<double>::infinity();
+    return ops::SelectV2(s_, seen, scores, ops::ScalarConst(s_, dtype_, kNever));
+  }
+
+  const Scope s_;
+  const DataType dtype_;
+  const Output q_, k_, v_, scale_;
+  Output scores_, masked_;
+};
+
+Outputs ExpandAttention(const Scope& s, const Node& op) {
+  const WrittenOut a(s, op, 0);
+  return std::vector<Output>{CastTo(s, a.Values(), op.output_dtype(0)), a.LogSum()};
+}
+
+Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
+  const WrittenOut a(s, op, 1);
+  const Output dy = a.Wide(op.input(0)), y = a.Wide(op.input(4));
+  const Output weights = a.Weights(op.input(5));
+  const Output dscores = a.ThroughSoftmax(weights, dy, y);
+  const Output dv = ops::BatchMatMulV2(s, weights, dy, {.adj_x = true});
+  const DataType dtype = op.output_dtype(0);
+  return std::vector<Output>{CastTo(s, a.OfQ(dscores), dtype), CastTo(s, a.OfK(dscores), dtype),
+                             CastTo(s, dv, dtype)};
+}
+
+// ---- gradient -------------------------------------------------------------------------------
+
+// The gradients of y by the op, that of the mask and what comes through log_sum written out: these
+// are rarely asked for, and nodes that nobody needs go.
+Outputs GradientOfAttention(const GradContext& c) {
+  const Scope& s = c.scope;
+  const Node& op = c.op;
+  const bool has_mask = op.attr<int64_t>("num_masks") > 0;
+  std::vector<Output> grads(op.num_inputs());
+  const DataType dtype = op.output_dtype(0);
+  const Output y = op.output(0), log_sum = op.output(1);
+  if (c.dy[0].valid()) {
+    ops::AttentionOptions options{.scale = op.attr<float>("scale"),
+                                  .causal = op.attr<bool>("causal")};
+    if (has_mask) options.mask = op.input(3);
+    const auto of_y = ops::ScaledDotProductAttentionGrad(s, c.dy[0], op.input(0), op.input(1),
+                                                         op.input(2), y, log_sum, options);
+    grads[0] = of_y.dq;
+    grads[1] = of_y.dk;
+    grads[2] = of_y.dv;
+  }
+  if (!has_mask && !c.dy[1].valid()) return grads;
+  const WrittenOut a(s, op, 0);
+  const Output weights = a.Weights(log_sum);
+  Output dscores;
+  if (c.dy[0].valid()) dscores = a.ThroughSoftmax(weights, a.Wide(c.dy[0]), a.Wide(y));
+  if (c.dy[1].valid()) {
+    const Output of_sum = ops::Mul(s, weights, ops::ExpandDims(s, c.dy[1], -1));
+    const auto add = [&](Output* grad, Output more) {
+      *grad = grad->valid() ? ops::AddV2(s, *grad, more) : more;
+    };
+    add(&grads[0], CastTo(s, a.OfQ(of_sum), dtype));
+    add(&grads[1], CastTo(s, a.OfK(of_sum), dtype));
+    add(&dscores, of_sum);
+  }
+  if (has_mask && s.ok()) {
+    const GradContext sum{s, *a.Masked().node, {}};
+    grads[3] = CastTo(s, SumToOperand(sum, 1, dscores), dtype);
+  }
+  return grads;
+}
+
+OpBuilder& Attrs(OpBuilder& op) {
+  return op.Input("mask: num_masks * T")
+      .Attr("T: {half, bfloat16, float, double}")
+      .Attr("U: {float, double} = float")
+      .Attr("scale: float = 1.0")
+      .Attr("causal: bool = false")
+      .Attr("num_masks: int >= 0 = 0")
+      .Traits(kOwnOp);
+}
+
+}  // namespace
+
+void RegisterAttention(OpRegistry& ops) {
+  Attrs(ops.Define(ops::kScaledDotProductAttention)
+            .Doc("y = softmax(scale * q · kᵀ + mask) · v, by head")
+            .Input("q: T")
+            .Input("k: T")
+            .Input("v: T"))
+      .Output("y: T")
+      .Output("log_sum: U")
+      .Shape(AttentionShape)
+      .Sharding(AttentionSharding)
+      .Expand(ExpandAttention)
+      .Gradient(GradientOfAttention);
+  Attrs(ops.Define(ops::kScaledDotProductAttentionGrad)
+            .Doc("the gradients of q, k and v of ScaledDotProductAttention")
+            .Input("dy: T")
+            .Input("q: T")
+            .Input("k: T")
+            .Input("v: T")
+            .Input("y: T")
+            .Input("log_sum: U"))
+      .Output("dq: T")
+      .Output("dk: T")
+      .Output("dv: T")
+      .Shape(AttentionGradShape)
+      .Sharding(AttentionGradSharding)
+      .Expand(ExpandAttentionGrad)
+      .NoGradient("second derivatives of attention are not in this library");
+}
+
+namespace ops {
+namespace {
+
+std::vector<Output> Finish(NodeBuilder node, const AttentionOptions& options, int num_outputs) {
+  std::vector<Output> masks;
+  if (options.mask.valid()) masks.push_back(options.mask);
+  return OutputsOf(std::move(node)
+                       .InputList(masks)
+                       .Attr("num_masks", static_cast<int64_t>(masks.size()))
+                       .Attr("scale", options.scale)
+                       .Attr("causal", options.causal)
+                       .Finish(),
+                   num_outputs);
+}
+
+DataType SumDataType(Output q) {
+  return q.valid() && q.dtype() == DT_DOUBLE ? DT_DOUBLE : DT_FLOAT;
+}
+
+}  // namespace
+
+AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output k, Output v,
+                                           const AttentionOptions& options) {
+  AttentionOptions scaled = options;
+  if (options.scale == 0 && scope.ok()) {
+    const mirrorflow::Shape& shape = scope.shape(q);
+    const int64_t depth = shape.unknown_rank() || shape.rank() != 4 ? kUnknownDim : shape.dim(3);
+    if (depth == kUnknownDim) {
+      scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+          kScaledDotProductAttention,
+          ": without a scale, the last dimension of q [batch, heads, n, d] must be known, got ",
+          shape.ToString())));
+      return {};
+    }
+    scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));
+  }
+  const std::vector<Output> y = Finish(
+      Build(scope, kScaledDotProductAttention).Input(q).Input(k).Input(v).Attr("U", SumDataType(q)),
+      scaled, 2);
+  return {y[0], y[1]};
+}
+
+AttentionGradOutputs ScaledDotProductAttentionGrad(const Scope& scope, Output dy, Output q,
+                                                   Output k, Output v, Output y, Output log_sum,
+                                                   const AttentionOptions& options) {
+  const std::vector<Output> d = Finish(Build(scope, kScaledDotProductAttentionGrad)
+                                           .Input(dy)
+                                           .Input(q)
+                                           .Input(k)
+                                           .Input(v)
+                                           .Input(y)
+                                           .Input(log_sum),
+                                       options, 3);
+  return {d[0], d[1], d[2]};
+}
+
+}  // namespace ops
+}  // namespace mirrorflow

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FuseAttention: softmax(scale * q · kᵀ + mask) · v becomes one op, which does not store the
+// weights of all pairs; and where the weights are used by its gradient too, that becomes the
+// gradient op. A mask that is a constant for what comes later becomes the attribute `causal`.
+#ifndef MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
+#define MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class FuseAttention final : public Pass {
+ public:
+  absl::string_view name() const override { return "fuse_attention"; }
+  Facts needs() const override { return kShapesKnown; }
+  bool optional() const override { return true; }
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_

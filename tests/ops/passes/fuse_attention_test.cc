@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_attention.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
+
+struct Operands {
+  Output q, k, v, mask;
+};
+using Make = std::function<Output(const Scope&, const Operands&)>;
+
+// A program with q, k, v and a mask of keys as its feeds.
+struct Program {
+  Graph graph;
+  std::vector<Output> feeds, fetches;
+  std::vector<Shape> shapes;
+
+  explicit Program(const Make& make, bool with_gradients = false, bool of_mask = false)
+      : shapes({{kBatch, kHeads, kQueries, kDepth},
+                {kBatch, kHeads, kKeys, kDepth},
+                {kBatch, kHeads, kKeys, kDepth},
+                {kBatch, 1, 1, kKeys}}) {
+    const Scope root(&graph);
+    for (const Shape& shape : shapes) {
+      Shape declared = shape;
+      declared.set_dim(0, kUnknownDim);
+      feeds.push_back(ops::Placeholder(root, DT_FLOAT, declared));
+    }
+    fetches = {make(root, {feeds[0], feeds[1], feeds[2], feeds[3]})};
+    if (!with_gradients) return;
+    std::vector<Output> of(feeds.begin(), feeds.begin() + (of_mask ? 4 : 3));
+    const auto gradients = Gradients(root, {ops::Square(root, fetches[0])}, of);
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    if (gradients.ok()) fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+  }
+
+  struct Outcome {
+    std::vector<Tensor> values;
+    int forward = 0, backward = 0;
+  };
+  absl::StatusOr<Outcome> Run(int replicas, bool fuse) const {
+    TestSessionOptions options{.replicas = replicas};
+    if (!fuse) options.session.compile.disabled_passes = {"fuse_attention"};
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
+    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
+    Random random(4);
+    std::vector<Tensor> fed;
+    for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
+    Outcome outcome;
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
+      outcome.values.push_back(std::move(value));
+    }
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(shapes));
+    for (const std::string& op : plans.plans[0]->node_ops) {
+      outcome.forward += op == ops::kScaledDotProductAttention;
+      outcome.backward += op == ops::kScaledDotProductAttentionGrad;
+    }
+    return outcome;
+  }
+};
+
+// How many ops are made, forward and backward, on one replica and on three; the values must be
+// those of one replica without.
+std::pair<int, int> Fused(const Program& program) {
+  const auto want = program.Run(1, false);
+  EXPECT_TRUE(want.ok()) << want.status();
+  std::pair<int, int> fused = {-1, -1};
+  for (const int replicas : {1, 3}) {
+    const auto got = program.Run(replicas, true);
+    EXPECT_TRUE(got.ok()) << got.status();
+    if (!want.ok() || !got.ok()) return {-1, -1};
+    EXPECT_EQ(want->forward + want->backward, 0);
+    for (size_t i = 0; i < want->values.size(); ++i) {
+      EXPECT_EQ(Difference(want->values[i], got->values[i], {.relative = 1e-4, .absolute = 1e-5}),
+                "")
+          << i;
+    }
+    if (replicas == 1) fused = {got->forward, got->backward};
+    EXPECT_EQ(fused, std::make_pair(got->forward, got->backward));
+  }
+  return fused;
+}
+
+Output Scores(const Scope& s, const Operands& o) {
+  return ops::BatchMatMulV2(s, o.q, o.k, {.adj_y = true});
+}
+Output Values(const Scope& s, Output scores, const Operands& o) {
+  return ops::BatchMatMulV2(s, ops::Softmax(s, scores), o.v);
+}
+Output Number(const Scope& s, double x) { return ops::ScalarConst(s, DT_FLOAT, x); }
+
+// 0 up to the diagonal and `out` behind it.
+Output Causal(const Scope& s, float out) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < kQueries; ++i) {
+    for (int64_t j = 0; j < kKeys; ++j) values.push_back(j > i ? out : 0);
+  }
+  return ops::Const(s, Tensor::Of<float>({kQueries, kKeys}, values));
+}
+
+const Make kPlain = [](const Scope& s, const Operands& o) { return Values(s, Scores(s, o), o); };
+const Make kScaled = [](const Scope& s, const Operands& o) {
+  return Values(s, ops::Mul(s, Scores(s, o), Number(s, 0.5)), o);
+};
+const Make kDivided = [](const Scope& s, const Operands& o) {
+  return Values(s, ops::RealDiv(s, Scores(s, o), Number(s, 3)), o);
+};
+const Make kMasked = [](const Scope& s, const Operands& o) {
+  return Values(s, ops::AddV2(s, ops::Mul(s, Number(s, 0.5), Scores(s, o)), o.mask), o);
+};
+const Make kMaskedFirst = [](const Scope& s, const Operands& o) {
+  return Values(s, ops::AddV2(s, o.mask, Scores(s, o)), o);
+};
+const Make kCausal = [](const Scope& s, const Operands& o) {
+  return Values(s, ops::AddV2(s, ops::Mul(s, Scores(s, o), Number(s, 0.5)), Causal(s, -1e9f)), o);
+};
+
+TEST(FuseAttentionTest, BecomesOneOp) {
+  for (const Make& make : {kPlain, kScaled, kDivided, kMasked, kMaskedFirst, kCausal}) {
+    EXPECT_EQ(Fused(Program(make)), std::make_pair(1, 0));
+  }
+}
+
+TEST(FuseAttentionTest, ItsGradientBecomesAnother) {
+  for (const Make& make : {kPlain, kScaled, kDivided, kMasked, kMaskedFirst, kCausal}) {
+    EXPECT_EQ(Fused(Program(make, /*with_gradients=*/true)), std::make_pair(1, 1));
+  }
+}
+
+// A gradient of the mask is one of the scores, which must be there then.
+TEST(FuseAttentionTest, LeavesWhatOthersNeed) {
+  EXPECT_EQ(Fused(Program(kMasked, true, /*of_mask=*/true)), std::make_pair(0, 0));
+  const Make weights_too = [](const Scope& s, const Operands& o) {
+    const Output weights = ops::Softmax(s, Scores(s, o));
+    return ops::AddV2(s, ops::Sum(s, weights, {-1}, {.keep_dims = true}),
+                      ops::BatchMatMulV2(s, weights, o.v));
+  };
+  EXPECT_EQ(Fused(Program(weights_too)), std::make_pair(0, 0));
+  const Make scores_too = [](const Scope& s, const Operands& o) {
+    const Output scores = Scores(s, o);
+    return ops::AddV2(s, Values(s, scores, o), ops::Sum(s, scores, {-1}, {.keep_dims = true}));
+  };
+  EXPECT_EQ(Fused(Program(scores_too)), std::make_pair(0, 0));
+}
+
+TEST(FuseAttentionTest, LeavesOtherPatterns) {
+  const Make not_transposed = [](const Scope& s, const Operands& o) {
+    const Output k = ops::Transpose(s, o.k, {0, 1, 3, 2});
+    return Values(s, ops::BatchMatMulV2(s, o.q, k), o);
+  };
+  EXPECT_EQ(Fused(Program(not_transposed)), std::make_pair(0, 0));
+  // Keys and values of one head for all.
+  const Make broadcast = [](const Scope& s, const Operands& o) {
+    const auto first = [&](Output x) {
+      return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
+                        ops::VectorConst(s, {-1, 1, -1, -1}));
+    };
+    return Values(s, Scores(s, {o.q, first(o.k), {}, {}}), o);
+  };
+  EXPECT_EQ(Fused(Program(broadcast)), std::make_pair(0, 0));
+}
+
+// A constant that lets a key behind the diagonal through, or weakens one before it, is a mask like
+// any other.
+TEST(FuseAttentionTest, TellsACausalMaskFromOthers) {
+  for (const float out : {-1e9f, -2.0f}) {
+    const Program program([&](const Scope& s, const Operands& o) {
+      return Values(s, ops::AddV2(s, Scores(s, o), Causal(s, out)), o);
+    });
+    EXPECT_EQ(Fused(program), std::make_pair(1, 0));
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

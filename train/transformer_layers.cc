@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/transformer_layers.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ops/attention.h"
+#include "ops/binary.h"
+#include "ops/cast.h"
+#include "ops/constant.h"
+#include "ops/gather.h"
+#include "ops/layer_norm.h"
+#include "ops/reshape.h"
+#include "ops/softmax.h"
+#include "ops/transpose.h"
+#include "train/layers.h"
+
+namespace mirrorflow {
+namespace layers {
+namespace {
+
+Output Fail(const Scope& scope, absl::string_view what) {
+  scope.Fail(absl::InvalidArgumentError(what));
+  return Output();
+}
+
+// Whether x has `rank` dimensions or more, of which the last `known` are known.
+bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
+  const Shape& shape = scope.shape(x);
+  if (shape.unknown_rank() || shape.rank() < rank) return false;
+  for (int d = shape.rank() - known; d < shape.rank(); ++d) {
+    if (shape.dim(d) == kUnknownDim) return false;
+  }
+  return true;
+}
+
+// 0 up to the diagonal, and behind it what no sum of a weight survives.
+Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
+  constexpr float kOut = -1e9f;
+  std::vector<float> values(n * m, 0.0f);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = i + 1; j < m; ++j) values[i * m + j] = kOut;
+  }
+  const Output mask = ops::Const(scope, Tensor::Of<float>({n, m}, values));
+  return dtype == DT_FLOAT ? mask : ops::Cast(scope, mask, dtype);
+}
+
+// [batch, n, width] as [batch, heads, n, width / heads].
+Output SplitHeads(const Scope& scope, Output x, int64_t n, int64_t heads, int64_t depth) {
+  return ops::Transpose(scope, ops::Reshape(scope, x, Shape({kUnknownDim, n, heads, depth})),
+                        {0, 2, 1, 3});
+}
+
+}  // namespace
+
+Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
+                 const EmbeddingOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  if (vocabulary < 1 || width < 1) {
+    return Fail(s, absl::StrCat(options.name, ": expected a vocabulary and a width of at least 1, ",
+                                "got ", vocabulary, " and ", width));
+  }
+  return Embedding(
+      s, ids, CreateVariable(s, "embeddings", {vocabulary, width}, options.embeddings_initializer));
+}
+
+Output Embedding(const Scope& scope, Output ids, const Variable& embeddings) {
+  return ops::GatherV2(scope, embeddings.value, ids, ops::ScalarConst(scope, DT_INT32, 0));
+}
+
+Output LayerNormalization(const Scope& scope, Output x, const LayerNormalizationOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  if (!EndsKnown(s, x, 1, 1)) {
+    return Fail(s, absl::StrCat(options.name, ": expected an input whose last dimension is known, ",
+                                "got shape ", s.shape(x).ToString()));
+  }
+  const int64_t width = s.shape(x).dim(s.shape(x).rank() - 1);
+  const Variable gamma = CreateVariable(s, "gamma", {width}, initializers::Ones());
+  const Variable beta = CreateVariable(s, "beta", {width}, initializers::Zeros());
+  return ops::LayerNorm(s, x, gamma.value, beta.value,
+                        {.epsilon = static_cast<float>(options.epsilon)})
+      .y;
+}
+
+Output MaskedSoftmax(const Scope& scope, Output logits, double scale, const MaskOptions& options) {
+  const Scope s = scope.SubScope("softmax");
+  if (!s.ok()) return Output();
+  if (options.causal && !EndsKnown(s, logits, 2, 2)) {
+    return Fail(s, absl::StrCat("softmax: expected logits whose last two dimensions are known, ",
+                                "got shape ", s.shape(logits).ToString()));
+  }
+  const DataType dtype = logits.dtype();
+  const Shape shape = s.shape(logits);
+  if (scale != 1) logits = ops::Mul(s, logits, ops::ScalarConst(s, dtype, scale));
+  if (options.mask.valid()) logits = ops::AddV2(s, logits, options.mask);
+  if (options.causal) {
+    const int rank = shape.rank();
+    logits = ops::AddV2(s, logits, CausalMask(s, shape.dim(rank - 2), shape.dim(rank - 1), dtype));
+  }
+  return ops::Softmax(s, logits);
+}
+
+Output SelfAttention(const Scope& scope, Output x, int64_t heads,
+                     const SelfAttentionOptions& options) {
+  const Scope s = scope.SubScope(options.name);
+  if (!s.ok()) return Output();
+  const Shape shape = s.shape(x);
+  if (!EndsKnown(s, x, 3, 2) || shape.rank() != 3 || heads < 1 || shape.dim(2) % heads != 0) {
+    return Fail(s,
+                absl::StrCat(options.name, ": expected [batch, n, width] with n known and width ",
+                             "a multiple of ", heads, " heads, got shape ", shape.ToString()));
+  }
+  const int64_t n = shape.dim(1), width = shape.dim(2), depth = width / heads;
+  const auto dense = [&](Output in, const char* name) {
+    return Dense(s, in, width, nullptr,
+                 {.kernel_initializer = options.kernel_initializer, .name = name});
+  };
+  const auto heads_of = [&](const char* name) {
+    return SplitHeads(s, dense(x, name), n, heads, depth);
+  };
+  const Output q = heads_of("query"), k = heads_of("key"), v = heads_of("value");
+  const Output y = ops::ScaledDotProductAttention(
+                       s, q, k, v, {.causal = options.mask.causal, .mask = options.mask.mask})
+                       .y;
+  const Output joined =
+      ops::Reshape(s, ops::Transpose(s, y, {0, 2, 1, 3}), Shape({kUnknownDim, n, width}));
+  return dense(joined, "output");
+}
+
+}  // namespace layers
+}  // namespace mirrorflow

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The layers that transformers add to those of layers.h. Sequences are [batch, n, width].
+#ifndef MIRRORFLOW_TRAIN_TRANSFORMER_LAYERS_H_
+#define MIRRORFLOW_TRAIN_TRANSFORMER_LAYERS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "framework/graph/scope.h"
+#include "train/variable.h"
+
+namespace mirrorflow {
+namespace layers {
+
+struct EmbeddingOptions {
+  Initializer embeddings_initializer = initializers::RandomNormal(0.02);  // as GPT-2
+  std::string name = "embedding";
+};
+
+// Embedding: a row of a table for each id.
+// Shapes:   ids […] (int32 or int64) -> […, width]; variable embeddings [vocabulary, width].
+// Errors:   the step fails with InvalidArgument for an id outside [0, vocabulary), before any
+//           variable changes.
+Output Embedding(const Scope& scope, Output ids, int64_t vocabulary, int64_t width,
+                 const EmbeddingOptions& options = {});
+// The same of a table that other layers read too.
+Output Embedding(const Scope& scope, Output ids, const Variable& embeddings);
+
+struct LayerNormalizationOptions {
+  double epsilon = 1e-3;  // Keras' default; PyTorch's is 1e-5
+  std::string name = "layer_norm";
+};
+
+// LayerNormalization: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and
+//                     variance of the last dimension.
+// Shapes:   x […, width] -> y […, width]; variables gamma, beta [width].
+// Errors:   InvalidArgument if `width` is not known while the graph is built.
+Output LayerNormalization(const Scope& scope, Output x,
+                          const LayerNormalizationOptions& options = {});
+
+struct MaskOptions {
+  bool causal = false;  // query i sees the keys 0 to i only
+  // Added to the scaled logits: 0 for a pair that counts, a large negative number for one that does
+  // not. Broadcasts to them; [batch, 1, 1, m] for keys that are padding.
+  Output mask = {};
+};
+
+// MaskedSoftmax: softmax(scale * logits + mask) along the last dimension.
+// Shapes:   logits […, n, m], kept; with `causal` n and m must be known.
+Output MaskedSoftmax(const Scope& scope, Output logits, double scale,
+                     const MaskOptions& options = {});
+
+struct SelfAttentionOptions {
+  MaskOptions mask = {};
+  Initializer kernel_initializer = initializers::GlorotUniform();
+  std::string name = "attention";
+};
+
+// SelfAttention: for each head softmax(q · kᵀ / sqrt(width / heads) + mask) · v, where q, k and v
+// are
+//                dense layers of x; then a dense layer of all heads.
+// Shapes:   x [batch, n, width], kept; n and width known, the latter a multiple of heads.
+// Source:   Vaswani et al., "Attention is all you need", 2017.
+Output SelfAttention(const Scope& scope, Output x, int64_t heads,
+                     const SelfAttentionOptions& options = {});
+
+}  // namespace layers
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_TRANSFORMER_LAYERS_H_
