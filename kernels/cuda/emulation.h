@@ -15,21 +15,12 @@ extern "C" {
 #define MF_FUNCTION2(name)     \
   double name(double, double); \
   float name##f(float, float);
-#define MF_FUNCTIONS(F, F2)                                                                      \
-  F(acos)                                                                                        \
-  F(acosh)                                                                                       \
-  F(asin)                                                                                        \
-  F(asinh)                                                                                       \
-  F(atan)                                                                                        \
-  F(atanh)                                                                                       \
-  F(ceil)                                                                                        \
-  F(cos)                                                                                         \
-  F(cosh)                                                                                        \
-  F(erf)                                                                                         \
-  F(erfc)                                                                                        \
-  F(exp) F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log1p) F(log2) F(rint) F(sin)      \
-      F(sinh) F(sqrt) F(tan) F(tanh) F(trunc) F2(atan2) F2(fmod) F2(fmax) F2(fmin) F2(nextafter) \
-          F2(pow)
+// clang-format off
+#define MF_FUNCTIONS(F, F2)                                                                       \
+  F(acos) F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(ceil) F(cos) F(cosh) F(erf) F(erfc) F(exp) \
+  F(exp2) F(expm1) F(fabs) F(floor) F(lgamma) F(log) F(log1p) F(log2) F(rint) F(sin) F(sinh)      \
+  F(sqrt) F(tan) F(tanh) F(trunc) F2(atan2) F2(fmod) F2(fmax) F2(fmin) F2(nextafter) F2(pow)
+// clang-format on
 MF_FUNCTIONS(MF_FUNCTION, MF_FUNCTION2)
 }
 #undef MF_FUNCTION
