@@ -9,8 +9,9 @@
 //   _Fused…         a product or convolution, and behind its other inputs a `bias` of its channels,
 //                   which is added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
 //   _FusedElementwise
-//                   element-wise ops of one shape, to which its inputs broadcast: `body` is the text
-//                   form of their graph, in which x0, x1, … are the inputs and the last node the output
+//                   element-wise ops of one shape, to which its inputs broadcast: `body` is
+//                   the text form of their graph, in which x0, x1, … are the inputs and the last
+//                   node the output
 #ifndef MIRRORFLOW_OPS_FUSED_OPS_H_
 #define MIRRORFLOW_OPS_FUSED_OPS_H_
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -120,6 +121,12 @@ class Group {
   int world_size() const { return static_cast<int>(ranks_.size()); }
 
   absl::Status Connect() {
+    // Ranks of one process may then use one another's buffers where they lie. NCCL reads it at its
+    // first call; a value of the user's stays.
+    constexpr char kRegister[] = "NCCL_SINGLE_PROC_MEM_REG_ENABLE";
+    if (getenv(kRegister) == nullptr && setenv(kRegister, "1", 0) == 0) {
+      std::fprintf(stderr, "mirrorflow: %s=1\n", kRegister);
+    }
     ncclUniqueId id;
     MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -13,9 +13,7 @@ TEST(GpuTest, AnswersWithOrWithoutADriverAndFindsNoGpuInABuildWithoutCuda) {
   EXPECT_TRUE(BuiltWithCuda() || *num_gpus == 0) << *num_gpus;
 }
 
-TEST(GpuTest, IsBuiltWithCudaWhenTheBuildAsksForIt) {
-  EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA);
-}
+TEST(GpuTest, IsBuiltWithCudaWhenTheBuildAsksForIt) { EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA); }
 
 }  // namespace
 }  // namespace mirrorflow
