@@ -38,7 +38,8 @@ RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean Max
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
 MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
-TORCH_VARIANTS = 4
+# What a peer takes before it counts its time, and to give up a variant.
+PEER_START_SECONDS = 8
 
 # `seconds` are kept for a stage while earlier ones run; it may take what those have left over.
 Stage = collections.namedtuple("Stage", "name seconds run")
@@ -128,13 +129,13 @@ def bench(model, batch, precision, ours):
                 peer_flags.append(f"--case={case}")
             else:
                 peer_flags.append(f"--batch={batch}")
-            # A third of the time is for the turns.
-            ready_by = deadline - seconds / 3
-            each = max(5, int((ready_by - time.monotonic()) / TORCH_VARIANTS))
+            # A quarter of the time is for the turns.
+            ready_by = deadline - seconds / 4
+            preparation = max(1.0, ready_by - PEER_START_SECONDS - time.monotonic())
             for peer in "torch", "jax":
                 served[peer] = processes.Served(
                     peer, [sys.executable, HERE / "peers" / f"gpu_{peer}_peer.py", *peer_flags,
-                           f"--seconds={each}"],
+                           f"--seconds={preparation:.0f}"],
                     processes.peers_environment(check.work), check.work, check.log)
             for peer in "torch", "jax":
                 if not served[peer].wait_for("ready", ready_by):
@@ -172,16 +173,16 @@ def stages_of(check):
     kernel_tests = ["*EveryCudaKernel*", "*RandomInputs*", "CudaRandomTest*",
                     "CudaReplicaIndexTest*"]
     stages = [
-        Stage("kernels", 110, tests("kernels", kernel_tests, shards=MAX_SHARDS)),
-        Stage("strategies", 40, tests("strategies", ["*LogicalGpus*", "*StrategyEquality*"],
+        Stage("kernels", 90, tests("kernels", kernel_tests, shards=MAX_SHARDS)),
+        Stage("strategies", 30, tests("strategies", ["*LogicalGpus*", "*StrategyEquality*"],
                                       shards=4)),
-        Stage("training", 45, tests("training", ["*FashionMnistTraining*"], shards=2)),
-        Stage("memcheck", 45, sanitizer("memcheck", MEMCHECK_OPS)),
-        Stage("racecheck", 45, sanitizer("racecheck", RACECHECK_OPS)),
-        Stage("mlp 64", 75, bench("mlp", 64, "tf32", ours=True)),
-        Stage("cnn 64", 55, bench("cnn", 64, "tf32", ours=True)),
-        Stage("mlp 256", 45, bench("mlp", 256, "tf32", ours=True)),
-        Stage("gpt2 8", 55, bench("gpt2", 8, "bf16", ours=False)),
+        Stage("training", 40, tests("training", ["*FashionMnistTraining*"], shards=2)),
+        Stage("memcheck", 35, sanitizer("memcheck", MEMCHECK_OPS)),
+        Stage("racecheck", 35, sanitizer("racecheck", RACECHECK_OPS)),
+        Stage("mlp 64", 90, bench("mlp", 64, "tf32", ours=True)),
+        Stage("cnn 64", 70, bench("cnn", 64, "tf32", ours=True)),
+        Stage("mlp 256", 60, bench("mlp", 256, "tf32", ours=True)),
+        Stage("gpt2 8", 60, bench("gpt2", 8, "bf16", ours=False)),
         Stage("resnet50 64 tf32", 35, bench("resnet50", 64, "tf32", ours=False)),
         Stage("resnet50 64 bf16", 35, bench("resnet50", 64, "bf16", ours=False)),
     ]
