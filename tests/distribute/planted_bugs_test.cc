@@ -27,7 +27,7 @@ TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(
       ProgramPipeline().ToString(),
       "understand: prune, functionalize, infer, lower_lists\n"
-      "simplify: einsum, row_sums, relu_behind_pool, algebra, cse\n"
+      "simplify: einsum, row_sums, relu_behind_pool, algebra, cse, fuse_attention\n"
       "shard: shard, insert_collectives\n"
       "communicate: reduce_in_updates, bucket, fuse_bias, fuse_updates, order_variables, order\n");
 }
