@@ -68,18 +68,19 @@ Output Dense(const Scope& scope, Output x, int64_t units, Activation activation,
              const DenseOptions& options) {
   const Scope s = scope.SubScope(options.name);
   if (!s.ok() || !CheckSize(s, options.name, "units", units)) return Output();
-  Shape rows = s.shape(x);  // what all but the last dimension count
-  const bool is_matrix = rows.unknown_rank() || rows.rank() <= 2;
-  const absl::StatusOr<int64_t> in = InputDepth(s, x, is_matrix ? 2 : rows.rank(), options.name);
+  Shape rows = s.shape(x);
+  // Not of images, whose rows are no examples: there Flatten was forgotten.
+  const bool is_sequence = !rows.unknown_rank() && rows.rank() == 3;
+  const absl::StatusOr<int64_t> in = InputDepth(s, x, is_sequence ? 3 : 2, options.name);
   if (!in.ok()) {
     s.Fail(in.status());
     return Output();
   }
   const Variable kernel = CreateVariable(s, "kernel", {*in, units}, options.kernel_initializer);
-  if (!is_matrix) x = ops::Reshape(s, x, Shape({kUnknownDim, *in}));
+  if (is_sequence) x = ops::Reshape(s, x, Shape({kUnknownDim, *in}));
   const Output y = Finish(s, ops::MatMul(s, x, kernel.value), units, options.use_bias,
                           options.bias_initializer, activation);
-  if (is_matrix) return y;
+  if (!is_sequence) return y;
   rows.set_dim(rows.rank() - 1, units);
   if (ops::IsReshapeTarget(rows)) return ops::Reshape(s, y, rows);
   s.Fail(absl::InvalidArgumentError(absl::StrCat(

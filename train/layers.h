@@ -26,7 +26,8 @@ struct DenseOptions {
 };
 
 // Dense: y = activation(x · kernel + bias).
-// Shapes:   x [batch, …, in] -> y [batch, …, units]; variables kernel [in, units], bias [units].
+// Shapes:   x [batch, in] -> y [batch, units], or of sequences x [batch, n, in] -> y [batch, n,
+//           units]; variables kernel [in, units], bias [units].
 // Errors:   InvalidArgument if `in` is not known while the graph is built.
 Output Dense(const Scope& scope, Output x, int64_t units, Activation activation = nullptr,
              const DenseOptions& options = {});

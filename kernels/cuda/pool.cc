@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// `Window<…>` of pool.cuh for height (0) or width (1).
+// `PoolWindow<…>` of pool.cuh for height (0) or width (1).
 std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const Shape& images,
                        const Shape& pooled) {
   const WindowAttrs::Dim& dim = attrs.dims[i];
@@ -23,7 +23,8 @@ std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const 
   if (attrs.same_padding) {
     before = std::max<int64_t>((out - 1) * dim.stride + size - in, 0) / 2;
   }
-  return absl::StrCat("Window<", in, ", ", out, ", ", size, ", ", dim.stride, ", ", before, ">");
+  return absl::StrCat("PoolWindow<", in, ", ", out, ", ", size, ", ", dim.stride, ", ", before,
+                      ">");
 }
 
 // A kernel that calls `function` of pool.cuh. Of NCHW each channel is an image of its own.

@@ -11,7 +11,7 @@
 // How windows of kSize_ move over one dimension, of kIn_ pixels, the first of them kBefore before
 // the image.
 template <int kIn_, int kOut_, int kSize_, int kStride, int kBefore>
-struct Window {
+struct PoolWindow {
   static constexpr int kIn = kIn_, kOut = kOut_, kSize = kSize_;
   // Windows that a pixel is in, at most.
   static constexpr int kOverlap = (kSize + kStride - 1) / kStride;
