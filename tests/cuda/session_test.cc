@@ -128,7 +128,10 @@ TEST(GpuSessionTest, AnEventThatIsLeftOutIsFound) {
     int num_waits = 1;
     for (int wait = 0; wait < num_waits; ++wait) {
       Reset();
-      const auto session = OnDoubles(layers, {.replicas = 2});
+      // With fewer kernels one of the waits is the consequence of others.
+      TestSessionOptions options{.replicas = 2};
+      options.session.compile.disabled_passes = {"fuse_elementwise"};
+      const auto session = OnDoubles(layers, options);
       ASSERT_TRUE(session.ok()) << session.status();
       Step step = PrepareStep(layers, **session);
       for (int i = 0; i < steps_before; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());

@@ -87,17 +87,17 @@ right = Sqrt(left) {T=float}
               {"out", "kept", "right"}, R"(
 x = Placeholder()
 kept = Exp(x)
-out_1 = _FusedElementwise(x)
 right_1 = _FusedElementwise(kept)
+out_1 = _FusedElementwise(x)
+--
+x0 = Placeholder() {dtype=float}
+t0 = Neg(x0) {T=float}
+t1 = Sqrt(t0) {T=float}
 --
 x0 = Placeholder() {dtype=float}
 t0 = Sigmoid(x0) {T=float}
 t1 = Square(t0) {T=float}
 t2 = Mul(t0, t1) {T=float}
---
-x0 = Placeholder() {dtype=float}
-t0 = Neg(x0) {T=float}
-t1 = Sqrt(t0) {T=float}
 )");
 }
 
