@@ -99,7 +99,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
   c.ranks_share_memory = backend.ranks_share_memory;
-  c.device_types.clear();
+  if (!backend.devices.empty()) c.device_types.clear();  // else nothing runs what is made
   for (const std::unique_ptr<Device>& device : backend.devices) {
     const std::string& type = device->traits().type;
     if (!absl::c_linear_search(c.device_types, type)) c.device_types.push_back(type);

@@ -171,7 +171,7 @@ class ProgramsTest(ProgramTest):
     def test_commands_and_flags_of_the_tool(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
-            ([], "''", "expected inspect, run, explain or bench"),
+            ([], "''", "expected inspect, run, devices, explain or bench"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),
