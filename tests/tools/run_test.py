@@ -200,7 +200,7 @@ class RunTest(ProgramTest):
             (good + ["--fetch=twice:x"], "--fetch twice:x", "expected NODE or NODE:OUTPUT"),
             (good + ["--target=nobody"], "--target nobody", "no node 'nobody'"),
             (good + ["--fetch=twice", "--steps=0"], "--steps", "at least 1, got 0"),
-            (good + ["--fetch=twice", "--device=GPU"], "--device", "device 'GPU': expected CPU:0"),
+            (good + ["--fetch=twice", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (good + ["--fetch=twice", "--replicas=0"], "--replicas", "got 0"),
         ]:
             self.check_run_fails(args, USAGE, "INVALID_ARGUMENT", where, what)
