@@ -18,10 +18,13 @@
 #include "ops/passes/fuse_attention.h"
 #include "ops/passes/fuse_bias.h"
 #include "ops/passes/fuse_elementwise.h"
+#include "ops/passes/fuse_relu_grad.h"
 #include "ops/passes/fuse_updates.h"
+#include "ops/passes/group_updates.h"
 #include "ops/passes/loop_bound.h"
 #include "ops/passes/lower_tensor_lists.h"
 #include "ops/passes/merge_row_sums.h"
+#include "ops/passes/mixed_precision.h"
 #include "ops/passes/relu_behind_pool.h"
 #include "ops/passes/simplify_algebra.h"
 
@@ -52,13 +55,16 @@ Pipeline ProgramPipeline() {
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
-  p.Phase("mix");  // mixed precision goes here: shardings are known, and no bucket is made yet
+  p.Phase("mix");
+  p.Add<MixedPrecision>();  // shardings are known, and no bucket is made yet
   p.Phase("communicate");
   p.Add<ReduceInUpdates>();
   p.Add<BucketCollectives>(
       kSmallBucketBytes);  // after CSE, or duplicates would hide inside buckets
   p.Add<FuseBias>();
+  p.Add<FuseReluGrad>();
   p.Add<FuseUpdates>();  // of gradients that nobody has to reduce
+  p.Add<GroupUpdates>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
   p.Add<OrderCollectives>();

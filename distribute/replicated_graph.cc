@@ -497,7 +497,7 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   }
   MF_ASSIGN_OR_RETURN(
       const VariableLayout layout,
-      VariableLayout::Create(graph, SessionOptions().bucket_bytes, step.num_replicas));
+      VariableLayout::Create(graph, DeviceTraits().bucket_bytes, step.num_replicas));
   SessionBackend backend;
   backend.ops = &AllOps();
   backend.kernels = &AllKernels();

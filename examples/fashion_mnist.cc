@@ -21,6 +21,7 @@
 #include "framework/core/status.h"
 #include "mirrorflow.h"
 #include "tools/command_line.h"
+#include "tools/compute_flags.h"
 #include "train/loop.h"
 
 ABSL_FLAG(std::string, model, "cnn",
@@ -150,13 +151,15 @@ absl::Status CheckFlags() {
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
   std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
   if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
-  auto strategy =
-      MirroredStrategy::Create({.devices = devices,
-                                .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
-                                .seed = seed,
-                                .compile = {.check_plan = absl::GetFlag(FLAGS_check_plan)}});
-  if (!strategy.ok())
+  MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
+  compile.check_plan = absl::GetFlag(FLAGS_check_plan);
+  auto strategy = MirroredStrategy::Create({.devices = devices,
+                                            .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                                            .seed = seed,
+                                            .compile = compile});
+  if (!strategy.ok()) {
     return Annotate(strategy.status(), devices.empty() ? "--replicas" : "--devices");
+  }
   return strategy;
 }
 
@@ -229,8 +232,10 @@ absl::Status Run(ExitCode* code) {
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
   }
-  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f\n", *accuracy,
+  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
+  if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
+  std::printf("\n");
   return absl::OkStatus();
 }
 

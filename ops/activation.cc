@@ -58,7 +58,8 @@ constexpr UnaryRow kActivationRows[] = {
      .gradient =
          Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Sigmoid(s, x)); }),
      .input = kFeatures,
-     .output = kActivations},
+     .output = kActivations,
+     .traits = kNeedsPrecision},
     {.name = "Softsign",
      .doc = "activations = features / (1 + |features|)",
      .dtypes = kFloating,

@@ -251,7 +251,7 @@ OpBuilder& Attrs(OpBuilder& op) {
       .Attr("scale: float = 1.0")
       .Attr("causal: bool = false")
       .Attr("num_masks: int >= 0 = 0")
-      .Traits(kOwnOp);
+      .Traits(kOwnOp | kSumsProducts);
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ void RegisterAvgPool(OpRegistry& ops) {
                    .Doc("the mean of each channel under a window")
                    .Input("value: T")
                    .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(AvgPoolShape)
       .Sharding(AvgPoolSharding)
       .Gradient(AvgPoolGradient);
@@ -100,6 +101,7 @@ void RegisterAvgPool(OpRegistry& ops) {
                    .StaticInput("orig_input_shape: int32")
                    .Input("grad: T")
                    .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(AvgPoolGradShape)
       .Sharding(AvgPoolGradSharding)
       .Gradient(AvgPoolGradGradient);

@@ -90,6 +90,7 @@ void RegisterBiasAdd(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Traits(kKeepsPrecision)
       .Shape(BiasAddShape)
       .Sharding(BiasAddSharding)
       .Gradient(BiasAddGradient);
@@ -99,6 +100,7 @@ void RegisterBiasAdd(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: {half, bfloat16, float, double, int32, int64, uint8}")
       .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Traits(kKeepsPrecision)
       .Shape(BiasAddGradShape)
       .Sharding(BiasAddGradSharding)
       .Gradient(BiasAddGradGradient);

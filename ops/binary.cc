@@ -180,7 +180,8 @@ constexpr BinaryRow kRows[] = {
      .doc = "z = x^y",
      .dtypes = kSigned,
      .gradient = BinaryGrads(
-         [](S s, Output x, Output y, Output z, Output g) { return PowGrads(s, x, y, z, g); })},
+         [](S s, Output x, Output y, Output z, Output g) { return PowGrads(s, x, y, z, g); }),
+     .traits = kNeedsPrecision},
     {.name = "RealDiv",
      .doc = "z = x / y",
      .dtypes = kFloating,

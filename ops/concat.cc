@@ -296,6 +296,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Attr("N: int >= 2")
       .Attr("T: type")
       .Attr("Tidx: {int32, int64} = int32")
+      .Traits(kKeepsPrecision)
       .Shape(ConcatShape)
       .Sharding(ConcatSharding)
       .Gradient(ConcatGrad);

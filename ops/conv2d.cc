@@ -175,6 +175,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .Input("filter: T")
                        .Output("output: T")
                        .Attr("T: {half, bfloat16, float, double, int32}"))
+      .Traits(kSumsProducts)
       .Shape(Conv2DShape)
       .Sharding(Conv2DSharding)
       .Gradient(Conv2DGrad);
@@ -185,6 +186,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .Input("out_backprop: T")
                        .Output("output: T")
                        .Attr("T: {half, bfloat16, float, double, int32}"))
+      .Traits(kSumsProducts)
       .Shape(BackpropInputShape)
       .Sharding(BackpropInputSharding)
       .Gradient(BackpropInputGrad);
@@ -195,6 +197,7 @@ void RegisterConv2D(OpRegistry& ops) {
                        .Input("out_backprop: T")
                        .Output("output: T")
                        .Attr("T: {half, bfloat16, float, double}"))
+      .Traits(kSumsProducts)
       .Shape(BackpropFilterShape)
       .Sharding(BackpropFilterSharding)
       .Gradient(BackpropFilterGrad);

@@ -9,6 +9,7 @@
 #include "ops/conv2d.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "ops/unary.h"
 
 namespace mirrorflow {
 namespace {
@@ -28,15 +29,65 @@ OpDef DefOfProduct(const OpDef& update) {
   return def;
 }
 
-OpDef DefWithBias(absl::string_view product) {
+OpDef DefMultiTensor(const OpDef& update) {
+  OpDef def = update;
+  def.name = ops::MultiTensor(update.name);
+  absl::StrAppend(&def.doc, ", of N variables");
+  for (ArgDef& input : def.inputs) {
+    if (input.dtype == DT_RESOURCE || input.name == update.update_gradient) {
+      input.number_attr = ops::kNumTensors;
+    }
+  }
+  def.attrs.push_back({.name = ops::kNumTensors, .type = "int", .minimum = 1});
+  def.shape = [](ShapeContext&) { return absl::OkStatus(); };
+  def.sharding = nullptr;
+  def.gathers_because = "made after values were given their places";
+  return def;
+}
+
+// Room for one bit of each element, as cuBLASLt wants it: rows of a multiple of 128. Passes make
+// such nodes where all shapes are known.
+absl::Status ReluMaskShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(AllOps().Find(ops::kMatMul)->shape(c));
+  if (c.num_outputs() == 1) return absl::OkStatus();
+  const int64_t m = c.input(0).dim(c.attr<bool>("transpose_a") ? 1 : 0);
+  const int64_t n = c.input(1).dim(c.attr<bool>("transpose_b") ? 0 : 1);
+  c.set_output(1, Shape({m, (n + 127) / 128 * 16}));
+  return absl::OkStatus();
+}
+
+OpDef DefWithBias(absl::string_view product, bool relu) {
   OpDef def = *AllOps().Find(product);
-  def.name = ops::WithBias(product);
-  absl::StrAppend(&def.doc, ", + bias[…,c]");
+  def.name = relu ? ops::WithBiasAndRelu(product) : ops::WithBias(product);
+  absl::StrAppend(&def.doc, ", + bias[…,c]", relu ? ", 0 where that is negative" : "");
   def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
   def.sharding = nullptr;
   def.gathers_because = "made after values were given their places";
   def.gradient = nullptr;
   def.no_gradient_because = "made after gradients";
+  if (relu && product == ops::kMatMul) {
+    def.attrs.push_back({.name = ops::kNumMasks, .type = "int", .default_value = int64_t{0}});
+    def.outputs.push_back({.name = "mask", .dtype = DT_UINT8, .number_attr = ops::kNumMasks});
+    def.shape = ReluMaskShape;
+  }
+  return def;
+}
+
+absl::Status MatMulReluGradShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(AllOps().Find(ops::kMatMul)->shape(c));
+  c.set_output(1, Shape({c.input(1).dim(c.attr<bool>("transpose_b") ? 0 : 1)}));
+  return absl::OkStatus();
+}
+
+OpDef DefMatMulReluGrad() {
+  OpDef def = DefWithBias(ops::kMatMul, /*relu=*/false);
+  def.name = ops::kMatMulReluGrad;
+  def.doc = "the gradient of a layer with Relu, and of its bias, from that of the layer after";
+  def.inputs.pop_back();
+  def.inputs.push_back({.name = "mask", .dtype = DT_UINT8});
+  def.inputs.push_back({.name = "features", .type_attr = "T"});
+  def.outputs.push_back({.name = "bias_grad", .type_attr = "T"});
+  def.shape = MatMulReluGradShape;
   return def;
 }
 
@@ -55,9 +106,14 @@ const OpRegistry& FusedOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
     for (const OpDef* op : AllOps().All()) {
-      if (!op->update_gradient.empty()) ops->Define(DefOfProduct(*op));
+      if (op->update_gradient.empty()) continue;
+      ops->Define(DefOfProduct(*op));
+      ops->Define(DefMultiTensor(*op));
     }
-    for (const char* product : {ops::kConv2D, ops::kMatMul}) ops->Define(DefWithBias(product));
+    for (const char* product : {ops::kConv2D, ops::kMatMul}) {
+      for (const bool relu : {false, true}) ops->Define(DefWithBias(product, relu));
+    }
+    ops->Define(DefMatMulReluGrad());
     ops->Define(ops::kFusedElementwise)
         .Doc("output = the value that `body` computes of the inputs")
         .Input("inputs: Tin")
@@ -77,7 +133,9 @@ const OpRegistry& FusedOps() {
 namespace ops {
 
 std::string OfProduct(absl::string_view update) { return absl::StrCat(update, "OfProduct"); }
+std::string MultiTensor(absl::string_view update) { return absl::StrCat(update, "MultiTensor"); }
 std::string WithBias(absl::string_view product) { return absl::StrCat("_Fused", product); }
+std::string WithBiasAndRelu(absl::string_view product) { return WithBias(product) + ops::kRelu; }
 
 }  // namespace ops
 }  // namespace mirrorflow

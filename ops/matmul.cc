@@ -117,6 +117,7 @@ void RegisterMatMul(OpRegistry& ops) {
       // TensorFlow's marks of a product that its own gradients made; they mean nothing here.
       .Attr("grad_a: bool = false")
       .Attr("grad_b: bool = false")
+      .Traits(kSumsProducts)
       .Shape(MatMulShape)
       .Sharding(MatMulSharding)
       .Gradient(MatMulGrad);
@@ -130,6 +131,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Attr("adj_y: bool = false")
       .Attr("grad_x: bool = false")
       .Attr("grad_y: bool = false")
+      .Traits(kSumsProducts)
       .Shape(BatchMatMulShape)
       .Sharding(BatchMatMulSharding)
       .Gradient(BatchMatMulGrad);

@@ -122,6 +122,7 @@ void RegisterMaxPool(OpRegistry& ops) {
                    .Doc("the largest value of each channel under a window")
                    .Input("input: T")
                    .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(MaxPoolShape)
       .Sharding(MaxPoolSharding)
       .Gradient(MaxPoolGradient);
@@ -131,6 +132,7 @@ void RegisterMaxPool(OpRegistry& ops) {
                    .Input("orig_output: T")
                    .Input("grad: T")
                    .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(MaxPoolGradShape)
       .Sharding(MaxPoolGradSharding)
       .Gradient(MaxPoolGradGradient);

@@ -88,6 +88,7 @@ void RegisterMirrorPad(OpRegistry& ops) {
       .Attr("T: type")
       .Attr("Tpaddings: {int32, int64} = int32")
       .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
+      .Traits(kKeepsPrecision)
       .Shape(MirrorPadShape<1>)
       .Sharding(MirrorPadSharding)
       .Gradient(MirrorPadGradient);

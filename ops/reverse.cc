@@ -57,6 +57,7 @@ void RegisterReverse(OpRegistry& ops) {
       .Output("output: T")
       .Attr("Tidx: {int32, int64} = int32")
       .Attr("T: type")
+      .Traits(kKeepsPrecision)
       .Shape(ReverseShape)
       .Sharding(ReverseSharding)
       .Gradient(ReverseGrad);

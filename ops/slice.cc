@@ -197,6 +197,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: type")
       .Attr("Index: {int32, int64}")
+      .Traits(kKeepsPrecision)
       .Shape(SliceShape)
       .Sharding(SliceSharding)
       .Gradient(SliceGrad);
@@ -207,6 +208,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: type")
       .Attr("Tpaddings: {int32, int64} = int32")
+      .Traits(kKeepsPrecision)
       .Shape(PadShape)
       .Sharding(PadSharding)
       .Gradient(PadGrad);
@@ -218,6 +220,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: type")
       .Attr("Tpaddings: {int32, int64} = int32")
+      .Traits(kKeepsPrecision)
       .Shape(PadShape)
       .Sharding(PadSharding)
       .Gradient(PadV2Grad);

@@ -135,6 +135,7 @@ void RegisterSplit(OpRegistry& ops) {
       .Output("output: num_split * T")
       .Attr("num_split: int >= 1")
       .Attr("T: type")
+      .Traits(kKeepsPrecision)
       .Shape(SplitShape)
       .Sharding(SplitSharding)
       .Gradient(SplitGrad);
@@ -147,6 +148,7 @@ void RegisterSplit(OpRegistry& ops) {
       .Attr("num_split: int >= 1")
       .Attr("T: type")
       .Attr("Tlen: {int32, int64} = int64")
+      .Traits(kKeepsPrecision)
       .Shape(SplitShape)
       .Sharding(SplitSharding)
       .Gradient(SplitGrad);

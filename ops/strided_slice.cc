@@ -280,6 +280,7 @@ void RegisterStridedSlice(OpRegistry& ops) {
                .StaticInput("end: Index")
                .StaticInput("strides: Index")
                .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(StridedSliceShape)
       .Sharding(StridedSliceSharding)
       .Gradient(StridedSliceGradient);
@@ -291,6 +292,7 @@ void RegisterStridedSlice(OpRegistry& ops) {
                .StaticInput("strides: Index")
                .Input("dy: T")
                .Output("output: T"))
+      .Traits(kKeepsPrecision)
       .Shape(StridedSliceGradShape)
       .Sharding(StridedSliceGradSharding)
       .Gradient(StridedSliceGradGradient);

@@ -186,6 +186,7 @@ void RegisterTile(OpRegistry& ops) {
       .Output("output: T")
       .Attr("T: type")
       .Attr("Tmultiples: {int32, int64} = int32")
+      .Traits(kKeepsPrecision)
       .Shape(TileShape)
       .Sharding(RepeatSharding)
       .Gradient(TileGrad);

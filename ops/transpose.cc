@@ -86,6 +86,7 @@ void RegisterTranspose(OpRegistry& ops) {
       .Output("y: T")
       .Attr("T: type")
       .Attr("Tperm: {int32, int64} = int32")
+      .Traits(kKeepsPrecision)
       .Shape(TransposeShape)
       .Sharding(TransposeSharding)
       .Gradient(TransposeGrad);

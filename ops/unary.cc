@@ -39,12 +39,14 @@ constexpr UnaryRow kRows[] = {
     {.name = "Exp",
      .doc = "y = e^x",
      .dtypes = kFloating,
-     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, y); })},
+     .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, y); }),
+     .traits = kNeedsPrecision},
     {.name = "Expm1",
      .doc = "y = e^x - 1, exact for small x",
      .dtypes = kFloating,
      .gradient =
-         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Exp(s, x)); })},
+         Dx([](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Exp(s, x)); }),
+     .traits = kNeedsPrecision},
     {.name = "Floor",
      .doc = "y = the largest whole number that is not above x",
      .dtypes = kFloating,
@@ -72,16 +74,17 @@ constexpr UnaryRow kRows[] = {
     {.name = "Log",
      .doc = "y = the natural logarithm of x",
      .dtypes = kFloating,
-     .gradient = Dx([](S s, Output x, Output y, Output dy) {
-       return ops::Mul(s, dy, ops::Reciprocal(s, x));
-     })},
+     .gradient = Dx(
+         [](S s, Output x, Output y, Output dy) { return ops::Mul(s, dy, ops::Reciprocal(s, x)); }),
+     .traits = kNeedsPrecision},
     {.name = "Log1p",
      .doc = "y = log(1 + x), exact for small x",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
        const Output one = ops::ScalarConst(s, x.dtype(), 1);
        return ops::Mul(s, dy, ops::Reciprocal(s, ops::AddV2(s, one, x)));
-     })},
+     }),
+     .traits = kNeedsPrecision},
     {.name = "LogicalNot",
      .doc = "y = not x",
      .dtypes = nullptr,

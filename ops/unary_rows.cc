@@ -25,7 +25,7 @@ void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows) {
     op.Doc(row.doc).Input(row.input).Output(row.output);
     if (row.dtypes != nullptr) op.Attr(row.dtypes);
     if (row.attr != nullptr) op.Attr(row.attr);
-    op.Traits(kElementwise).Shape(UnaryShape).Sharding(row.sharding);
+    op.Traits(kElementwise | row.traits).Shape(UnaryShape).Sharding(row.sharding);
     op.Gradient(row.gradient).NoGradient(row.no_gradient);
     if (row.role != OpRole::kNone) op.Role(row.role);
   }

@@ -24,6 +24,7 @@ struct UnaryRow {
   const char* output = "y: T";
   OpRole role = OpRole::kNone;
   const char* attr = nullptr;  // one more
+  uint32_t traits = 0;         // besides kElementwise
 };
 
 void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows);

@@ -7,26 +7,52 @@
 #include <iterator>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "examples/models.h"
+#include "examples/transformer.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr int kClasses = 10;
 constexpr int kLstmSteps = 60;
 constexpr int kLstmWidth = 32;
 constexpr int kChainLength = 1000;
 
+void Train(const Classifier& model, TrainingGraph* t) {
+  t->inputs = model.images;
+  t->labels = model.labels;
+  t->loss = model.loss;
+}
+
 void BuildExample(const Scope& root, absl::string_view model, TrainingGraph* t) {
   const absl::StatusOr<Classifier> classifier = BuildClassifier(root, model);
   if (!classifier.ok()) return root.Fail(classifier.status());
-  t->inputs = classifier->images;
-  t->labels = classifier->labels;
-  t->loss = classifier->loss;
+  Train(*classifier, t);
+}
+
+void BuildLargeResNet(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
+  const ResNet50Config config;
+  t->classes = config.classes;
+  Train(BuildResNet50(root, config), t);
+}
+
+// As the peers have them: gpu_peer.py. A vocabulary that is a multiple of 128 suits tensor cores.
+constexpr TransformerConfig kTransformer = {
+    .vocabulary = 8192, .context = 256, .width = 256, .heads = 4, .blocks = 4};
+constexpr TransformerConfig kGpt2 = {
+    .vocabulary = 50304, .context = 1024, .width = 768, .heads = 12, .blocks = 12};
+
+void BuildLanguageModel(const Scope& root, absl::string_view name, TrainingGraph* t) {
+  const TransformerConfig& config = name == "gpt2" ? kGpt2 : kTransformer;
+  const LanguageModel model = BuildTransformer(root, config);
+  t->classes = config.vocabulary;
+  t->inputs = model.tokens;
+  t->labels = model.next;
+  t->loss = model.loss;
 }
 
 void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
@@ -34,7 +60,7 @@ void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) 
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
   Output x = layers::Dense(root, t->inputs, 2048, ops::Relu);
   x = layers::Dense(root, x, 2048, ops::Relu);
-  t->loss = losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, x, kClasses), t->labels);
+  t->loss = losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, x, t->classes), t->labels);
 }
 
 // An LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et al.,
@@ -60,7 +86,7 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
     output = ops::Mul(s, ops::Sigmoid(s, gates[3]), ops::Tanh(s, state));
   }
   t->loss =
-      losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, output, kClasses), t->labels);
+      losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, output, t->classes), t->labels);
 }
 
 // Sines of sines of one number: nothing but dispatch, and nothing to learn.
@@ -71,21 +97,30 @@ void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t
   for (int i = 0; i < kChainLength; ++i) t->loss = ops::Sin(root, t->loss);
 }
 
+constexpr double kAdamLearningRate = 1e-4;
+
 constexpr struct {
   absl::string_view name;
   void (*build)(const Scope&, absl::string_view, TrainingGraph*);
-  bool learns;
-} kModels[] = {{"mlp", BuildExample, true}, {"cnn", BuildExample, true},
-               {"big", BuildBig, true},     {"resnet", BuildExample, true},
-               {"lstm", BuildLstm, true},   {"chain", BuildChain, false}};
+  absl::string_view optimizer;  // empty: nothing is learnt
+  double learning_rate = kBenchLearningRate;
+} kModels[] = {{"mlp", BuildExample, "sgd"},
+               {"cnn", BuildExample, "sgd"},
+               {"big", BuildBig, "sgd"},
+               {"resnet", BuildExample, "sgd"},
+               {"transformer", BuildLanguageModel, "adam", kAdamLearningRate},
+               {"gpt2", BuildLanguageModel, "adam", kAdamLearningRate},
+               {"resnet50", BuildLargeResNet, "momentum"},
+               {"lstm", BuildLstm, "sgd"},
+               {"chain", BuildChain, ""}};
 
 template <typename T>
-std::unique_ptr<Optimizer> MakeOptimizer() {
-  return std::make_unique<T>(typename T::Options{.learning_rate = kBenchLearningRate});
+std::unique_ptr<Optimizer> MakeOptimizer(double learning_rate) {
+  return std::make_unique<T>(typename T::Options{.learning_rate = learning_rate});
 }
 constexpr struct {
   absl::string_view name;
-  std::unique_ptr<Optimizer> (*make)();
+  std::unique_ptr<Optimizer> (*make)(double learning_rate);
 } kOptimizers[] = {{"sgd", MakeOptimizer<SGD>},
                    {"momentum", MakeOptimizer<Momentum>},
                    {"adam", MakeOptimizer<Adam>}};
@@ -108,13 +143,14 @@ auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer) {
   MF_ASSIGN_OR_RETURN(const auto* const known, FindRow(kModels, "model", model));
-  MF_ASSIGN_OR_RETURN(const auto* const trained_by, FindRow(kOptimizers, "optimizer", optimizer));
+  if (optimizer.empty()) optimizer = known->optimizer;
   TrainingGraph t;
   const Scope root(&t.graph);
   auto mirrored = strategy.scope();
   known->build(root, model, &t);
-  if (known->learns) {
-    t.targets = {trained_by->make()->Minimize(root, t.loss)};
+  if (!known->optimizer.empty()) {
+    MF_ASSIGN_OR_RETURN(const auto* const trained_by, FindRow(kOptimizers, "optimizer", optimizer));
+    t.targets = {trained_by->make(known->learning_rate)->Minimize(root, t.loss)};
   }
   MF_RETURN_IF_ERROR(t.graph.status());
   return t;
@@ -136,16 +172,32 @@ absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
   return value;
 }
 
-absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
-  Shape shape = training.graph.values().shape(training.inputs);
+namespace {
+
+// What is fed there: floats are noise, integers are below `classes`.
+absl::StatusOr<Tensor> NoiseFor(const TrainingGraph& training, Output placeholder, int64_t rows) {
+  Shape shape = training.graph.values().shape(placeholder);
   if (shape.rank() > 0) shape.set_dim(0, rows);
-  MF_ASSIGN_OR_RETURN(Tensor inputs, NoiseOf(DT_FLOAT, shape));
-  MF_ASSIGN_OR_RETURN(const Tensor noise, NoiseOf(DT_FLOAT, Shape({rows})));
-  MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
-  for (int64_t i = 0; i < rows; ++i) {
-    labels.flat<int32_t>()[i] = static_cast<int32_t>(noise.flat<float>()[i] * kClasses);
+  MF_ASSIGN_OR_RETURN(Tensor noise, NoiseOf(DT_FLOAT, shape));
+  if (placeholder.dtype() == DT_FLOAT) return noise;
+  MF_ASSIGN_OR_RETURN(Tensor classes, Tensor::Allocate(DT_INT32, shape));
+  absl::c_transform(noise.flat<float>(), classes.flat<int32_t>().begin(), [&](float x) {
+    return static_cast<int32_t>(x * static_cast<float>(training.classes));
+  });
+  return classes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
+  MF_ASSIGN_OR_RETURN(Tensor inputs, NoiseFor(training, training.inputs, rows));
+  MF_ASSIGN_OR_RETURN(Tensor labels, NoiseFor(training, training.labels, rows));
+  // Of each token the next one: that which it sees a model need not learn.
+  if (inputs.dtype() == DT_INT32) {
+    const absl::Span<int32_t> next = labels.flat<int32_t>();
+    std::rotate(next.begin(), next.begin() + 1, next.end());
   }
-  return std::vector<Tensor>{inputs, labels};
+  return std::vector<Tensor>{std::move(inputs), std::move(labels)};
 }
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {

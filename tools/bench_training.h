@@ -30,6 +30,7 @@ struct TrainingGraph {
   Output labels;
   Output loss;
   std::vector<Operation> targets;  // what trains; nothing of a chain
+  int64_t classes = 10;            // of the labels, and of inputs that are tokens
 };
 
 // A training step, ready to run.
@@ -43,10 +44,13 @@ struct TrainingStep {
 // mlp, cnn and resnet are those of the examples.
 // big: 1024-2048-2048-10 with ReLU.
 // lstm: a classifier of sequences in some 2,000 small ops.
+// transformer: a language model of width 256, in 4 blocks.
+// gpt2: GPT-2 of 124M parameters; resnet50: ResNet-50 of 224×224 pixels and 1,000 classes.
 // chain: 1,000 sines of a number, without a train op.
-// InvalidArgument for another name, or another optimizer.
+// Without an optimizer by that which such a model is usually trained by. InvalidArgument for
+// another name, or another optimizer.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
-                                            absl::string_view optimizer = "sgd");
+                                            absl::string_view optimizer = "");
 
 // InvalidArgument unless BuildTraining knows it.
 absl::Status CheckOptimizer(absl::string_view optimizer);
@@ -55,7 +59,7 @@ absl::Status CheckOptimizer(absl::string_view optimizer);
 // and indices of anything.
 absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
 
-// Noise, and labels that are some.
+// Noise, or tokens without a pattern, and labels that are some.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);

@@ -16,6 +16,7 @@
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
+#include "tools/compute_flags.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
 #include "train/checkpoint.h"
@@ -68,12 +69,15 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
+  MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
   if (!replicas.has_value() && logical_gpus == 0) {
-    auto one = OneDeviceStrategy::Create(
-        {.device = absl::GetFlag(FLAGS_device), .seed = seed, .max_bytes = MaxBytesOfFlags()});
+    auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
+                                          .seed = seed,
+                                          .max_bytes = MaxBytesOfFlags(),
+                                          .compile = compile});
     if (!one.ok()) return Annotate(one.status(), "--device");
     return *std::move(one);
   }
@@ -82,13 +86,15 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
         "--device: chosen by --replicas and --logical_gpus; expected one of the three");
   }
   if (replicas.has_value() && logical_gpus != 0) {
-    return absl::InvalidArgumentError("--logical_gpus: of a CPU; expected no --replicas beside it");
+    return absl::InvalidArgumentError(
+        "--logical_gpus: chosen beside --replicas, which is of CPUs; expected one of the two");
   }
   auto mirrored =
       MirroredStrategy::Create({.devices = std::vector<std::string>(logical_gpus, "GPU:0"),
                                 .num_cpu_replicas = replicas,
                                 .seed = seed,
-                                .max_bytes = MaxBytesOfFlags()});
+                                .max_bytes = MaxBytesOfFlags(),
+                                .compile = compile});
   if (!mirrored.ok()) {
     return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");
   }

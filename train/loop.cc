@@ -40,7 +40,7 @@ absl::StatusOr<float> LossOf(StepOutputs outputs) {
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options) {
   TrainResult result;
-  std::vector<double> step_ms;
+  std::vector<double> step_ms, host_us;
   int64_t largest_batch = 0;
   // A number of steps alone means as many epochs as they take.
   for (int64_t epoch = 0; options.steps > 0 || epoch < options.epochs; ++epoch) {
@@ -54,7 +54,10 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
       const absl::Time begin = absl::Now();
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
       MF_ASSIGN_OR_RETURN(const float loss, LossOf(outputs));
-      if (result.steps > 0) step_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+      if (result.steps > 0) {
+        step_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
+        host_us.push_back(absl::ToDoubleMicroseconds(step.host_time()));
+      }
       ++result.steps;
       ++epoch_steps;
       loss_sum += loss;
@@ -77,6 +80,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
     progress.EndEpoch(metrics);
   }
   result.median_step_ms = Median(std::move(step_ms));
+  result.median_host_us = Median(std::move(host_us));
   if (result.median_step_ms > 0) {
     result.examples_per_s = static_cast<double>(largest_batch) * 1000 / result.median_step_ms;
   }

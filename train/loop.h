@@ -27,6 +27,7 @@ struct TrainResult {
   int64_t steps = 0;
   double loss = 0;            // the mean over the steps of the last epoch
   double median_step_ms = 0;  // the first step left out, as it compiles
+  double median_host_us = 0;  // of it, to enqueue the work; 0 where the host computes itself
   double examples_per_s = 0;  // of all replicas, from the median step
 };
 

@@ -19,6 +19,8 @@ namespace mirrorflow {
 class DistributedBatch {
  public:
   absl::Span<const Tensor> components() const { return components_; }
+  // The components of the batch after this one; empty at the end.
+  absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
   int64_t num_rows() const {
     return components_.empty() || components_[0].shape().rank() == 0
@@ -28,7 +30,7 @@ class DistributedBatch {
 
  private:
   friend class DistributedDataset;
-  std::vector<Tensor> components_;
+  std::vector<Tensor> components_, next_;
 };
 
 class DistributedDataset {
@@ -40,7 +42,13 @@ class DistributedDataset {
   const absl::Status& status() const { return status_; }
 
  private:
-  std::unique_ptr<BatchSource> source_;
+  // Reads the batch that comes after the last; empty at the end.
+  void ReadAhead();
+
+  std::unique_ptr<BatchSource> source_;  // null at its end
+  bool begun_ = false;
+  std::vector<Tensor> ahead_;
+  absl::Status ahead_status_;  // of reading it, which only its own turn makes known
   absl::Status status_;
 };
 

@@ -47,10 +47,11 @@ absl::Status CheckDevice(absl::string_view name) {
                        : absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name, bool capture_steps) {
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
+                                                     const GpuOptions& options) {
   MF_RETURN_IF_ERROR(CheckDevice(name));
   MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
-  return parsed.is_gpu ? CreateGpu(parsed.index, capture_steps) : CreateCpuDevice(parsed.index);
+  return parsed.is_gpu ? CreateGpu(parsed.index, options) : CreateCpuDevice(parsed.index);
 }
 
 // The GPUs of a mesh, by number; empty if it is one of CPUs. InvalidArgument for a mesh of both,
@@ -87,10 +88,10 @@ absl::StatusOr<std::vector<std::string>> AllGpus() {
   return devices;
 }
 
-absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh, bool capture_steps) {
+absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh, const GpuOptions& options) {
   SessionBackend backend;
   for (const std::string& name : mesh.devices) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, capture_steps));
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, options));
     backend.devices.push_back(std::move(device));
   }
   backend.ops = &AllOps();
@@ -138,7 +139,7 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  return BackendFor(mesh_, capture_steps_);
+  return BackendFor(mesh_, {.capture_steps = capture_steps_});
 }
 
 MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
@@ -148,8 +149,7 @@ MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
                 .pin_threads = options.pin_threads,
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
-      collective_timeout_(options.collective_timeout),
-      capture_steps_(options.capture_steps),
+      options_(options),
       mesh_(std::move(mesh)) {}
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
@@ -181,19 +181,27 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
-  MF_ASSIGN_OR_RETURN(SessionBackend backend, BackendFor(mesh_, capture_steps_));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(mesh_.devices));
+  // Where all are the same GPU, which NCCL does not serve.
+  const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
+  const bool by_nccl = gpus.size() > 1 && !logical;
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      BackendFor(mesh_, {.capture_steps = options_.capture_steps,
+                                         .collective_memory = by_nccl ? NcclMemory() : nullptr}));
   if (!gpus.empty()) {
-    // Where all are the same GPU, which NCCL does not serve.
-    const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
-    backend.connect = [gpus, logical, timeout = collective_timeout_] {
+    const DeviceCopyOptions device_copy{.timeout = options_.collective_timeout};
+    const NcclOptions nccl{
+        .timeout = options_.collective_timeout,
+        .can_be_captured = options_.capture_steps && options_.capture_collectives,
+        .deterministic = options_.deterministic};
+    backend.connect = [gpus, logical, device_copy, nccl] {
       return logical ? CreateDeviceCopyCommunicators(static_cast<int>(gpus.size()), gpus[0],
-                                                     {.timeout = timeout})
-                     : CreateNcclCommunicators(gpus, {.timeout = timeout});
+                                                     device_copy)
+                     : CreateNcclCommunicators(gpus, nccl);
     };
     return backend;
   }
-  backend.connect = [world_size = mesh_.world_size, timeout = collective_timeout_] {
+  backend.connect = [world_size = mesh_.world_size, timeout = options_.collective_timeout] {
     return CreateInProcessCommunicators(world_size, {.timeout = timeout});
   };
   backend.ranks_share_memory = true;

@@ -108,7 +108,8 @@ class MirroredStrategy final : public Strategy {
     // How many CPU replicas, if no device is named, from 1 on; nothing: one for each core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // A bucket of gradients, which one all-reduce carries, is closed before it grows above this.
+    // A bucket of gradients, which one all-reduce carries, is closed before it grows above this;
+    // 0: 512 KiB on CPUs, 16 MiB on GPUs.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
     uint64_t seed = 0;  // of random ops that have none of their own
     // How long a collective may wait for the other replicas, and how long a step may take.
@@ -118,6 +119,11 @@ class MirroredStrategy final : public Strategy {
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
     // On GPUs: run a step that was run before as CUDA graphs.
     bool capture_steps = true;
+    // On GPUs: with their collectives, a step as one graph. NVIDIA warns that this may hang where a
+    // process has several GPUs; `step_timeout` ends that. Else graphs end where collectives are.
+    bool capture_collectives = false;
+    // On GPUs: NCCL adds up in one order. All else always gives the same bits.
+    bool deterministic = false;
     CompileOptions compile = {};
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
@@ -129,8 +135,7 @@ class MirroredStrategy final : public Strategy {
   MirroredStrategy(const Options& options, Mesh mesh);
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
-  const absl::Duration collective_timeout_;
-  const bool capture_steps_;
+  const Options options_;
   const Mesh mesh_;
 };
 

@@ -46,6 +46,10 @@ struct CompileOptions {
   // Passes by name that are left out; only passes that may be left out can be named.
   absl::flat_hash_set<std::string> disabled_passes;
   KernelOptions kernels;
+  // DT_BFLOAT16: mixed precision. Products, convolutions and attention of floats compute with
+  // operands and results of this type, and so does what only passes these on; variables, losses,
+  // reductions over replicas and updates stay floats.
+  DataType compute_dtype = DT_FLOAT;
   // Verify the graph after every pass.
   bool verify = false;
   // Run CheckPlan on every plan.

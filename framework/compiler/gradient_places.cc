@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "framework/graph/op_def.h"
 
 namespace mirrorflow {
 namespace {
@@ -35,14 +36,19 @@ GradientPlaces FindGradientPlaces(const Compilation& c) {
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
     if (IsCollective(*node)) continue;  // nothing reduced is stored
-    const int v = c.layout->FindHandle(node->input(0));
-    if (v < 0 || c.layout->variables()[v].bucket < 0 || placed.contains(v)) continue;
-    const VariableInfo& variable = c.layout->variables()[v];
-    const Output gradient = node->input(node->input_index(node->op().update_gradient));
-    const Output reduced = FindCollective(c, gradient, variable.shape.num_elements());
-    if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
-    // One gradient that updates two variables lies in the place of the first.
-    if (places.emplace(reduced, v).second) placed.insert(v);
+    // Of one variable, or of several, which come first.
+    const absl::StatusOr<ArgRange> gradients =
+        FindArg(node->op().inputs, node->attrs(), node->op().update_gradient);
+    if (!gradients.ok()) continue;
+    for (int i = gradients->first; i < gradients->last; ++i) {
+      const int v = c.layout->FindHandle(node->input(i - gradients->first));
+      if (v < 0 || c.layout->variables()[v].bucket < 0 || placed.contains(v)) continue;
+      const VariableInfo& variable = c.layout->variables()[v];
+      const Output reduced = FindCollective(c, node->input(i), variable.shape.num_elements());
+      if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
+      // One gradient that updates two variables lies in the place of the first.
+      if (places.emplace(reduced, v).second) placed.insert(v);
+    }
   }
   return places;
 }

@@ -134,7 +134,7 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     if (!fits) {
       const int b = static_cast<int>(buckets_.size());
       buckets_.push_back({weight.dtype, static_cast<int>(regions_.size()), 0, weight.can_share});
-      regions_.push_back({absl::StrCat("gradients/", b), 0});
+      regions_.push_back({.name = absl::StrCat("gradients/", b), .gradients = true});
       used.push_back(0);
       regions_of.emplace_back();
       for (size_t k = 0; k < updated.size(); ++k) {

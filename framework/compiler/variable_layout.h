@@ -52,7 +52,8 @@ struct BucketInfo {
 struct LayoutRegion {
   std::string name;  // `weights/0`, `gradients/0`, `slot1/0`, `variables`
   int64_t bytes = 0;
-  bool shared = false;  // one piece of memory for all local replicas
+  bool shared = false;     // one piece of memory for all local replicas
+  bool gradients = false;  // that collectives reduce where they lie
 };
 
 class VariableLayout {

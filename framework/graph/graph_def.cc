@@ -232,6 +232,7 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
+  MF_RETURN_IF_ERROR(CheckOwnOps(def, registry));
   // The library stays as it is: a function in it may call these functions, which others can read.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   proto::GraphDef restored;

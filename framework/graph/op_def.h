@@ -83,6 +83,15 @@ enum OpTrait : uint32_t {
   kOwnOp = 1u << 7,
   // Numbers in its operands can make it an error.
   kFailsOnData = 1u << 8,
+  // What mixed precision does with the op. It adds up products, which 16-bit floats make many times
+  // faster.
+  kSumsProducts = 1u << 9,
+  // Its results are as precise as its operands, to a rounding: what moves elements, adds a bias or
+  // normalises.
+  kKeepsPrecision = 1u << 10,
+  // Of an element-wise op, which keeps precision if it has not this: the rounding of an operand can
+  // make any other number of the result.
+  kNeedsPrecision = 1u << 11,
 };
 
 // What a gradient function sees: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does

@@ -140,7 +140,8 @@ absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDe
     const auto attr = function.attr().find(kOwnOpAttr);
     if (attr == function.attr().end()) continue;
     const OpDef* op = registry.Find(attr->second.s());
-    if (op != nullptr && op->has(kOwnOp)) renamed[function.signature().name()] = op->name;
+    if (op != nullptr && op->has(kOwnOp) && op->name != function.signature().name())
+      renamed[function.signature().name()] = op->name;
   }
   return renamed;
 }
@@ -150,8 +151,8 @@ absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDe
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def) {
   MF_ASSIGN_OR_RETURN(proto::FunctionDef function, FunctionOf(node));
   std::string name = node.op().name;
+  (*function.mutable_attr())[kOwnOpAttr].set_s(name);
   if (!HasTheUsualAttributes(node)) {
-    (*function.mutable_attr())[kOwnOpAttr].set_s(name);
     MF_ASSIGN_OR_RETURN(const std::string nameless, SerializeDeterministically(function));
     absl::StrAppend(&name, "_", absl::Hex(StableHash(nameless), absl::kZeroPad16));
   }
@@ -160,6 +161,19 @@ absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::Node
   function.mutable_signature()->set_name(name);
   MF_ASSIGN_OR_RETURN(std::string bytes, SerializeDeterministically(function));
   return library->Add(name, std::move(bytes));
+}
+
+absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry) {
+  for (const proto::FunctionDef& function : def.library().function()) {
+    const std::string& name = function.signature().name();
+    const OpDef* op = registry.Find(name);
+    if (op == nullptr || !op->has(kOwnOp) || function.attr().contains(kOwnOpAttr)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", name,
+                     "': an op of this library has that name and may mean something else; "
+                     "expected another name"));
+  }
+  return absl::OkStatus();
 }
 
 bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry) {

@@ -13,6 +13,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -97,6 +98,18 @@ class Communicator {
 
   virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
   virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
+  // Says that collectives will use this memory of the rank's device, which outlives the
+  // communicator; all ranks say so of as much memory. Called before the first collective.
+  virtual absl::Status Register(std::byte* memory, size_t bytes) {
+    static_cast<void>(memory);
+    static_cast<void>(bytes);
+    return absl::OkStatus();
+  }
+
+  // Whether Start and Finish do no more than to enqueue, the same in every step: a device may keep
+  // what they did and repeat it without them.
+  virtual bool can_be_repeated() const { return false; }
+
   // Brackets collectives that may be issued as one (NCCL groups). Backends without groups ignore
   // it.
   virtual absl::Status GroupBegin() { return absl::OkStatus(); }

@@ -74,6 +74,9 @@ struct DeviceTraits {
   // A collective is all on its lane when its Start returns: an event behind it is its end.
   bool enqueues_collectives = false;
   int num_threads = 1;  // of one replica
+  // A bucket of gradients grows to this, if nothing else is asked for: then one collective, or one
+  // update, takes much longer than it takes to start it.
+  int64_t bucket_bytes = int64_t{1} << 19;
 };
 
 // What a device keeps of an execution to repeat it without its instructions (a captured CUDA
@@ -102,6 +105,9 @@ struct Execution {
   absl::FunctionRef<LaneKind(int)> lane_of;
   absl::FunctionRef<Repetition(int)> repetition_of;
   absl::FunctionRef<absl::Status(int)> run;
+  // What the host can do while the device computes: called once everything is enqueued. A device
+  // that is no slower than the host need not call it.
+  absl::FunctionRef<void()> meanwhile;
   absl::Time deadline;
   // Of the same instructions on the same memory, null before the first time. Itself null if `run`
   // must be called for all of them.
@@ -118,6 +124,10 @@ class Device {
 
   // Zeroed memory, aligned to 64 bytes, freed with the device's last user of it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
+  // The same, for what collectives read and write, where other devices can be given a way to it.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
+    return Allocate(bytes);
+  }
   // What kernels must be given to reach memory of this device: the address itself, but for a test
   // device that keeps the host from touching its memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
@@ -125,6 +135,16 @@ class Device {
   // else, and what is enqueued later on any lane, or copied out, sees what was copied.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
+  // In two parts, the first of which may travel while a step runs: from host memory, which may be
+  // used for something else on return, to memory of the device that no step knows; and from there
+  // to where the next step finds it, in order as with CopyIn. As they stand here for devices whose
+  // memory is the host's.
+  virtual absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) {
+    return CopyIn(host, ahead, bytes);
+  }
+  virtual absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) {
+    return CopyIn(ahead, device, bytes);
+  }
 
   virtual Lane& lane(LaneKind kind) = 0;
   // Prepares events 0 … count-1.

@@ -125,6 +125,10 @@ struct KernelOptions {
   // Products and convolutions of floats may round their operands to 10 bits of fraction, as tensor
   // cores do (TensorFloat-32).
   bool allow_tf32 = false;
+  // On GPUs: the algorithm of each product and convolution is the fastest of those that the library
+  // proposes, timed when a plan is made; else it is the library's first proposal. Which it is may
+  // differ from run to run, and with it the last bits.
+  bool autotune = false;
 };
 
 // What a factory sees: the node and its static shapes, as one replica has them.

@@ -87,6 +87,8 @@ struct PlannedFeed {
   Shape local_shape;
   Shape global_shape;
   Sharding sharding;
+
+  size_t bytes() const { return local_shape.num_elements() * DataTypeSize(dtype); }  // the share's
 };
 
 // One use of memory by an instruction, as CheckPlan and the printer see it.

@@ -11,11 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<std::shared_ptr<std::byte>> AllocateFor(absl::string_view what, int rank,
-                                                       Device& device, size_t bytes) {
-  absl::StatusOr<std::shared_ptr<std::byte>> memory = device.Allocate(bytes);
-  if (memory.ok()) return memory;
-  return Annotate(memory.status(), absl::StrCat(what, " of replica ", rank, " on ", device.name()));
+absl::Status WhatFor(const absl::Status& status, absl::string_view what, int rank,
+                     const Device& device) {
+  if (status.ok()) return status;
+  return Annotate(status, absl::StrCat(what, " of replica ", rank, " on ", device.name()));
 }
 
 absl::Status CheckTime(absl::Time now, absl::Time deadline) {
@@ -37,9 +36,10 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
       replica->layout_.push_back(first->layout_[replica->layout_.size()]);
       continue;
     }
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory,
-                        AllocateFor("variables", rank, *device, region.bytes));
-    replica->layout_.push_back(std::move(memory));
+    auto memory = region.gradients ? device->AllocateForCollectives(region.bytes)
+                                   : device->Allocate(region.bytes);
+    MF_RETURN_IF_ERROR(WhatFor(memory.status(), "variables", rank, *device));
+    replica->layout_.push_back(*std::move(memory));
   }
   return replica;
 }
@@ -70,10 +70,9 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   }
   for (size_t f = 0; f < plan->feeds.size(); ++f) {
     if (device_->traits().host_memory || inner) continue;  // bound to the fed memory itself
-    const PlannedFeed& feed = plan->feeds[f];
-    MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))],
-                        own(feed.local_shape.num_elements() * DataTypeSize(feed.dtype)));
+    MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))], own(plan->feeds[f].bytes()));
   }
+  bound->next_feeds_.resize(plan->feeds.size());
   for (size_t r = 0; r < layout_.size() && !inner; ++r) {
     bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
   }
@@ -134,9 +133,37 @@ absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
     kernel_bases_[region] = bases_[region];
     return absl::OkStatus();
   }
-  const PlannedFeed& feed = plan_->feeds[i];
-  return device.CopyIn(host, bases_[region],
-                       feed.local_shape.num_elements() * DataTypeSize(feed.dtype));
+  NextFeed& next = next_feeds_[i];
+  const bool arrived = next.copied && next.host == host;
+  next.host = nullptr;
+  return arrived ? device.CopyArrived(next.ahead.get(), bases_[region], plan_->feeds[i].bytes())
+                 : device.CopyIn(host, bases_[region], plan_->feeds[i].bytes());
+}
+
+absl::Status BoundPlan::SetNextFeed(int i, const std::byte* host) {
+  Device& device = replica_.device();
+  if (device.traits().host_memory) return absl::OkStatus();  // nothing has to travel
+  NextFeed& next = next_feeds_[i];
+  if (next.ahead == nullptr) {
+    MF_ASSIGN_OR_RETURN(next.ahead, device.Allocate(plan_->feeds[i].bytes()));
+  }
+  next.host = host;
+  next.copied = false;
+  return absl::OkStatus();
+}
+
+void BoundPlan::ForgetNextFeeds() {
+  for (NextFeed& next : next_feeds_) next.host = nullptr;
+}
+
+void BoundPlan::CopyNextFeeds() {
+  for (size_t i = 0; i < next_feeds_.size(); ++i) {
+    NextFeed& next = next_feeds_[i];
+    if (next.host == nullptr || next.copied) continue;
+    // Whatever is in the way will be so in the next Run as well, which says it.
+    next.copied =
+        replica_.device().CopyAhead(next.host, next.ahead.get(), plan_->feeds[i].bytes()).ok();
+  }
 }
 
 std::byte* BoundPlan::fetch_address(int i) const {
@@ -153,11 +180,11 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
     // The old one first: there may be no room for both.
     replica_.arena_ = nullptr;
     replica_.arena_bytes_ = 0;
-    auto arena = AllocateFor("arena", replica_.rank_, replica_.device(), plan_->arena_bytes);
+    auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
+      const absl::Status why = WhatFor(arena.status(), "arena", replica_.rank_, replica_.device());
       return absl::Status(
-          arena.status().code(),
-          absl::StrCat(arena.status().message(), "; the largest values: ", LargestValues(*plan_)));
+          why.code(), absl::StrCat(why.message(), "; the largest values: ", LargestValues(*plan_)));
     }
     replica_.arena_ = *std::move(arena);
     replica_.arena_bytes_ = plan_->arena_bytes;
@@ -360,7 +387,9 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
     case InstructionKind::kStart:
     case InstructionKind::kFinish:
       // Without a communicator there is nothing to do.
-      return replica_.communicator_ == nullptr ? Repetition::kWork : Repetition::kNone;
+      return replica_.communicator_ == nullptr || replica_.communicator_->can_be_repeated()
+                 ? Repetition::kWork
+                 : Repetition::kNone;
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return Repetition::kNone;
@@ -373,6 +402,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   std::atomic<int> reached{0};
   const auto count = static_cast<int>(instructions.size());
+  const absl::Time begin = absl::Now();
   const bool recorded = recording != nullptr && *recording != nullptr;
   absl::Status status = replica_.device().Execute(
       {.count = count,
@@ -386,6 +416,11 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
              while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {
              }
              return result;
+           },
+       .meanwhile =
+           [&] {
+             host_time_ = absl::Now() - begin;
+             CopyNextFeeds();
            },
        .deadline = deadline,
        .recording = recording,

@@ -81,6 +81,10 @@ class BoundPlan {
   // Feed `i` for the next Run: this replica's share, which must stay valid until it is done. Copied
   // to the device where kernels cannot read host memory.
   absl::Status SetFeed(int i, const std::byte* host);
+  // The same for the Run after the next, if it is known by now: it is copied while that one
+  // computes. SetFeed then has to be told the same address, whose memory has not changed.
+  absl::Status SetNextFeed(int i, const std::byte* host);
+  void ForgetNextFeeds();
 
   // Runs one step. The error is annotated with node, op, device and rank; DeadlineExceeded after
   // `deadline`, which is looked at now and then. What the last Run of any plan of this replica left
@@ -95,6 +99,11 @@ class BoundPlan {
     return updated_.load(std::memory_order_relaxed) ||
            (outcome_.wrote && reached_ > plan_->dispatch.first_write);
   }
+
+  // How long the host took to enqueue the last Run; zero where it computes itself.
+  absl::Duration host_time() const { return host_time_; }
+  // What a device keeps of a Run has the collectives of a communicator in it, and goes before that.
+  void DropRecording() { recording_ = nullptr; }
 
   // Whether the last Run did all that it had to, so that other replicas need not wait for it.
   bool completed() const { return outcome_.completed; }
@@ -155,8 +164,18 @@ class BoundPlan {
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;
 
+  void CopyNextFeeds();
+
+  // A feed on its way to the device.
+  struct NextFeed {
+    const std::byte* host = nullptr;   // whose copy it is; null for none
+    bool copied = false;               // it was sent
+    std::shared_ptr<std::byte> ahead;  // where to
+  };
+
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
+  std::vector<NextFeed> next_feeds_;      // by feed
   std::vector<std::byte*> bases_;         // by region; device addresses
   std::vector<std::byte*> kernel_bases_;  // the same, as kernels must be given them
   std::vector<Collective> collectives_;
@@ -172,6 +191,7 @@ class BoundPlan {
   Outcome outcome_;                           // of the last Run, as far as the device knows
   mutable std::atomic<bool> updated_{false};  // an Update has begun to write
   bool traced_ = false;
+  absl::Duration host_time_;
 };
 
 }  // namespace mirrorflow

@@ -25,10 +25,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
   session->options_.compile.shard = session->backend_.world_size > 1;
   session->graph_ = graph.Clone();
-  MF_ASSIGN_OR_RETURN(
-      session->layout_,
-      VariableLayout::Create(session->graph_, session->options_.bucket_bytes,
-                             session->backend_.world_size, session->SharesVariables()));
+  int64_t bucket_bytes = session->options_.bucket_bytes;
+  if (bucket_bytes == 0) bucket_bytes = session->backend_.devices[0]->traits().bucket_bytes;
+  MF_ASSIGN_OR_RETURN(session->layout_, VariableLayout::Create(session->graph_, bucket_bytes,
+                                                               session->backend_.world_size,
+                                                               session->SharesVariables()));
   MF_RETURN_IF_ERROR(CheckVariableMemory(session->layout_, session->backend_.devices.size(),
                                          session->options_.max_bytes));
   const int count = static_cast<int>(session->backend_.devices.size());
@@ -56,12 +57,22 @@ bool Session::SharesVariables() const {
 
 absl::Status Session::Connect() {
   if (backend_.world_size == 1) return absl::OkStatus();
+  for (const auto& step : steps_) {
+    for (const auto& variant : step->variants) {
+      for (const auto& bound : variant->bound) bound->DropRecording();
+    }
+  }
   MF_ASSIGN_OR_RETURN(communicators_, backend_.connect());
   if (communicators_.size() != replicas_.size()) {
     return absl::InternalError("expected one communicator for each local replica");
   }
   for (size_t i = 0; i < replicas_.size(); ++i) {
     replicas_[i]->set_communicator(communicators_[i].get());
+    for (size_t r = 0; r < layout_.regions().size(); ++r) {
+      if (!layout_.regions()[r].gradients || communicators_[i] == nullptr) continue;
+      MF_RETURN_IF_ERROR(communicators_[i]->Register(
+          replicas_[i]->layout_region(static_cast<int>(r)), layout_.regions()[r].bytes));
+    }
   }
   return absl::OkStatus();
 }

@@ -31,8 +31,8 @@ class Session;
 struct SessionOptions {
   // The seed of random ops that have none of their own.
   uint64_t seed = 0;
-  // A bucket of gradients is closed before it grows above this.
-  int64_t bucket_bytes = int64_t{1} << 19;
+  // A bucket of gradients is closed before it grows above this; 0: what the devices ask for.
+  int64_t bucket_bytes = 0;
   // How long one step may take before it is given up with DeadlineExceeded. A CPU looks between
   // kernels, now and then, and interrupts none.
   absl::Duration step_timeout = absl::Minutes(10);
@@ -71,6 +71,9 @@ struct RunOptions {
   // The rows of each replica of the world, for every feed that is split; empty: as even as
   // possible, the first replicas get one more. Zeros are fine.
   absl::Span<const int64_t> replica_rows = {};
+  // The feeds of the Run after this, if they are known: they travel to the devices while this step
+  // computes. Their memory must not change until then.
+  absl::Span<const Tensor> next_feeds = {};
 };
 
 // What there is to know of a compiled step; for `inspect` and `bench`.
@@ -87,9 +90,19 @@ class Step {
   // them, indeterminate. FailedPrecondition if it reads a variable that is, or that nothing has
   // initialised.
   absl::StatusOr<StepOutputs> Run(absl::Span<const Tensor> feeds, const RunOptions& options = {});
+  // The same with a batch of a DistributedDataset, which knows the one after it.
+  template <typename Batch>
+  auto Run(const Batch& batch, RunOptions options = {})
+      -> decltype(batch.next(), Run({}, options)) {
+    options.next_feeds = batch.next();
+    return Run(batch.components(), options);
+  }
   // Compiles for feeds of these shapes, or finds what was compiled.
   absl::StatusOr<StepPlans> Compile(absl::Span<const Shape> feed_shapes,
                                     const RunOptions& options = {});
+  // How long the host took to enqueue the last Run, of the first local replica; zero before that,
+  // and on devices that are the host.
+  absl::Duration host_time() const;
   // Every local replica's own value of fetch `i` (a copy). FailedPrecondition if since this step's
   // last Run any step of the session has run or failed, or a variable was assigned.
   absl::StatusOr<std::vector<Tensor>> PerReplica(int i) const;
@@ -159,6 +172,7 @@ class Session {
                                                           std::vector<Shape> shapes,
                                                           std::vector<int64_t> rows);
   absl::Status RunVariant(Variant& variant, absl::Span<const Tensor> feeds);
+  void SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds);
   absl::Status CopyFetches(Variant& variant, int replica);
   void PlaceViews(Variant& variant);
   absl::Status AfterFailure(Variant& variant, const absl::Status& status);

@@ -59,6 +59,13 @@ absl::Status ForEachPiece(const PlannedFetch& fetch, absl::Span<const int64_t> f
   return absl::OkStatus();
 }
 
+// The piece of a global feed that is this replica's.
+const std::byte* ShareOf(const Tensor& feed, const BoundPlan& bound, size_t index,
+                         int64_t row_bytes) {
+  const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
+  return feed.raw() + (s != nullptr ? bound.first_rows()[s->axis] * row_bytes : 0);
+}
+
 }  // namespace
 
 absl::Status Session::CopyFetches(Variant& variant, int replica) {
@@ -90,6 +97,19 @@ void Session::PlaceViews(Variant& variant) {
   }
 }
 
+// Those of other shapes come in their own Run.
+void Session::SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds) {
+  variant.next_feeds.clear();
+  if (feeds.size() != variant.shapes.size()) return;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    if (feeds[f].dtype() != variant.bound[0]->plan().feeds[f].dtype ||
+        feeds[f].shape() != variant.shapes[f]) {
+      return;
+    }
+  }
+  variant.next_feeds.assign(feeds.begin(), feeds.end());
+}
+
 absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feeds) {
   const absl::Time deadline = absl::Now() + options_.step_timeout;
   const uint64_t step = next_step_++;
@@ -97,10 +117,13 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
     for (size_t f = 0; f < feeds.size(); ++f) {
-      const Sharded* s = AsSharded(bound.plan().feeds[f].sharding);
-      const int64_t first = s != nullptr ? bound.first_rows()[s->axis] : 0;
+      MF_RETURN_IF_ERROR(bound.SetFeed(static_cast<int>(f),
+                                       ShareOf(feeds[f], bound, f, variant.feed_row_bytes[f])));
+    }
+    for (size_t f = 0; f < variant.next_feeds.size(); ++f) {
       MF_RETURN_IF_ERROR(
-          bound.SetFeed(static_cast<int>(f), feeds[f].raw() + first * variant.feed_row_bytes[f]));
+          bound.SetNextFeed(static_cast<int>(f),
+                            ShareOf(variant.next_feeds[f], bound, f, variant.feed_row_bytes[f])));
     }
     if (trace_ != nullptr) {
       MF_RETURN_IF_ERROR(bound.RunTraced(step, options_.seed, deadline, &variant.spans[r]));
@@ -127,6 +150,8 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
 }
 
 absl::Status Session::AfterFailure(Variant& variant, const absl::Status& status) {
+  // Nobody holds what they are copies of any more.
+  for (const auto& bound : variant.bound) bound->ForgetNextFeeds();
   const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
                                  [](const auto& bound) { return bound->wrote(); });
   if (wrote) {
@@ -179,6 +204,7 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
                                                       "' is read, but nothing has initialised it"));
   }
   session.last_run_ = nullptr;
+  session.SetNextFeeds(*variant, options.next_feeds);
   MF_RETURN_IF_ERROR(session.RunVariant(*variant, feeds));
   for (int v : variant->writes) session.variable_states_[v] = Session::VariableState::kSet;
   session.last_run_ = variant;
@@ -195,6 +221,11 @@ absl::StatusOr<StepPlans> Step::Compile(absl::Span<const Shape> feed_shapes,
   plans.program = variant->program;
   for (const auto& bound : variant->bound) plans.plans.push_back(bound->shared_plan());
   return plans;
+}
+
+absl::Duration Step::host_time() const {
+  return state_ == nullptr || state_->last == nullptr ? absl::ZeroDuration()
+                                                      : state_->last->bound[0]->host_time();
 }
 
 absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {

@@ -24,6 +24,7 @@ struct Session::Variant {
   std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
   std::vector<absl::Status> statuses;
   std::vector<int64_t> feed_row_bytes;  // by feed: what a row of its axis takes; 0: not sharded
+  std::vector<Tensor> next_feeds;       // of the Run after, if they are known; else empty
   std::vector<Tensor> outputs;
   std::vector<char> output_is_view;
   std::vector<int> reads_first;  // variables that must have a value before

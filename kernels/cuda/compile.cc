@@ -50,6 +50,11 @@ absl::Status NvrtcStatus(nvrtcResult result, absl::string_view call) {
   return absl::InternalError(absl::StrCat(call, ": ", nvrtcGetErrorString(result)));
 }
 
+std::vector<std::string> OptionsFor(const std::string& arch) {
+  return {absl::StrCat("--gpu-architecture=", arch), absl::StrCat("-DMF_MAX_AXES=", kMaxAxes),
+          "--std=c++17", "-default-device", "--disable-warnings"};
+}
+
 class NvrtcProgram {
  public:
   ~NvrtcProgram() {
@@ -65,11 +70,11 @@ class NvrtcProgram {
         NvrtcStatus(nvrtcCreateProgram(&program_, source.c_str(), "plan.cu",
                                        static_cast<int>(names.size()), texts.data(), names.data()),
                     "nvrtcCreateProgram"));
-    const std::string target = absl::StrCat("--gpu-architecture=", arch);
-    const std::string axes = absl::StrCat("-DMF_MAX_AXES=", kMaxAxes);
-    const char* options[] = {target.c_str(), axes.c_str(), "--std=c++17", "-default-device",
-                             "--disable-warnings"};
-    const nvrtcResult result = nvrtcCompileProgram(program_, std::size(options), options);
+    const std::vector<std::string> options = OptionsFor(arch);
+    std::vector<const char*> option_texts;
+    for (const std::string& option : options) option_texts.push_back(option.c_str());
+    const nvrtcResult result =
+        nvrtcCompileProgram(program_, static_cast<int>(option_texts.size()), option_texts.data());
     if (result != NVRTC_SUCCESS) {
       return absl::InternalError(absl::StrCat(
           "the compiler refused the plan's kernels: ", nvrtcGetErrorString(result), "\n", Log()));
@@ -172,7 +177,8 @@ void WriteCached(const std::string& key, const std::string& code) {
 std::string KeyOf(const std::string& source, const std::string& arch) {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);
-  std::string key = absl::StrCat("nvrtc ", major, ".", minor, " ", arch, "\n");
+  std::string key =
+      absl::StrCat("nvrtc ", major, ".", minor, " ", absl::StrJoin(OptionsFor(arch), " "), "\n");
   for (const CodeFile& file : CudaCodeFiles()) absl::StrAppend(&key, file.text);
   return absl::StrCat(key, source);
 }

@@ -23,6 +23,10 @@ std::string WindowText(const Window& w) {
                       ", ", w.dilation, ">");
 }
 
+bool HasRelu(const KernelContext& c) {
+  return c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);
+}
+
 KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart part) {
   std::string value = absl::StrCat("Convolution<", g.batch, ", ", g.in_channels, ", ",
                                    g.out_channels, ", ", g.groups, ", ", g.nchw ? "true" : "false",
@@ -31,6 +35,7 @@ KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart
     case ConvolutionPart::kForward:
       absl::StrAppend(&value, "Forward(a0, a1, i)");
       if (g.bias) absl::StrAppend(&value, " + Load(a2[i % ", g.out_channels, "])");
+      if (HasRelu(c)) value = absl::StrCat("Relu(", value, ")");
       break;
     case ConvolutionPart::kBackpropInput:
       absl::StrAppend(&value, "BackpropInput(a1, a2, i)");
@@ -39,7 +44,7 @@ KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart
       absl::StrAppend(&value, "BackpropFilter(a0, a2, i)");
       break;
   }
-  return MakeIndexed(c, value, {.includes = {"conv.cuh"}});
+  return MakeIndexed(c, value, {.includes = {"conv.cuh", "math.cuh"}});
 }
 
 template <ConvolutionPart part>
@@ -52,7 +57,12 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   const Shape& output = kToInput || kToFilter ? c.input_shape(2) : c.output_shape(0);
   MF_ASSIGN_OR_RETURN(const Geometry g, ConvolutionOf(c.node(), images, filter, output));
   if (images.num_elements() == 0 || filter.num_elements() == 0 || output.num_elements() == 0) {
-    return MakeIndexed(c, g.bias ? absl::StrCat("Load(a2[i % ", g.out_channels, "])") : "0");
+    const std::string bias = absl::StrCat("Load(a2[i % ", g.out_channels, "])");
+    return MakeIndexed(c,
+                       !g.bias      ? "0"
+                       : HasRelu(c) ? absl::StrCat("Relu(", bias, ")")
+                                    : bias,
+                       {.includes = {"math.cuh"}});
   }
   absl::StatusOr<KernelPlan> plan = MakeCudnnConvolution(c, g, part);
   if (absl::IsUnimplemented(plan.status())) plan = MakeDirect(c, g, part);
@@ -66,7 +76,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }  // namespace
 
 void RegisterConv2DCuda(KernelRegistry& kernels) {
-  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D)}) {
+  for (const std::string& op : {std::string(ops::kConv2D), ops::WithBias(ops::kConv2D),
+                                ops::WithBiasAndRelu(ops::kConv2D)}) {
     kernels.Register(op, kGpu, Create<ConvolutionPart::kForward>);
   }
   kernels.Register("Conv2DBackpropInput", kGpu, Create<ConvolutionPart::kBackpropInput>);

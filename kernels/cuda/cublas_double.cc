@@ -5,8 +5,8 @@
 // that are not aligned as was promised, a workspace that is not there.
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "framework/core/reduced_float.h"
 #include "kernels/cuda/cuda_double.h"
@@ -20,6 +20,8 @@ struct Desc {
   cublasOperation_t a, b;
   cublasLtEpilogue_t epilogue;
   const void* bias;
+  void* mask;
+  int64_t mask_ld;  // in bits
 };
 struct Layout {
   cudaDataType_t type;
@@ -34,6 +36,7 @@ struct Preference {
 };
 struct Algo {
   uint32_t alignment;
+  bool works;
 };
 static_assert(sizeof(Desc) <= sizeof(cublasLtMatmulDescOpaque_t));
 static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
@@ -83,6 +86,47 @@ struct Operand {
   int64_t columns() const { return transposed ? layout.rows : layout.columns; }
 };
 
+// TensorFloat-32 keeps 10 bits of fraction.
+double RoundedTo(cublasComputeType_t compute, double value) {
+  if (compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
+  const float x = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  bits &= ~uint32_t{0x1fff};
+  float rounded;
+  std::memcpy(&rounded, &bits, sizeof rounded);
+  return rounded;
+}
+
+bool HasMask(const Desc& desc) {
+  return desc.epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS ||
+         desc.epilogue == CUBLASLT_EPILOGUE_DRELU_BGRAD;
+}
+bool AppliesRelu(const Desc& desc) {
+  return desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ||
+         desc.epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+}
+bool AddsBias(const Desc& desc) {
+  return desc.epilogue == CUBLASLT_EPILOGUE_BIAS || AppliesRelu(desc);
+}
+
+// One of a mask, in an order that is not what one would guess: nobody may rely on it.
+class Bit {
+ public:
+  Bit(const Desc& desc, int64_t row, int64_t column) {
+    if (!HasMask(desc)) return;
+    const int64_t number = column * desc.mask_ld + row;
+    byte_ = static_cast<uint8_t*>(desc.mask) + number / 8;
+    value_ = static_cast<uint8_t>(0x80 >> (number % 8));
+  }
+  void Set(bool on) { *byte_ = static_cast<uint8_t>(on ? *byte_ | value_ : *byte_ & ~value_); }
+  bool Get() const { return (*byte_ & value_) != 0; }
+
+ private:
+  uint8_t* byte_ = nullptr;
+  uint8_t value_ = 0;
+};
+
 void Multiply(const Desc& desc, const Operand& a, const Operand& b, void* out, const Layout& to,
               void* workspace) {
   std::memset(workspace, 0xff, kWorkspace);
@@ -90,11 +134,28 @@ void Multiply(const Desc& desc, const Operand& a, const Operand& b, void* out, c
     for (int64_t column = 0; column < b.columns(); ++column) {
       for (int64_t row = 0; row < a.rows(); ++row) {
         double sum = 0;
-        for (int64_t k = 0; k < a.columns(); ++k) sum += a.At(i, row, k) * b.At(i, k, column);
-        if (desc.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += Get(desc.bias, to.type, row);
+        for (int64_t k = 0; k < a.columns(); ++k) {
+          sum += RoundedTo(desc.compute, a.At(i, row, k)) *
+                 RoundedTo(desc.compute, b.At(i, k, column));
+        }
+        if (AddsBias(desc)) sum += Get(desc.bias, to.type, row);
+        Bit bit(desc, row, column);
+        if (desc.epilogue == CUBLASLT_EPILOGUE_RELU_AUX_BIAS) bit.Set(sum > 0);
+        if (desc.epilogue == CUBLASLT_EPILOGUE_DRELU_BGRAD ? !bit.Get()
+                                                           : AppliesRelu(desc) && sum < 0) {
+          sum = 0;
+        }
         Put(out, to.type, i * to.stride + row + column * to.ld, sum);
       }
     }
+  }
+  if (desc.epilogue != CUBLASLT_EPILOGUE_DRELU_BGRAD) return;
+  for (uint64_t row = 0; row < to.rows; ++row) {
+    double sum = 0;
+    for (uint64_t column = 0; column < to.columns; ++column) {
+      sum += Get(out, to.type, row + column * to.ld);
+    }
+    Put(const_cast<void*>(desc.bias), to.type, row, sum);
   }
 }
 
@@ -126,7 +187,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t desc, size_t,
                                                cublasComputeType_t compute, cudaDataType_t scale) {
-  As<Desc>(desc) = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr};
+  As<Desc>(desc) = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr,
+                    nullptr, 0};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
@@ -142,6 +204,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
       return Copy(value, size, &d.epilogue, sizeof d.epilogue, desc);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return Copy(value, size, &d.bias, sizeof d.bias, desc);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return Copy(value, size, &d.mask, sizeof d.mask, desc);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return Copy(value, size, &d.mask_ld, sizeof d.mask_ld, desc);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -195,7 +261,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t out,
-                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* result, int* found) {
   const Desc& d = As<Desc>(desc);
   const Operand left{nullptr, As<Layout>(a), d.a == CUBLAS_OP_T};
@@ -207,11 +273,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       As<Preference>(preference).workspace < kWorkspace) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *result = {};
-  As<Algo>(&result->algo).alignment = As<Preference>(preference).alignment;
-  result->workspaceSize = kWorkspace;
-  result->state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  if (HasMask(d) && (!mirrorflow::DoubleHasReluMasks() || d.mask_ld % 128 != 0 ||
+                     d.mask_ld < static_cast<int64_t>(to.rows))) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  // Two, if they are wanted, the first of which is one that cannot be run.
+  *found = std::min(most, 2);
+  for (int i = 0; i < *found; ++i) {
+    result[i] = {};
+    As<Algo>(&result[i].algo) = {As<Preference>(preference).alignment, *found == 1 || i == 1};
+    result[i].workspaceSize = kWorkspace;
+    result[i].state = CUBLAS_STATUS_SUCCESS;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -223,9 +296,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               size_t workspace_bytes, cudaStream_t stream) {
   const Desc d = As<Desc>(desc);
   const uint32_t alignment = As<const Algo>(algo).alignment;
+  if (!As<const Algo>(algo).works) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (workspace == nullptr || workspace_bytes < kWorkspace || !IsAligned(a, alignment) ||
       !IsAligned(b, alignment) || !IsAligned(out, alignment) ||
-      (d.bias != nullptr && !IsAligned(d.bias, alignment))) {
+      (d.bias != nullptr && !IsAligned(d.bias, alignment)) ||
+      (HasMask(d) && (d.mask == nullptr || !IsAligned(d.mask, alignment)))) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const Operand left{a, As<Layout>(a_layout), d.a == CUBLAS_OP_T};

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/autotune.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace mirrorflow {
@@ -16,6 +19,8 @@ namespace {
 
 // What NVIDIA recommends for Hopper; kernels that would want more lose little.
 constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
+// So many of the heuristic's proposals are worth a trial.
+constexpr int kMaxTried = 8;
 
 absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
@@ -43,9 +48,12 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// For the heuristic, which asks only what kind of GPU there is.
+// For the heuristic, which asks only what kind of GPU there is. Sessions make plans in threads of
+// their own.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
+  static std::mutex* const mu = new std::mutex();
   static Handle* const handle = new Handle();
+  std::lock_guard<std::mutex> lock(*mu);
   return handle->Get();
 }
 
@@ -97,15 +105,17 @@ class ProductKernel final : public Kernel {
  public:
   absl::Status Make(const CublasProduct& p) {
     MF_ASSIGN_OR_RETURN(const Types types, TypesOf(p));
-    bias_ = p.bias;
+    epilogue_ = p.epilogue;
     in_double_ = p.dtype == DT_DOUBLE;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulDescInit(&desc_, types.compute, types.scale));
     const cublasOperation_t b_op = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t a_op = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSA, b_op));
     MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_TRANSB, a_op));
-    if (bias_) {
-      MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    MF_RETURN_IF_ERROR(Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, LibrarysEpilogue()));
+    if (HasMask()) {
+      MF_RETURN_IF_ERROR(
+          Set(&desc_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, (p.n + 127) / 128 * 128));
     }
     MF_RETURN_IF_ERROR(a_.Make(types.data, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k,
                                p.batch, p.batch_a));
@@ -113,8 +123,18 @@ class ProductKernel final : public Kernel {
                                p.batch, p.batch_b));
     MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
     // What a plan places is aligned; a part of something larger may lie anywhere.
-    MF_RETURN_IF_ERROR(Choose(kAligned, &aligned_));
-    return Choose(static_cast<uint32_t>(DataTypeSize(p.dtype)), &unaligned_);
+    std::vector<Algorithm> proposed;
+    MF_RETURN_IF_ERROR(Propose(kAligned, p.autotune ? kMaxTried : 1, &proposed));
+    aligned_ = proposed[0];
+    if (proposed.size() > 1) {
+      MF_ASSIGN_OR_RETURN(const int fastest, Fastest(p, proposed));
+      aligned_ = proposed[fastest];
+    }
+    unaligned_ = aligned_;
+    if (HasMask()) return absl::OkStatus();  // the compiler's own operands, which are aligned
+    MF_RETURN_IF_ERROR(Propose(static_cast<uint32_t>(DataTypeSize(p.dtype)), 1, &proposed));
+    unaligned_ = proposed[0];
+    return absl::OkStatus();
   }
 
   size_t workspace_bytes() const {
@@ -126,27 +146,85 @@ class ProductKernel final : public Kernel {
     std::byte* const out = args.output<std::byte>(0);
     uintptr_t all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
                     reinterpret_cast<uintptr_t>(out);
-    cublasLtMatmulDescOpaque_t desc = desc_;  // that has the address of the bias in it
-    if (bias_) {
-      const std::byte* const bias = args.input<std::byte>(2);
-      all |= reinterpret_cast<uintptr_t>(bias);
-      MF_RETURN_IF_ERROR(Set(&desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    const std::byte *bias = nullptr, *mask = nullptr;
+    if (epilogue_ == Epilogue::kReluGrad) {
+      bias = args.output<std::byte>(1);  // the library's word for where its gradient goes
+      mask = args.input<std::byte>(2);
+    } else if (epilogue_ != Epilogue::kNone) {
+      bias = args.input<std::byte>(2);
+      if (HasMask()) mask = args.output<std::byte>(1);
     }
-    const cublasLtMatmulHeuristicResult_t& chosen = all % kAligned == 0 ? aligned_ : unaligned_;
-    void* const workspace = workspace_bytes() > 0 ? args.scratch<void>() : nullptr;
+    all |= reinterpret_cast<uintptr_t>(bias) | reinterpret_cast<uintptr_t>(mask);
+    cublasLtMatmulDescOpaque_t desc = desc_;  // that has these addresses in it
+    MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
+    MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
+    return Multiply(handle, desc, all % kAligned == 0 ? aligned_ : unaligned_, a, b, out,
+                    workspace_bytes() > 0 ? args.scratch<void>() : nullptr, StreamOf(lane));
+  }
+
+ private:
+  using Algorithm = cublasLtMatmulHeuristicResult_t;
+  static constexpr uint32_t kAligned = 16;
+
+  bool HasMask() const {
+    return epilogue_ == Epilogue::kBiasReluMask || epilogue_ == Epilogue::kReluGrad;
+  }
+  cublasLtEpilogue_t LibrarysEpilogue() const {
+    switch (epilogue_) {
+      case Epilogue::kNone:
+        return CUBLASLT_EPILOGUE_DEFAULT;
+      case Epilogue::kBias:
+        return CUBLASLT_EPILOGUE_BIAS;
+      case Epilogue::kBiasRelu:
+        return CUBLASLT_EPILOGUE_RELU_BIAS;
+      case Epilogue::kBiasReluMask:
+        return CUBLASLT_EPILOGUE_RELU_AUX_BIAS;
+      case Epilogue::kReluGrad:
+        return CUBLASLT_EPILOGUE_DRELU_BGRAD;
+    }
+    return CUBLASLT_EPILOGUE_DEFAULT;
+  }
+  absl::Status SetPointers(cublasLtMatmulDesc_t desc, const void* bias, const void* mask) const {
+    if (epilogue_ == Epilogue::kNone) return absl::OkStatus();
+    MF_RETURN_IF_ERROR(Set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    return HasMask() ? Set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask)
+                     : absl::OkStatus();
+  }
+
+  absl::Status Multiply(cublasLtHandle_t handle, const cublasLtMatmulDescOpaque_t& desc,
+                        const Algorithm& algorithm, const void* a, const void* b, void* out,
+                        void* workspace, cudaStream_t stream) const {
     static constexpr float kOne = 1, kZero = 0;
     static constexpr double kDoubleOne = 1, kDoubleZero = 0;
     const void* const one = in_double_ ? static_cast<const void*>(&kDoubleOne) : &kOne;
     const void* const zero = in_double_ ? static_cast<const void*>(&kDoubleZero) : &kZero;
-    MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
-    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle, &desc, one, b, b_.get(), a, a_.get(), zero,
-                                             out, out_.get(), out, out_.get(), &chosen.algo,
-                                             workspace, chosen.workspaceSize, StreamOf(lane)));
+    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(
+        handle, const_cast<cublasLtMatmulDesc_t>(&desc), one, b, b_.get(), a, a_.get(), zero, out,
+        out_.get(), out, out_.get(), &algorithm.algo, workspace, algorithm.workspaceSize, stream));
     return absl::OkStatus();
   }
 
- private:
-  static constexpr uint32_t kAligned = 16;
+  absl::StatusOr<int> Fastest(const CublasProduct& p, const std::vector<Algorithm>& proposed) {
+    const size_t element = DataTypeSize(p.dtype);
+    size_t workspace_bytes = 0;
+    for (const Algorithm& each : proposed) {
+      workspace_bytes = std::max(workspace_bytes, each.workspaceSize);
+    }
+    MF_ASSIGN_OR_RETURN(const TrialMemory a, AllocateForTrial(p.batch * p.m * p.k * element));
+    MF_ASSIGN_OR_RETURN(const TrialMemory b, AllocateForTrial(p.batch * p.k * p.n * element));
+    MF_ASSIGN_OR_RETURN(const TrialMemory bias, AllocateForTrial(p.n * element));
+    MF_ASSIGN_OR_RETURN(const TrialMemory mask, AllocateForTrial(p.m * ((p.n + 127) / 128) * 16));
+    MF_ASSIGN_OR_RETURN(const TrialMemory out, AllocateForTrial(p.batch * p.m * p.n * element));
+    MF_ASSIGN_OR_RETURN(const TrialMemory workspace, AllocateForTrial(workspace_bytes));
+    cublasLtMatmulDescOpaque_t desc = desc_;
+    MF_RETURN_IF_ERROR(SetPointers(&desc, bias.get(), mask.get()));
+    Handle own;  // of the current GPU
+    MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, own.Get());
+    return FastestWay(static_cast<int>(proposed.size()), [&](int i, cudaStream_t stream) {
+      return Multiply(handle, desc, proposed[i], a.get(), b.get(), out.get(), workspace.get(),
+                      stream);
+    });
+  }
 
   template <typename T>
   static absl::Status Set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute,
@@ -156,7 +234,8 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  absl::Status Choose(uint32_t alignment, cublasLtMatmulHeuristicResult_t* chosen) {
+  // The heuristic's first choice and others behind it, at least one and at most `most`.
+  absl::Status Propose(uint32_t alignment, int most, std::vector<Algorithm>* proposed) {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -175,18 +254,29 @@ class ProductKernel final : public Kernel {
         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, HandleForPlans());
+    // Of these it is the alignment that counts.
+    cublasLtMatmulDescOpaque_t desc = desc_;
+    const auto* const aligned = reinterpret_cast<const void*>(uintptr_t{alignment});
+    MF_RETURN_IF_ERROR(SetPointers(&desc, aligned, aligned));
     int found = 0;
+    proposed->resize(most);
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulAlgoGetHeuristic(handle, &desc_, b_.get(), a_.get(),
-                                                             out_.get(), out_.get(), &preference, 1,
-                                                             chosen, &found));
-    if (found > 0) return CublasStatus(chosen->state, "cublasLtMatmulAlgoGetHeuristic");
+                                                             out_.get(), out_.get(), &preference,
+                                                             most, proposed->data(), &found));
+    proposed->resize(found);
+    proposed->erase(
+        std::remove_if(proposed->begin(), proposed->end(),
+                       [](const Algorithm& each) { return each.state != CUBLAS_STATUS_SUCCESS; }),
+        proposed->end());
+    if (!proposed->empty()) return absl::OkStatus();
     return absl::UnimplementedError("cuBLASLt has no algorithm for this product");
   }
 
-  bool bias_ = false, in_double_ = false;
+  Epilogue epilogue_ = Epilogue::kNone;
+  bool in_double_ = false;
   cublasLtMatmulDescOpaque_t desc_;
   Matrix a_, b_, out_;
-  cublasLtMatmulHeuristicResult_t aligned_, unaligned_;
+  Algorithm aligned_, unaligned_;
 };
 
 }  // namespace
@@ -196,6 +286,17 @@ absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product) {
   MF_RETURN_IF_ERROR(kernel->Make(product));
   const auto scratch_bytes = static_cast<int64_t>(kernel->workspace_bytes());
   return KernelPlan{.kernel = std::move(kernel), .scratch_bytes = scratch_bytes};
+}
+
+bool CublasHasReluMasks(const CublasProduct& product) {
+  CublasProduct p = product;
+  p.k = 64;
+  p.autotune = false;
+  for (const Epilogue epilogue : {Epilogue::kBiasReluMask, Epilogue::kReluGrad}) {
+    p.epilogue = epilogue;
+    if (!MakeCublasProduct(p).ok()) return false;
+  }
+  return true;
 }
 
 }  // namespace mirrorflow

@@ -12,6 +12,15 @@
 
 namespace mirrorflow {
 
+// What becomes of a product before it is written.
+enum class Epilogue {
+  kNone,
+  kBias,          // input 2 [n] is added to every row
+  kBiasRelu,      // that, and negative elements are 0
+  kBiasReluMask,  // that, and output 1 has a bit for each element, as _FusedMatMulRelu has it
+  kReluGrad,      // as _MatMulReluGrad does it by such a mask
+};
+
 // output 0 [m,n] = input 0 [m,k] · input 1 [k,n] of `dtype`; a transposed operand lies in memory as
 // [k,m] or [n,k]. Of a batch, each operand has either all matrices or one for all of them.
 struct CublasProduct {
@@ -20,13 +29,18 @@ struct CublasProduct {
   bool transpose_a, transpose_b;
   int64_t batch = 1;
   bool batch_a = false, batch_b = false;  // whether the operand has them all
-  bool bias = false;                      // input 2 [n] is added to every row; not of a batch
+  Epilogue epilogue = Epilogue::kNone;    // others not of a batch
   bool allow_tf32 = false;
+  bool autotune = false;  // time what the heuristic proposes
 };
 
 // Requires that no size is 0. Unimplemented for dtypes that the library does not multiply (it does
 // half, bfloat16, float and double) and for shapes that it has no algorithm for.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product);
+
+// Whether the library both writes and reads masks of products [m,n]: how it orders their bits only
+// it knows, so it must do both or neither.
+bool CublasHasReluMasks(const CublasProduct& product);
 
 }  // namespace mirrorflow
 

@@ -19,11 +19,27 @@
 namespace mirrorflow {
 namespace {
 
-// Host memory that the GPU reads by itself, so that a feed travels while the host goes on: two
-// halves, one of which is filled while the other travels.
+// Of each of the two ways to copy in.
 constexpr size_t kStagingBytes = size_t{4} << 20;
+// NCCL's all-reduces reach most of their rate with so much; PyTorch's DistributedDataParallel has
+// 25 MiB.
+constexpr int64_t kBucketBytes = int64_t{16} << 20;
 // How long copies may take that no step's deadline is for.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
+
+// CUDA's own.
+const CollectiveMemory& CudaMemory() {
+  class Memory final : public CollectiveMemory {
+    absl::StatusOr<void*> Allocate(size_t bytes) const override {
+      void* memory = nullptr;
+      MF_RETURN_IF_CUDA_ERROR(cudaMalloc(&memory, bytes));
+      return memory;
+    }
+    void Free(void* memory) const override { cudaFree(memory); }
+  };
+  static const Memory memory;
+  return memory;
+}
 
 // Owns a cudaEvent_t. Not made if the default constructor was all.
 class Event {
@@ -106,86 +122,116 @@ class StreamLane final : public CudaLane {
   Event end_;
 };
 
-class CudaDevice final : public Device {
+// Host memory that the GPU reads by itself, so that a copy travels while the host goes on: two
+// halves, one of which is filled while the other travels.
+class Staging {
  public:
-  CudaDevice(int index, int ordinal, bool captures)
-      : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal), captures_(captures) {
-    traits_.type = kGpu;
-    traits_.host_memory = false;
-    traits_.inline_lanes = false;
-    traits_.enqueues_collectives = true;
+  ~Staging() {
+    if (memory_ != nullptr) cudaFreeHost(memory_);
   }
-  ~CudaDevice() override {
-    cudaSetDevice(ordinal_);
-    if (*lost_) return;
-    if (staging_ != nullptr) cudaFreeHost(staging_);
-    if (host_failure_ != nullptr) cudaFreeHost(host_failure_);
-  }
-
-  absl::Status Open() {
-    MF_RETURN_IF_ERROR(Select());
-    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
-    MF_ASSIGN_OR_RETURN(failure_, Allocate(sizeof(DataFailure)));
-    for (StreamLane& lane : lanes_)
-      lane.set_failure(reinterpret_cast<DataFailure*>(failure_.get()));
-    MF_RETURN_IF_CUDA_ERROR(
-        cudaMallocHost(reinterpret_cast<void**>(&host_failure_), sizeof(DataFailure)));
-    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&staging_), kStagingBytes));
+  void Leak() { memory_ = nullptr; }
+  absl::Status Make(cudaStream_t stream) {
+    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&memory_), kStagingBytes));
     for (Event& travelled : travelled_) {
       MF_RETURN_IF_ERROR(travelled.Make());
-      MF_RETURN_IF_ERROR(travelled.Record(compute().stream()));
+      MF_RETURN_IF_ERROR(travelled.Record(stream));
     }
     return absl::OkStatus();
   }
 
-  absl::string_view name() const override { return name_; }
-  const DeviceTraits& traits() const override { return traits_; }
-
-  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
-    MF_RETURN_IF_ERROR(Select());
-    void* memory = nullptr;
-    // CUDA gives no address for nothing.
-    const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
-    if (error != cudaSuccess) {
-      const absl::Status status = CudaStatus(error, "cudaMalloc");
-      size_t free = 0, all = 0;
-      if (cudaMemGetInfo(&free, &all) != cudaSuccess) return status;
-      return Annotate(
-          status, absl::StrCat("expected ", bytes, " bytes, got ", free, " free ones of ", all));
-    }
-    auto free_it = [ordinal = ordinal_, lost = lost_](std::byte* freed) {
-      if (*lost) return;
-      cudaSetDevice(ordinal);
-      cudaFree(freed);
-    };
-    std::shared_ptr<std::byte> owned(static_cast<std::byte*>(memory), free_it);
-    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(memory, 0, bytes, compute().stream()));
-    return owned;
-  }
-
-  // Through the staging memory, half of it at a time. Whatever used `device` before is done: it was
-  // enqueued before, or belongs to a step that has ended.
-  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
-    MF_RETURN_IF_ERROR(Select());
+  // Copies in order with what is on `stream`, the one of Make. On return `host` is free.
+  absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes, cudaStream_t stream) {
     while (bytes > 0) {
       const size_t some = std::min(bytes, kStagingBytes / 2 - staged_);
       if (some == 0) {
-        MF_RETURN_IF_ERROR(travelled_[half_].Record(compute().stream()));
+        MF_RETURN_IF_ERROR(travelled_[half_].Record(stream));
         half_ = 1 - half_;
         staged_ = 0;
         MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(absl::Now() + kCopyTimeout));
         continue;
       }
-      std::byte* const staged = staging_ + half_ * (kStagingBytes / 2) + staged_;
+      std::byte* const staged = memory_ + half_ * (kStagingBytes / 2) + staged_;
       std::memcpy(staged, host, some);
       MF_RETURN_IF_CUDA_ERROR(
-          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, compute().stream()));
+          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, stream));
       staged_ += some;
       host += some;
       device += some;
       bytes -= some;
     }
     return absl::OkStatus();
+  }
+
+ private:
+  std::byte* memory_ = nullptr;
+  size_t staged_ = 0;  // bytes of the half that is being filled
+  int half_ = 0;
+  Event travelled_[2];  // by half: when the GPU has read it
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, int ordinal, const GpuOptions& options)
+      : name_(absl::StrCat(kGpu, ":", index)), ordinal_(ordinal), options_(options) {
+    traits_.type = kGpu;
+    traits_.host_memory = false;
+    traits_.inline_lanes = false;
+    traits_.enqueues_collectives = true;
+    traits_.bucket_bytes = kBucketBytes;
+  }
+  ~CudaDevice() override {
+    cudaSetDevice(ordinal_);
+    if (*lost_) {
+      staging_.Leak();
+      ahead_staging_.Leak();
+      return;
+    }
+    if (host_failure_ != nullptr) cudaFreeHost(host_failure_);
+  }
+
+  absl::Status Open() {
+    MF_RETURN_IF_ERROR(Select());
+    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
+    MF_RETURN_IF_ERROR(ahead_.Make(&events_));
+    MF_ASSIGN_OR_RETURN(failure_, Allocate(sizeof(DataFailure)));
+    for (StreamLane& lane : lanes_)
+      lane.set_failure(reinterpret_cast<DataFailure*>(failure_.get()));
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMallocHost(reinterpret_cast<void**>(&host_failure_), sizeof(DataFailure)));
+    MF_RETURN_IF_ERROR(staging_.Make(compute().stream()));
+    return ahead_staging_.Make(ahead_.stream());
+  }
+
+  absl::string_view name() const override { return name_; }
+  const DeviceTraits& traits() const override { return traits_; }
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    return Allocate(CudaMemory(), bytes);
+  }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) override {
+    const CollectiveMemory* const memory = options_.collective_memory;
+    return Allocate(memory != nullptr ? *memory : CudaMemory(), bytes);
+  }
+
+  // Whatever used `device` before is done: it was enqueued before, or belongs to a step that has
+  // ended.
+  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    return staging_.Copy(host, device, bytes, compute().stream());
+  }
+  // On a stream of its own, which no step waits for.
+  absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
+    MF_RETURN_IF_ERROR(ahead_staging_.Copy(host, ahead, bytes, ahead_.stream()));
+    return absl::OkStatus();
+  }
+  absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    MF_RETURN_IF_ERROR(ahead_.HoldUp(compute()));
+    MF_RETURN_IF_ERROR(compute().Copy(ahead, device, bytes));
+    // The next one may overwrite it.
+    return compute().HoldUp(ahead_);
   }
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
@@ -205,6 +251,7 @@ class CudaDevice final : public Device {
   absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
     absl::Status status = EnqueueStep(execution);
+    if (status.ok()) execution.meanwhile();
     // Also after an error: memory that kernels still use must not be used for something else.
     for (StreamLane& lane : lanes_) {
       const absl::Status finished = lane.Finish(execution.deadline);
@@ -232,6 +279,26 @@ class CudaDevice final : public Device {
     bool whole = false;  // the one part is all of the step, on all lanes
   };
 
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(const CollectiveMemory& of, size_t bytes) {
+    MF_RETURN_IF_ERROR(Select());
+    const absl::StatusOr<void*> memory = of.Allocate(std::max<size_t>(bytes, 1));
+    if (!memory.ok()) {
+      size_t free = 0, all = 0;
+      if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
+      return Annotate(memory.status(), absl::StrCat("expected ", bytes, " bytes, got ", free,
+                                                    " free ones of ", all));
+    }
+    auto free_it = [ordinal = ordinal_, lost = lost_, &of](std::byte* freed) {
+      if (*lost) return;
+      cudaSetDevice(ordinal);
+      of.Free(freed);
+    };
+    std::shared_ptr<std::byte> owned(static_cast<std::byte*>(*memory), free_it);
+    MF_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(*memory, 0, bytes, compute().stream()));
+    clears_ = true;
+    return owned;
+  }
+
   absl::Status Run(const Execution& execution, int begin, int end) {
     for (int i = begin; i < end; ++i) MF_RETURN_IF_ERROR(execution.run(i));
     return absl::OkStatus();
@@ -249,7 +316,7 @@ class CudaDevice final : public Device {
   // The first time an instruction at a time: then kernels are loaded, libraries make their handles
   // and communicators connect. Parts that repeat are captured the second time.
   absl::Status EnqueueStep(const Execution& execution) {
-    const bool records = captures_ && execution.recording != nullptr;
+    const bool records = options_.capture_steps && execution.recording != nullptr;
     if (!records || *execution.recording == nullptr) {
       if (records) *execution.recording = Divide(execution);
       MF_RETURN_IF_ERROR(RunAll(execution));
@@ -343,7 +410,7 @@ class CudaDevice final : public Device {
 
   const std::string name_;
   const int ordinal_;
-  const bool captures_;
+  const GpuOptions options_;
   DeviceTraits traits_;
   // Whether a step was given up that may still run: to free its memory would wait for it.
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
@@ -352,22 +419,22 @@ class CudaDevice final : public Device {
   std::shared_ptr<std::byte> failure_;   // the DataFailure of the lanes
   DataFailure* host_failure_ = nullptr;  // what it was behind the last step
   uint64_t writes_ = 0;                  // as of the step before
-  std::byte* staging_ = nullptr;
-  size_t staged_ = 0;  // bytes of the half that is being filled
-  int half_ = 0;
-  Event travelled_[2];  // by half: when the GPU has read it
+  Staging staging_, ahead_staging_;
+  StreamLane ahead_;     // of CopyAhead
+  bool clears_ = false;  // memory was allocated since, which the compute lane clears
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal, bool captures) {
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
+                                                         const GpuOptions& options) {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
   if (ordinal < 0 || ordinal >= num_gpus) {
     return absl::NotFoundError(absl::StrCat(kGpu, ":", index, ": expected a GPU from 0 to ",
                                             num_gpus - 1, ", got ", ordinal));
   }
-  auto device = std::make_unique<CudaDevice>(index, ordinal, captures);
+  auto device = std::make_unique<CudaDevice>(index, ordinal, options);
   MF_RETURN_IF_ERROR(Annotate(device->Open(), device->name()));
   return device;
 }

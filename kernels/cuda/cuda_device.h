@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/device.h"
+#include "kernels/cuda/gpu_options.h"
 
 namespace mirrorflow {
 
@@ -43,12 +44,10 @@ class CudaLane : public Lane {
 
 inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).stream(); }
 
-// The replica's device `GPU:index`, on the GPU that CUDA calls `ordinal`. With `captures`, what a
-// step does the same way each time is run as CUDA graphs from the second time on: one for the whole
-// step, or one between two collectives. NotFound if there is no GPU of that number, else what CUDA
-// says if it cannot be used.
+// The replica's device `GPU:index`, on the GPU that CUDA calls `ordinal`. NotFound if there is no
+// GPU of that number, else what CUDA says if it cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
-                                                         bool captures = true);
+                                                         const GpuOptions& options = {});
 
 }  // namespace mirrorflow
 

@@ -266,6 +266,12 @@ void LaunchWatchedOnDouble(cudaStream_t stream, const std::string& name,
                  std::move(work));
 }
 
+bool DoubleHasReluMasks() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.options.has_relu_masks;
+}
+
 int NumRecordedOperations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
@@ -540,6 +546,19 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (event->last == nullptr) return cudaSuccess;
   if (!event->last->done) return cudaErrorNotReady;
   mirrorflow::Merge(event->last->clock, &world.hosts[std::this_thread::get_id()]);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+  *milliseconds = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  *status =
+      stream->capture != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 

@@ -33,10 +33,14 @@ struct CudaDoubleOptions {
   cudaError_t error = cudaErrorUnknown;
   // The operation of this name is never done.
   std::string stuck_operation = {};
+  // cuBLASLt has products that write masks of what is positive, and others that read them.
+  bool has_relu_masks = true;
 };
 
 // Forgets the recording and all plants. Requires that nothing of an earlier test is in use.
 void ResetCudaDouble(const CudaDoubleOptions& options = {});
+
+bool DoubleHasReluMasks();
 
 struct MemoryRange {
   const void* begin;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_kernel.h"
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -10,6 +9,10 @@
 
 namespace mirrorflow {
 namespace {
+
+// What CUDA can pass, in 4096 bytes, and what of it is left to inputs and outputs.
+constexpr size_t kMaxParameters = 4096 / sizeof(void*);
+constexpr size_t kMaxOperands = kMaxParameters - 4;
 
 class CudaKernel final : public Kernel {
  public:
@@ -25,17 +28,28 @@ class CudaKernel final : public Kernel {
 
   // In the order of Parameters.
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
-    absl::InlinedVector<const void*, 16> values;
-    for (int i : inputs_) values.push_back(args.input<std::byte>(i));
-    for (int i = 0; i < num_outputs_; ++i) values.push_back(args.output<std::byte>(i));
-    values.push_back(has_scratch_ ? args.scratch<std::byte>() : nullptr);
-    values.push_back(&args.params());
-    values.push_back(static_cast<CudaLane&>(lane).failure());
-    values.push_back(&error_);  // comes back as it is, if it does
-    absl::InlinedVector<void*, 16> addresses;
-    for (const void*& value : values) addresses.push_back(&value);
+    const size_t operands = inputs_.size() + num_outputs_;
+    if (operands > kMaxOperands) {
+      return absl::UnimplementedError(
+          absl::StrCat("too many inputs and outputs for a kernel; expected ", kMaxOperands,
+                       " or fewer, got ", operands));
+    }
+    const void* values[kMaxParameters];
+    void* addresses[kMaxParameters];
+    int count = 0;
+    const auto add = [&](const void* value) {
+      values[count] = value;
+      addresses[count] = &values[count];
+      ++count;
+    };
+    for (int i : inputs_) add(args.input<std::byte>(i));
+    for (int i = 0; i < num_outputs_; ++i) add(args.output<std::byte>(i));
+    add(has_scratch_ ? args.scratch<std::byte>() : nullptr);
+    add(&args.params());
+    add(static_cast<CudaLane&>(lane).failure());
+    add(&error_);  // comes back as it is, if it does
     for (const auto& [function, grid] : stages_) {
-      MF_RETURN_IF_ERROR(function->LaunchWith(lane, grid, addresses.data()));
+      MF_RETURN_IF_ERROR(function->LaunchWith(lane, grid, addresses));
     }
     return absl::OkStatus();
   }

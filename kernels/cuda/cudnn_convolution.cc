@@ -3,16 +3,20 @@
 
 #include <cudnn.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/autotune.h"
 #include "kernels/cuda/code_text.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/program.h"
+#include "ops/conv2d.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
@@ -126,19 +130,20 @@ class ConvolutionKernel final : public Kernel {
     }
     element_ = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
     MF_RETURN_IF_ERROR(Describe(g, c.options().allow_tf32));
-    MF_RETURN_IF_ERROR(Choose());
+    MF_RETURN_IF_ERROR(Choose(g, c.options().autotune));
     AddCopies(c, g);
     return absl::OkStatus();
   }
 
-  int64_t scratch_bytes() const { return workspace_at_ + static_cast<int64_t>(workspace_bytes_); }
+  int64_t scratch_bytes() const {
+    return workspace_at_ + static_cast<int64_t>(chosen_.workspace_bytes);
+  }
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     MF_ASSIGN_OR_RETURN(cudnnHandle_t handle, lane.Library<Handle>().Get(StreamOf(lane)));
     char* const scratch = args.scratch<char>();
     char *const filter = scratch, *const padded = scratch + padded_at_;
     char* const workspace = scratch + workspace_at_;
-    const float one = 1, zero = 0;
     char* const out = args.output<char>(0);
     // The plan's filter in the library's order, unless that is what is computed.
     if (part_ != ConvolutionPart::kBackpropFilter) {
@@ -150,32 +155,57 @@ class ConvolutionKernel final : public Kernel {
       MF_RETURN_IF_ERROR(pad_->Launch(lane, images_grid_, images, padded));
       images = padded;
     }
+    char* const to = part_ == ConvolutionPart::kBackpropInput && pad_ != nullptr ? padded : out;
+    const char* const gradient = part_ == ConvolutionPart::kForward ? nullptr : args.input<char>(2);
+    MF_RETURN_IF_ERROR(Convolve(handle, chosen_, images, filter, gradient, to, workspace));
     switch (part_) {
       case ConvolutionPart::kForward:
-        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionForward(
-            handle, &one, images_.get(), images, filter_.get(), filter, convolution_.get(),
-            forward_, workspace, workspace_bytes_, &zero, output_.get(), out));
         if (add_bias_ == nullptr) return absl::OkStatus();
         return add_bias_->Launch(lane, output_grid_, args.input<char>(2), out);
-      case ConvolutionPart::kBackpropInput: {
-        char* const to = pad_ != nullptr ? padded : out;
-        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionBackwardData(
-            handle, &one, filter_.get(), filter, output_.get(), args.input<char>(2),
-            convolution_.get(), to_input_, workspace, workspace_bytes_, &zero, images_.get(), to));
+      case ConvolutionPart::kBackpropInput:
         if (pad_ == nullptr) return absl::OkStatus();
         return crop_->Launch(lane, images_grid_, to, out);
-      }
       case ConvolutionPart::kBackpropFilter:
-        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionBackwardFilter(
-            handle, &one, images_.get(), images, output_.get(), args.input<char>(2),
-            convolution_.get(), to_filter_, workspace, workspace_bytes_, &zero, filter_.get(),
-            filter));
         return from_library_->Launch(lane, filter_grid_, filter, out);
     }
     return absl::OkStatus();
   }
 
  private:
+  // One of the library's; its number is one of what the part of the convolution has.
+  struct Algorithm {
+    int number;
+    size_t workspace_bytes;
+  };
+
+  // The call of the library. `result`: what is computed, for a filter in its own place.
+  absl::Status Convolve(cudnnHandle_t handle, const Algorithm& algorithm, const void* images,
+                        void* filter, const void* gradient, void* result, void* workspace) const {
+    const float one = 1, zero = 0;
+    const size_t bytes = algorithm.workspace_bytes;
+    switch (part_) {
+      case ConvolutionPart::kForward:
+        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionForward(
+            handle, &one, images_.get(), images, filter_.get(), filter, convolution_.get(),
+            static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number), workspace, bytes, &zero,
+            output_.get(), result));
+        break;
+      case ConvolutionPart::kBackpropInput:
+        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionBackwardData(
+            handle, &one, filter_.get(), filter, output_.get(), gradient, convolution_.get(),
+            static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), workspace, bytes, &zero,
+            images_.get(), result));
+        break;
+      case ConvolutionPart::kBackpropFilter:
+        MF_RETURN_IF_CUDNN_ERROR(cudnnConvolutionBackwardFilter(
+            handle, &one, images_.get(), images, output_.get(), gradient, convolution_.get(),
+            static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), workspace, bytes, &zero,
+            filter_.get(), filter));
+        break;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Describe(const Geometry& g, bool allow_tf32) {
     const cudnnTensorFormat_t format = g.nchw ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
     const auto size = [](int64_t n) { return static_cast<int>(n); };
@@ -209,24 +239,20 @@ class ConvolutionKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // The first of `count` algorithms that can be used.
+  // Those that can be used, the library's favourite first.
   template <typename Perf>
-  absl::Status Take(const Perf* found, int count, decltype(Perf::algo)* algo) {
+  static std::vector<Algorithm> Usable(const Perf* found, int count) {
+    std::vector<Algorithm> usable;
     for (int i = 0; i < count; ++i) {
-      if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].memory > kMaxWorkspaceBytes ||
-          found[i].determinism != CUDNN_DETERMINISTIC) {
-        continue;
+      if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].memory <= kMaxWorkspaceBytes &&
+          found[i].determinism == CUDNN_DETERMINISTIC) {
+        usable.push_back({static_cast<int>(found[i].algo), found[i].memory});
       }
-      *algo = found[i].algo;
-      workspace_bytes_ = found[i].memory;
-      return absl::OkStatus();
     }
-    return absl::UnimplementedError("cuDNN has no algorithm for this convolution");
+    return usable;
   }
 
-  absl::Status Choose() {
-    static Handle* const for_plans = new Handle();
-    MF_ASSIGN_OR_RETURN(cudnnHandle_t handle, for_plans->Get(nullptr));
+  absl::StatusOr<std::vector<Algorithm>> Propose(cudnnHandle_t handle) const {
     constexpr int kMost = 16;
     int count = 0;
     if (part_ == ConvolutionPart::kForward) {
@@ -234,20 +260,64 @@ class ConvolutionKernel final : public Kernel {
       MF_RETURN_IF_CUDNN_ERROR(cudnnGetConvolutionForwardAlgorithm_v7(
           handle, images_.get(), filter_.get(), convolution_.get(), output_.get(), kMost, &count,
           found));
-      return Take(found, count, &forward_);
+      return Usable(found, count);
     }
     if (part_ == ConvolutionPart::kBackpropInput) {
       cudnnConvolutionBwdDataAlgoPerf_t found[kMost];
       MF_RETURN_IF_CUDNN_ERROR(cudnnGetConvolutionBackwardDataAlgorithm_v7(
           handle, filter_.get(), output_.get(), convolution_.get(), images_.get(), kMost, &count,
           found));
-      return Take(found, count, &to_input_);
+      return Usable(found, count);
     }
     cudnnConvolutionBwdFilterAlgoPerf_t found[kMost];
     MF_RETURN_IF_CUDNN_ERROR(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
         handle, images_.get(), output_.get(), convolution_.get(), filter_.get(), kMost, &count,
         found));
-    return Take(found, count, &to_filter_);
+    return Usable(found, count);
+  }
+
+  absl::Status Choose(const Geometry& g, bool autotune) {
+    // Of all plans, which sessions make in threads of their own; a handle is for one at a time.
+    static std::mutex* const mu = new std::mutex();
+    static Handle* const for_plans = new Handle();
+    std::lock_guard<std::mutex> lock(*mu);
+    MF_ASSIGN_OR_RETURN(cudnnHandle_t handle, for_plans->Get(nullptr));
+    MF_ASSIGN_OR_RETURN(const std::vector<Algorithm> proposed, Propose(handle));
+    if (proposed.empty()) {
+      return absl::UnimplementedError("cuDNN has no algorithm for this convolution");
+    }
+    chosen_ = proposed[0];
+    if (!autotune || proposed.size() == 1) return absl::OkStatus();
+    MF_ASSIGN_OR_RETURN(const int fastest, Fastest(g, proposed));
+    chosen_ = proposed[fastest];
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> Fastest(const Geometry& g, const std::vector<Algorithm>& proposed) const {
+    size_t workspace_bytes = 0;
+    for (const Algorithm& each : proposed) {
+      workspace_bytes = std::max(workspace_bytes, each.workspace_bytes);
+    }
+    const int64_t images_elements =
+        std::max(padded_elements_, g.batch * g.h.in * g.w.in * g.in_channels);
+    const int64_t output_elements = g.batch * g.h.out * g.w.out * g.out_channels;
+    const int64_t filter_elements = g.h.size * g.w.size * g.in_channels * g.out_channels / g.groups;
+    MF_ASSIGN_OR_RETURN(const TrialMemory images, AllocateForTrial(images_elements * element_));
+    MF_ASSIGN_OR_RETURN(const TrialMemory output, AllocateForTrial(output_elements * element_));
+    MF_ASSIGN_OR_RETURN(const TrialMemory filter, AllocateForTrial(filter_elements * element_));
+    MF_ASSIGN_OR_RETURN(const TrialMemory workspace, AllocateForTrial(workspace_bytes));
+    void* const result = part_ == ConvolutionPart::kBackpropInput ? images.get() : output.get();
+    // A handle stays with the stream that it is first given.
+    std::unique_ptr<Handle> own;
+    cudaStream_t of = nullptr;
+    return FastestWay(static_cast<int>(proposed.size()),
+                      [&](int i, cudaStream_t stream) -> absl::Status {
+                        if (own == nullptr || of != stream) own = std::make_unique<Handle>();
+                        of = stream;
+                        MF_ASSIGN_OR_RETURN(cudnnHandle_t handle, own->Get(stream));
+                        return Convolve(handle, proposed[i], images.get(), filter.get(),
+                                        output.get(), result, workspace.get());
+                      });
   }
 
   // The functions that bring operands into the library's order and room, and their places in the
@@ -257,7 +327,8 @@ class ConvolutionKernel final : public Kernel {
     const std::string type = CudaType(c.output_dtype(0));
     const auto add = [&](int64_t n, absl::string_view body) {
       return program.Add({.parameters = absl::StrCat("const ", type, "* from, ", type, "* to"),
-                          .body = absl::StrCat("ForEach<", n, ">([&](auto i) { ", body, " });")});
+                          .body = absl::StrCat("ForEach<", n, ">([&](auto i) { ", body, " });"),
+                          .includes = {"math.cuh"}});
     };
     const int64_t filter = g.h.size * g.w.size * g.in_channels / g.groups * g.out_channels;
     filter_grid_ = ElementwiseGrid(filter);
@@ -280,8 +351,9 @@ class ConvolutionKernel final : public Kernel {
     if (g.bias) {
       const int64_t n = c.output_shape(0).num_elements();
       output_grid_ = ElementwiseGrid(n);
-      add_bias_ = add(n, absl::StrCat("to[i] = Store<", type, ">(Load(to[i]) + Load(from[i % ",
-                                      g.out_channels, "]));"));
+      const bool relu = c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);
+      add_bias_ = add(n, absl::StrCat("to[i] = Store<", type, ">(", relu ? "Relu" : "",
+                                      "(Load(to[i]) + Load(from[i % ", g.out_channels, "])));"));
     }
   }
 
@@ -295,10 +367,7 @@ class ConvolutionKernel final : public Kernel {
   TensorDescriptor images_, output_;
   FilterDescriptor filter_;
   ConvolutionDescriptor convolution_;
-  cudnnConvolutionFwdAlgo_t forward_ = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
-  cudnnConvolutionBwdDataAlgo_t to_input_ = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
-  cudnnConvolutionBwdFilterAlgo_t to_filter_ = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
-  size_t workspace_bytes_ = 0;
+  Algorithm chosen_ = {};
   int64_t padded_elements_ = 0, padded_at_ = 0, workspace_at_ = 0;
   const CudaFunction *to_library_ = nullptr, *from_library_ = nullptr;
   const CudaFunction *pad_ = nullptr, *crop_ = nullptr, *clear_ = nullptr, *add_bias_ = nullptr;

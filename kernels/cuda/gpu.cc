@@ -91,9 +91,9 @@ absl::Status CheckGpu(int ordinal) {
   return DescribeGpu(ordinal).usable;
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, bool capture_steps) {
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions& options) {
   MF_RETURN_IF_ERROR(CheckGpu(ordinal));
-  return CreateCudaDevice(ordinal, ordinal, capture_steps);
+  return CreateCudaDevice(ordinal, ordinal, options);
 }
 
 void RegisterGpuKernels(KernelRegistry& kernels) { RegisterCudaKernels(kernels); }

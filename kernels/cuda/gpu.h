@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel_registry.h"
+#include "kernels/cuda/gpu_options.h"
 
 namespace mirrorflow {
 
@@ -38,9 +39,8 @@ GpuInfo DescribeGpu(int ordinal);
 // Whether there can be a device `GPU:ordinal`: NotFound if there is no such GPU, FailedPrecondition
 // if it is too old, Unimplemented in a build without CUDA.
 absl::Status CheckGpu(int ordinal);
-// That device, or the error of CheckGpu. With `capture_steps`, steps are run as CUDA graphs from
-// the second time on.
-absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, bool capture_steps);
+// That device, or the error of CheckGpu.
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions& options = {});
 
 // Adds the kernels for GPUs; none in a build without CUDA.
 void RegisterGpuKernels(KernelRegistry& kernels);

@@ -8,7 +8,9 @@ absl::StatusOr<int> NumGpus() { return 0; }
 std::string WhyNoGpus() { return "this build is without CUDA (--config=cuda has it)"; }
 GpuInfo DescribeGpu(int) { return {}; }
 absl::Status CheckGpu(int) { return absl::UnimplementedError(WhyNoGpus()); }
-absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, bool) { return CheckGpu(ordinal); }
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions&) {
+  return CheckGpu(ordinal);
+}
 void RegisterGpuKernels(KernelRegistry&) {}
 
 }  // namespace mirrorflow

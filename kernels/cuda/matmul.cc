@@ -5,9 +5,12 @@
 #include "ops/matmul.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
@@ -17,52 +20,48 @@
 namespace mirrorflow {
 namespace {
 
+constexpr unsigned int kColumnsOfABlock = 64;  // of ReluGradOfColumns
+
 // The dimensions in front of the matrices.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
-// Where the product has no terms: zeros, or the bias.
-KernelPlan WithoutTerms(const KernelContext& c, bool bias, int64_t n) {
-  return MakeIndexed(c, bias ? absl::StrCat("Load(a2[i % ", n, "])") : "0");
+Epilogue EpilogueOf(const KernelContext& c, const CublasProduct& p) {
+  const Node& node = c.node();
+  if (node.input_index(ops::kFusedBias) < 0) return Epilogue::kNone;
+  if (node.op().name == ops::WithBias(ops::kMatMul)) return Epilogue::kBias;
+  // A mask that the library does not write is not read either: see CreateReluGrad.
+  return node.num_outputs() == 2 && CublasHasReluMasks(p) ? Epilogue::kBiasReluMask
+                                                          : Epilogue::kBiasRelu;
 }
 
-PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
-  const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
-  const int rank = out.rank();
-  const int64_t m = out.dim(rank - 2), n = out.dim(rank - 1);
-  const int64_t k = a.dim(a.rank() - (transpose_a ? 2 : 1));
-  PlainProduct p{.m = m,
-                 .n = n,
-                 .k = k,
-                 .a_row_step = transpose_a ? 1 : k,
-                 .a_column_step = transpose_a ? m : 1,
-                 .b_row_step = transpose_b ? 1 : n,
-                 .b_column_step = transpose_b ? k : 1};
-  const std::vector<int64_t> a_steps = Strides(a), b_steps = Strides(b);
-  const auto step = [&](const Shape& of, const std::vector<int64_t>& steps, int d) {
-    const int own = d - (rank - of.rank());
-    return own >= 0 && of.dim(own) != 1 ? steps[own] : 0;
-  };
-  for (int d = 0; d < rank - 2; ++d) {
-    p.batch.push_back({out.dim(d), step(a, a_steps, d), step(b, b_steps, d)});
-  }
-  return p;
+// As if there were one matrix of each.
+CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
+  const Shape &a = c.input_shape(0), &out = c.output_shape(0);
+  return {.dtype = c.output_dtype(0),
+          .m = out.dim(out.rank() - 2),
+          .n = out.dim(out.rank() - 1),
+          .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
+          .transpose_a = transpose_a,
+          .transpose_b = transpose_b,
+          .allow_tf32 = c.options().allow_tf32,
+          .autotune = c.options().autotune};
+}
+
+int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
+  // A double holds every count below 2^53, and no product of sizes overflows it.
+  return static_cast<int64_t>(std::min(2.0 * c.output_shape(0).num_elements() * p.k, 9e18));
 }
 
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
-  CublasProduct p{.dtype = c.output_dtype(0),
-                  .m = out.dim(out.rank() - 2),
-                  .n = out.dim(out.rank() - 1),
-                  .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
-                  .transpose_a = transpose_a,
-                  .transpose_b = transpose_b,
-                  .batch = BatchDims(out).num_elements(),
-                  .bias = c.node().input_index(ops::kFusedBias) >= 0,
-                  .allow_tf32 = c.options().allow_tf32};
-  if (out.num_elements() == 0 || p.k == 0) return WithoutTerms(c, p.bias, p.n);
+  CublasProduct p = ProductOf(c, transpose_a, transpose_b);
+  // Those with a bias have terms.
+  if (out.num_elements() == 0 || p.k == 0) return MakeIndexed(c, "0");
+  p.epilogue = EpilogueOf(c, p);
+  p.batch = BatchDims(out).num_elements();
   const int64_t in_a = BatchDims(a).num_elements(), in_b = BatchDims(b).num_elements();
   // One matrix for rows upon rows: a single product.
   if (p.batch > 1 && in_a == p.batch && in_b == 1 && !transpose_a) {
@@ -74,12 +73,45 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const bool simple = (!p.batch_a || in_a == p.batch) && (!p.batch_b || in_b == p.batch);
   absl::StatusOr<KernelPlan> plan =
       simple || p.batch == 1 ? MakeCublasProduct(p) : UnsupportedDataType(p.dtype);
-  if (absl::IsUnimplemented(plan.status()) && !p.bias) {
+  if (absl::IsUnimplemented(plan.status()) && p.epilogue == Epilogue::kNone) {
     plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
   }
-  const double flops = 2.0 * BatchDims(out).num_elements() * out.dim(out.rank() - 2) * p.n * p.k;
-  // A double holds every count below 2^53, and no product of sizes overflows it.
-  if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
+  if (plan.ok()) plan->flops = FlopsOf(c, p);
+  return plan;
+}
+
+class InSequence final : public Kernel {
+ public:
+  InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    MF_RETURN_IF_ERROR(first_->Run(args, lane));
+    return second_->Run(args, lane);
+  }
+
+ private:
+  const std::unique_ptr<const Kernel> first_, second_;
+};
+
+// By the mask if the library wrote it, else by the elements.
+absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
+  const bool transpose_a = c.attr<bool>("transpose_a"), transpose_b = c.attr<bool>("transpose_b");
+  CublasProduct p = ProductOf(c, transpose_a, transpose_b);
+  if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});
+  if (CublasHasReluMasks(p)) {
+    p.epilogue = Epilogue::kReluGrad;
+    absl::StatusOr<KernelPlan> plan = MakeCublasProduct(p);
+    if (plan.ok()) plan->flops = FlopsOf(c, p);
+    if (!absl::IsUnimplemented(plan.status())) return plan;
+  }
+  MF_ASSIGN_OR_RETURN(KernelPlan plan, CreateProduct(c, transpose_a, transpose_b));
+  KernelPlan behind = MakeCudaKernel(
+      c,
+      {{.body = absl::StrCat("  ReluGradOfColumns<", p.m, ", ", p.n, ">(z0, a3, z1);"),
+        .grid = {.x = static_cast<unsigned int>((p.n + kColumnsOfABlock - 1) / kColumnsOfABlock),
+                 .threads = kColumnsOfABlock}}},
+      {.includes = {"product.cuh"}});
+  plan.kernel = std::make_unique<InSequence>(std::move(plan.kernel), std::move(behind.kernel));
   return plan;
 }
 
@@ -89,7 +121,9 @@ void RegisterMatMulCuda(KernelRegistry& kernels) {
   kernels.Register("BatchMatMulV2", kGpu, [](const KernelContext& c) {
     return CreateProduct(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y"));
   });
-  for (const std::string& op : {std::string(ops::kMatMul), ops::WithBias(ops::kMatMul)}) {
+  kernels.Register(ops::kMatMulReluGrad, kGpu, CreateReluGrad);
+  for (const std::string& op : {std::string(ops::kMatMul), ops::WithBias(ops::kMatMul),
+                                ops::WithBiasAndRelu(ops::kMatMul)}) {
     kernels.Register(op, kGpu, [](const KernelContext& c) {
       return CreateProduct(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
     });

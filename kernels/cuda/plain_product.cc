@@ -16,6 +16,29 @@ std::string MatrixText(int64_t rows, int64_t columns, int64_t row_step, int64_t 
 
 }  // namespace
 
+PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
+  const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
+  const int rank = out.rank();
+  const int64_t m = out.dim(rank - 2), n = out.dim(rank - 1);
+  const int64_t k = a.dim(a.rank() - (transpose_a ? 2 : 1));
+  PlainProduct p{.m = m,
+                 .n = n,
+                 .k = k,
+                 .a_row_step = transpose_a ? 1 : k,
+                 .a_column_step = transpose_a ? m : 1,
+                 .b_row_step = transpose_b ? 1 : n,
+                 .b_column_step = transpose_b ? k : 1};
+  const std::vector<int64_t> a_steps = Strides(a), b_steps = Strides(b);
+  const auto step = [&](const Shape& of, const std::vector<int64_t>& steps, int d) {
+    const int own = d - (rank - of.rank());
+    return own >= 0 && of.dim(own) != 1 ? steps[own] : 0;
+  };
+  for (int d = 0; d < rank - 2; ++d) {
+    p.batch.push_back({out.dim(d), step(a, a_steps, d), step(b, b_steps, d)});
+  }
+  return p;
+}
+
 KernelPlan MakePlainProduct(const KernelContext& c, const PlainProduct& p) {
   constexpr int64_t kTile = 16;  // of code/product.cuh
   int64_t batch = 1;

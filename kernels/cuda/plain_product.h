@@ -25,6 +25,9 @@ struct PlainProduct {
   std::vector<BatchDim> batch = {};  // the outermost first
 };
 
+// That of MatMul and BatchMatMulV2.
+PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b);
+
 // Output 0 = input 0 * input 1, of one dtype, with dense rows.
 KernelPlan MakePlainProduct(const KernelContext& c, const PlainProduct& product);
 

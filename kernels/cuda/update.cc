@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Optimizer updates: the formula of each is the struct of its name in code/update.cuh.
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernel.h"
+#include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
@@ -19,31 +24,80 @@ std::string ChoiceText(const KernelContext& c) {
   return "";
 }
 
+// One variable with its slots and gradient.
+struct Tensors {
+  std::vector<int> variables;  // inputs
+  int gradient;
+  int64_t size;
+  unsigned int first_block;  // of those that work on it
+};
+
+// Finds out which of `all` the block works on. All threads of a block go the same way.
+std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
+  if (all.size() == 1) {
+    const Tensors& t = all[0];
+    std::string text = absl::StrCat(indent, "block = blockIdx.x - ", t.first_block,
+                                    ", size = ", t.size, ", gradient = a", t.gradient);
+    for (size_t i = 0; i < t.variables.size(); ++i) {
+      absl::StrAppend(&text, ", v", i, " = a", t.variables[i]);
+    }
+    return text + ";\n";
+  }
+  const size_t half = all.size() / 2;
+  return absl::StrCat(indent, "if (blockIdx.x < ", all[half].first_block, ") {\n",
+                      Choice(all.first(half), indent + "  "), indent, "} else {\n",
+                      Choice(all.subspan(half), indent + "  "), indent, "}\n");
+}
+
+// Of one variable, or of several.
 absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
   const Node& node = c.node();
-  const int gradient = node.input_index(node.op().update_gradient);
-  MF_ASSIGN_OR_RETURN(const ArgRange gates, FindArg(node.op().inputs, node.attrs(), "predicate"));
-  std::vector<std::string> variables, scalars;
-  for (int i = 0; i < gates.first; ++i) {
-    if (i == gradient) continue;
-    if (node.input(i).dtype() == DT_RESOURCE) {
-      variables.push_back(absl::StrCat("a", i));
+  std::vector<Tensors> all;
+  std::vector<std::string> scalars;
+  ArgRange gates = {0, 0};
+  for (const ArgDef& arg : node.op().inputs) {
+    MF_ASSIGN_OR_RETURN(const ArgRange range, FindArg(node.op().inputs, node.attrs(), arg.name));
+    const bool is_gradient = arg.name == node.op().update_gradient;
+    if (arg.name == "predicate") {
+      gates = range;
+    } else if (!is_gradient && arg.dtype != DT_RESOURCE) {
+      scalars.push_back(absl::StrCat("Load(*a", range.first, ")"));
     } else {
-      scalars.push_back(absl::StrCat("Load(*a", i, ")"));
+      all.resize(range.last - range.first);
+      for (size_t i = 0; i < all.size(); ++i) {
+        const int input = range.first + static_cast<int>(i);
+        if (is_gradient) {
+          all[i].gradient = input;
+        } else {
+          all[i].variables.push_back(input);
+        }
+      }
     }
   }
+  CudaGrid grid = ElementwiseGrid(0);
+  for (Tensors& t : all) {
+    t.size = c.input_shape(t.gradient).num_elements();
+    t.first_block = grid.x;
+    grid.x += ElementwiseGrid(t.size).x;
+  }
+  const DataType dtype = c.attr<DataType>("T");
   std::string body;
   // All threads find a gate shut, or none: nothing waits for the host.
   for (int i = gates.first; i < gates.last; ++i) {
     absl::StrAppend(&body, "  if (!*a", i, ") return;\n");
   }
-  const int64_t n = c.input_shape(gradient).num_elements();
-  absl::StrAppend(&body, "  const update::", absl::StripPrefix(node.op().name, "ResourceApply"),
-                  "<", CudaValueType(c.attr<DataType>("T")), ChoiceText(c), "> formula = {",
-                  absl::StrJoin(scalars, ", "), "};\n  update::Update<", n, ">(formula, a",
-                  gradient, ", ", absl::StrJoin(variables, ", "), ");");
-  return MakeCudaKernel(c, {{.body = std::move(body), .grid = ElementwiseGrid(n)}},
-                        {.includes = {"update.cuh"}});
+  absl::StrAppend(&body, "  int64 block, size;\n  const ", CudaType(dtype), "* gradient;\n");
+  std::string variables;
+  for (size_t i = 0; i < all[0].variables.size(); ++i) {
+    absl::StrAppend(&body, "  ", CudaType(dtype), "* v", i, ";\n");
+    absl::StrAppend(&variables, ", v", i);
+  }
+  const absl::string_view formula =
+      absl::StripSuffix(absl::StripPrefix(node.op().name, "ResourceApply"), ops::MultiTensor(""));
+  absl::StrAppend(&body, Choice(all, "  "), "  const update::", formula, "<", CudaValueType(dtype),
+                  ChoiceText(c), "> formula = {", absl::StrJoin(scalars, ", "),
+                  "};\n  update::Update(formula, block, size, gradient", variables, ");");
+  return MakeCudaKernel(c, {{.body = std::move(body), .grid = grid}}, {.includes = {"update.cuh"}});
 }
 
 }  // namespace
@@ -51,7 +105,9 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
 void RegisterUpdateCuda(KernelRegistry& kernels) {
   for (const char* op : {"Adagrad", "AdagradV2", "Adam", "GradientDescent", "KerasMomentum",
                          "Momentum", "RMSProp"}) {
-    kernels.Register(absl::StrCat("ResourceApply", op), kGpu, CreateUpdate);
+    const std::string update = absl::StrCat("ResourceApply", op);
+    kernels.Register(update, kGpu, CreateUpdate);
+    kernels.Register(ops::MultiTensor(update), kGpu, CreateUpdate);
   }
 }
 

@@ -188,6 +188,7 @@ class Finder {
         if (shape(operand).dim(d) != shape(a.q()).dim(d)) return false;
       }
     }
+    if (shape(a.k()).dim(2) < FuseAttention::kMinKeys) return false;
     if (a.scaled != nullptr && !IsInner(*a.scaled, 1)) return false;
     const float scale = static_cast<float>(a.scale);
     return a.q().dtype() == DT_FLOAT || static_cast<double>(scale) == a.scale;

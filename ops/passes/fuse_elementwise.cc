@@ -43,7 +43,9 @@ bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
 // The nodes that make one value, from its node backwards.
 class Tree {
  public:
-  Tree(const Compilation& c, Node* root) : c_(c), root_(root), nodes_{root} {
+  // `places`: of the nodes in an order in which they can run, by id.
+  Tree(const Compilation& c, const std::vector<int>& places, Node* root)
+      : c_(c), places_(places), root_(root), nodes_{root} {
     // A node that is used twice is taken when its last user has been.
     for (bool grows = true; grows;) {
       grows = false;
@@ -56,6 +58,13 @@ class Tree {
   bool has(const Node* node) const { return absl::c_linear_search(nodes_, node); }
   size_t size() const { return nodes_.size(); }
   const std::vector<Node*>& nodes() const { return nodes_; }
+
+  // In an order in which they can run.
+  std::vector<Node*> InOrder() const {
+    std::vector<Node*> nodes = nodes_;
+    absl::c_sort(nodes, [&](Node* a, Node* b) { return places_[a->id()] < places_[b->id()]; });
+    return nodes;
+  }
 
   // What the tree reads, each value once.
   std::vector<Output> Inputs() const {
@@ -86,14 +95,14 @@ class Tree {
   }
 
   const Compilation& c_;
+  const std::vector<int>& places_;
   Node* const root_;
   std::vector<Node*> nodes_;
 };
 
 // The tree as a graph of its own, whose placeholders x0, x1, … are `inputs`. Names are those of the
 // places in it, so that trees of the same ops have the same text.
-absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
-                                   const std::vector<Output>& inputs) {
+absl::StatusOr<std::string> BodyOf(const Tree& tree, const std::vector<Output>& inputs) {
   Graph body;
   std::map<std::pair<NodeId, int>, Output> own;
   const auto key = [](const Output& of) { return std::make_pair(of.node->id(), of.index); };
@@ -103,10 +112,8 @@ absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
         ops::Placeholder(Scope(&body).WithName(name), input.dtype(), Shape::UnknownRank());
     own[key(input)] = x;
   }
-  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   int number = 0;
-  for (const Node* node : order) {
-    if (!tree.has(node)) continue;
+  for (const Node* node : tree.InOrder()) {
     std::vector<Output> operands;
     for (const Output& input : node->inputs()) operands.push_back(own.at(key(input)));
     MF_ASSIGN_OR_RETURN(Node* const copy,
@@ -119,7 +126,7 @@ absl::StatusOr<std::string> BodyOf(const Compilation& c, const Tree& tree,
 
 absl::Status Fuse(Compilation& c, Node* root, const Tree& tree) {
   const std::vector<Output> inputs = tree.Inputs();
-  MF_ASSIGN_OR_RETURN(std::string body, BodyOf(c, tree, inputs));
+  MF_ASSIGN_OR_RETURN(std::string body, BodyOf(tree, inputs));
   AttrList dtypes;
   for (const Output& input : inputs) dtypes.push_back(input.dtype());
   std::vector<Node*> before;
@@ -144,10 +151,12 @@ absl::StatusOr<bool> FuseElementwise::Run(Compilation& c) {
   if (!c.HasKernel(ops::kFusedElementwise)) return false;
   bool changed = false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  std::vector<int> places(c.graph.id_limit());
+  for (size_t i = 0; i < order.size(); ++i) places[order[i]->id()] = static_cast<int>(i);
   std::set<const Node*> fused;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (fused.count(*it) > 0 || !MayFuse(**it)) continue;
-    const Tree tree(c, *it);
+    const Tree tree(c, places, *it);
     if (tree.size() < 2 || tree.Inputs().empty() || tree.Inputs().size() > kMaxInputs) continue;
     fused.insert(tree.nodes().begin(), tree.nodes().end());
     MF_RETURN_IF_ERROR(Fuse(c, *it, tree));

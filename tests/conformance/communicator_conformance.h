@@ -63,6 +63,8 @@ class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
 };
 
 class CommunicatorFailures : public CommunicatorConformance {};
+// Of these, those about Abort: what differs between ranks not every backend can see.
+class CommunicatorAborts : public CommunicatorFailures {};
 
 // Elements of a rank, with a guard behind them against who writes too much.
 template <typename T>

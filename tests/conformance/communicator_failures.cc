@@ -66,7 +66,7 @@ class Stopwatch {
 
 }  // namespace
 
-TEST_P(CommunicatorFailures, AbortBeforeItsStartReachesAllRanks) {
+TEST_P(CommunicatorAborts, AbortBeforeItsStartReachesAllRanks) {
   const Stopwatch stopwatch;
   std::latch others_started(world_size() - 1);
   const int culprit = world_size() - 1;
@@ -85,7 +85,7 @@ TEST_P(CommunicatorFailures, AbortBeforeItsStartReachesAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kDataLoss, {"disk on fire"});
 }
 
-TEST_P(CommunicatorFailures, AbortBetweenStartAndFinishReachesAllRanks) {
+TEST_P(CommunicatorAborts, AbortBetweenStartAndFinishReachesAllRanks) {
   const Stopwatch stopwatch;
   std::latch aborted(1);
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
@@ -103,7 +103,7 @@ TEST_P(CommunicatorFailures, AbortBetweenStartAndFinishReachesAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kDataLoss, {"disk on fire"});
 }
 
-TEST_P(CommunicatorFailures, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
+TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
   const Stopwatch stopwatch;
   std::latch busy(10 * world_size());
   std::thread bystander([&] {
@@ -123,7 +123,7 @@ TEST_P(CommunicatorFailures, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
   ExpectSameFailure(results, absl::StatusCode::kCancelled, {"no more"});
 }
 
-TEST_P(CommunicatorFailures, FirstOfManyAbortsCounts) {
+TEST_P(CommunicatorAborts, FirstOfManyAbortsCounts) {
   std::latch all(world_size());
   const auto results = OnEachRank([&](Communicator& communicator) {
     all.arrive_and_wait();
@@ -133,7 +133,7 @@ TEST_P(CommunicatorFailures, FirstOfManyAbortsCounts) {
   ExpectSameFailure(results, absl::StatusCode::kInternal, {"from rank "});
 }
 
-TEST_P(CommunicatorFailures, NothingWorksAfterAnAbort) {
+TEST_P(CommunicatorAborts, NothingWorksAfterAnAbort) {
   const Stopwatch stopwatch;
   const absl::Status why = absl::UnavailableError("the first reason");
   communicator(1).Abort(why);
@@ -187,7 +187,7 @@ TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllAfterTheTimeout) {
                     {"all-reduce 'gradients'", absl::StrCat("by rank ", culprit)});
 }
 
-TEST_P(CommunicatorFailures, SplitFailsOnAllRanksWhenOneDoesNotCome) {
+TEST_P(CommunicatorAborts, SplitFailsOnAllRanksWhenOneDoesNotCome) {
   const Stopwatch stopwatch;
   const auto results = OnEachRank([&](Communicator& communicator) {
     if (communicator.rank() == 1) communicator.Abort(absl::CancelledError("not splitting"));

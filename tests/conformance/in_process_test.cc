@@ -19,6 +19,9 @@ const ConformanceCase kInProcess = {"InProcess", [](int world_size, absl::Durati
 
 INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kInProcess)),
                          ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
+                         testing::ValuesIn(AtEveryWorldSizeAboveOne(kInProcess)),
+                         ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kInProcess)),
                          ConformanceCaseName);

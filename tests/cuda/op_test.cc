@@ -24,20 +24,6 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
-  static const auto* const cases = [] {
-    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
-    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
-      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
-      EXPECT_TRUE(of_folder.ok()) << of_folder.status();
-      if (!of_folder.ok()) continue;
-      for (const OpCase& op_case : *of_folder) (*by_op)[op_case.op].push_back(op_case);
-    }
-    return by_op;
-  }();
-  return *cases;
-}
-
 // What is computed by another formula than TensorFlow's where terms cancel: how far apart, at most.
 double Cancellation(const std::string& op) {
   if (op == "Digamma") return 2e-15;  // near its root, in double
@@ -57,8 +43,8 @@ std::vector<std::string> OpsWithCases() {
 class EveryCudaKernel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryCudaKernel, ComputesTheValuesOfTensorFlow) {
-  const auto cases = CasesByOp().find(GetParam());
-  ASSERT_NE(cases, CasesByOp().end()) << "no case";
+  const auto cases = OpCasesByOp().find(GetParam());
+  ASSERT_NE(cases, OpCasesByOp().end()) << "no case";
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   const CheckReport report =

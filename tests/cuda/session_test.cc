@@ -214,6 +214,36 @@ TEST(GpuSessionTest, LogicalGpusGiveTheLossesOfCpus) {
   }
 }
 
+// The feeds of the next step travel while this one computes; what comes otherwise than was said is
+// copied when it comes.
+TEST(GpuSessionTest, NextFeedsGiveWhatFeedsGive) {
+  const Layers layers;
+  const auto batch = [](uint64_t seed, int64_t rows) {
+    Random random(seed);
+    return std::vector<Tensor>{RandomTensor(DT_FLOAT, Shape({rows, 6}), &random)};
+  };
+  const std::vector<std::vector<Tensor>> batches = {batch(1, 8), batch(2, 8), batch(3, 8),
+                                                    batch(4, 5), batch(5, 8), batch(6, 8)};
+  for (const bool logical : {false, true}) {
+    Reset();
+    TestSessionOptions on_gpus{.replicas = 2};
+    if (logical) on_gpus.set_backend = SetLogicalGpuDoubles;
+    const auto gpus = OnDoubles(layers, on_gpus);
+    const auto cpus = CreateTestSession(layers.graph, {.replicas = 2});
+    ASSERT_TRUE(gpus.ok() && cpus.ok()) << gpus.status() << cpus.status();
+    Step step = PrepareStep(layers, **gpus), on_cpus = PrepareStep(layers, **cpus);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      RunOptions options;
+      // Once another batch is announced than comes.
+      if (i + 1 < batches.size()) options.next_feeds = batches[i == 3 ? 0 : i + 1];
+      const auto got = step.Run(batches[i], options), want = on_cpus.Run(batches[i]);
+      ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
+      EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-6) << i;
+    }
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+  }
+}
+
 // A rank whose host does not come to a collective: the others say so.
 TEST(GpuSessionTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
   Reset();

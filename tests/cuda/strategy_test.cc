@@ -59,13 +59,129 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
     // The second step captures what the first did, and the third repeats it.
     const int launches = NumGraphLaunches();
-    EXPECT_EQ(launches > 0 && launches % 2 == 0, true) << launches;
-    if (devices.size() == 1) EXPECT_EQ(launches, 2);  // a step is one graph
+    EXPECT_GT(launches, 0);
+    EXPECT_EQ(launches % 2, 0) << launches;
+    if (devices.size() == 1) {
+      EXPECT_EQ(launches, 2);  // a step is one graph
+    }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"),
                          [](const auto& info) { return info.param; });
+
+// Options that change how kernels compute, not what.
+TEST(GpuStrategyOptionsTest, TrainWithThemAsWithout) {
+  for (const char* const model : {"mlp", "cnn"}) {
+    const std::vector<Tensor> batch = ClassifierBatch(model, 4);
+    const auto losses = [&](const CompileOptions& compile) {
+      Reset();
+      std::vector<float> all;
+      const auto t = MakeClassifierTraining(model, {"GPU:0"}, compile);
+      EXPECT_TRUE(t.ok()) << t.status();
+      for (int i = 0; i < 3 && t.ok(); ++i) {
+        const auto loss = RunStep(**t, batch);
+        EXPECT_TRUE(loss.ok()) << loss.status();
+        all.push_back(loss.value_or(0));
+      }
+      EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+      return all;
+    };
+    CompileOptions autotune, tf32, mixed;
+    autotune.kernels.autotune = true;
+    tf32.kernels.allow_tf32 = true;
+    mixed.compute_dtype = DT_BFLOAT16;
+    const std::vector<float> exact = losses({}), rounded = losses(tf32), low = losses(mixed);
+    EXPECT_EQ(losses(autotune), exact) << model;
+    EXPECT_NE(rounded, exact) << model;
+    EXPECT_NE(low, exact) << model;
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NEAR(rounded[i], exact[i], 0.01 * exact[0]) << model;
+      EXPECT_NEAR(low[i], exact[i], 0.03 * exact[0]) << model;
+    }
+  }
+}
+
+// A bucket's gradients lie in NCCL's memory, and its variables are updated by one kernel.
+TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedAsAWhole) {
+  Reset();
+  const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"});
+  ASSERT_TRUE(t.ok()) << t.status();
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
+  const auto loss = RunStep(**t, batch);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  const size_t buckets = (*t)->session->layout().buckets().size();
+  EXPECT_EQ(buckets, 1);
+  EXPECT_EQ(NumNcclRegistrations(), 2 * buckets);
+  std::vector<Shape> shapes;
+  for (const Tensor& feed : batch) shapes.push_back(feed.shape());
+  const auto plans = (*t)->step.Compile(shapes);
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  int updates = 0;
+  for (const std::string& op : plans->plans[0]->node_ops) {
+    updates += absl::StartsWith(op, "ResourceApply");
+  }
+  EXPECT_EQ(updates, 1);
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+// A layer with Relu is three products, forward and backward, and nothing else.
+TEST(GpuStrategyTest, ALayerIsThreeKernels) {
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
+  std::vector<float> losses[3];
+  for (const int how : {0, 1, 2}) {
+    Reset({.has_relu_masks = how != 1});
+    CompileOptions compile;
+    if (how == 2) compile.disabled_passes = {"fuse_relu_grad"};
+    const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"}, compile);
+    ASSERT_TRUE(t.ok()) << t.status();
+    for (int i = 0; i < 3; ++i) {
+      const auto loss = RunStep(**t, batch);
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      losses[how].push_back(*loss);
+    }
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    const auto plans = (*t)->step.Compile({batch[0].shape(), batch[1].shape()});
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    int products = 0, others = 0;
+    for (const std::string& op : plans->plans[0]->node_ops) {
+      products += absl::StrContains(op, "MatMul");
+      others += op == "Relu" || op == "ReluGrad" || op == "BiasAdd";
+    }
+    // The first layer has no gradient of what it is given.
+    EXPECT_EQ(products, 3 * 3 - 1);
+    EXPECT_EQ(others, how == 2 ? 2 : 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NEAR(losses[0][i], losses[2][i], 1e-5 * losses[2][i]);
+    EXPECT_NEAR(losses[1][i], losses[2][i], 1e-5 * losses[2][i]);
+  }
+}
+
+// A step of a rank is one graph with its collectives, on communicators of their own.
+TEST(GpuStrategyTest, CollectivesAreCapturedIfThatIsAskedFor) {
+  std::vector<float> losses[2];
+  for (const bool captured : {false, true}) {
+    Reset();
+    MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
+    options.capture_collectives = captured;
+    const auto t = MakeClassifierTraining("mlp", options);
+    ASSERT_TRUE(t.ok()) << t.status();
+    for (int i = 0; i < 5; ++i) {
+      const auto loss = RunStep(**t, ClassifierBatch("mlp", 4));
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      losses[captured].push_back(*loss);
+    }
+    EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+    // A graph a rank, in each step but the first.
+    if (captured) {
+      EXPECT_EQ(NumGraphLaunches(), 2 * 4);
+    }
+    EXPECT_GT((*t)->step.host_time(), absl::ZeroDuration());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
 
 // The losses of three steps of a tiny language model.
 absl::StatusOr<std::vector<float>> TrainTransformer(const Devices& devices) {

@@ -28,8 +28,9 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "understand: prune, functionalize, infer, lower_lists\n"
             "simplify: einsum, row_sums, relu_behind_pool, algebra, cse, fuse_attention\n"
             "shard: shard, insert_collectives\n"
-            "communicate: reduce_in_updates, bucket, fuse_bias, fuse_updates, fuse_elementwise, "
-            "order_variables, order\n");
+            "mix: mixed_precision\n"
+            "communicate: reduce_in_updates, bucket, fuse_bias, fuse_relu_grad, fuse_updates, "
+            "group_updates, fuse_elementwise, order_variables, order\n");
 }
 
 // What CheckPlan looks at, out of the plan of a training step with several collectives, which

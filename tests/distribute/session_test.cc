@@ -76,6 +76,31 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
+// What is announced travels early, where it has to travel; what comes is what counts.
+TEST_P(SessionTest, NextFeedsChangeNothing) {
+  const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
+  const Output y = ops::Neg(root_, x);
+  const auto session = NewSession();
+  Step step = session->Prepare({x}, {y}).value();
+  const Tensor a = Floats({1, 2, 3}), b = Floats({4, 5, 6}), c = Floats({7, 8, 9, 10});
+  const struct {
+    const Tensor &fed, &announced;
+  } runs[] = {{a, b}, {b, a}, {c, a}, {a, c}, {b, b}, {b, a}, {a, a}};
+  for (const auto& run : runs) {
+    const auto out = step.Run({run.fed}, {.next_feeds = {&run.announced, 1}});
+    ASSERT_TRUE(out.ok()) << out.status();
+    std::vector<float> want = ValuesOf(run.fed);
+    for (float& value : want) value = -value;
+    EXPECT_EQ(ValuesOf((*out)[0]), want);
+  }
+  // After a failure nothing is taken for what it was before.
+  ASSERT_TRUE(step.Run({a}, {.next_feeds = {&b, 1}}).ok());
+  EXPECT_FALSE(step.Run({Tensor::Vector<int32_t>({1, 2, 3})}).ok());
+  const auto out = step.Run({b});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT(ValuesOf((*out)[0]), ElementsAre(-4, -5, -6));
+}
+
 TEST_P(SessionTest, APlaceholderWithDefaultIsItsInputUnlessItIsFed) {
   const Output by_default = ops::Const(root_, Floats({1, 2}));
   const Output x = ops::PlaceholderWithDefault(root_.WithName("x"), by_default, {-1});

@@ -72,6 +72,51 @@ TEST_P(Models, GiveTheSameBitsWhenTheyAreLoaded) {
 
 INSTANTIATE_TEST_SUITE_P(All, Models, testing::Values("mlp", "cnn", "resnet"));
 
+TEST(BuildResNet50, HasTheShapesOfThePaper) {
+  Graph graph;
+  const Scope root(&graph);
+  const Classifier model = BuildResNet50(root);
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  EXPECT_EQ(root.shape(model.images), Shape({-1, 224, 224, 3}));
+  EXPECT_EQ(root.shape(model.logits), Shape({-1, 1000}));
+  int64_t parameters = 0;
+  for (const Output& variable : TrainableVariables(graph)) {
+    parameters += variable.node->attr<Shape>("shape").num_elements();
+  }
+  EXPECT_EQ(parameters, 25557032);
+}
+
+class ResNet50 : public testing::TestWithParam<DataType> {};
+
+TEST_P(ResNet50, LearnsABatch) {
+  OneDeviceStrategy::Options options{.seed = 5};
+  options.compile.compute_dtype = GetParam();
+  const auto strategy = OneDeviceStrategy::Create(options).value();
+  Graph graph;
+  const Scope root(&graph);
+  const Classifier model =
+      BuildResNet50(root, {.blocks = {1, 2}, .width = 4, .pixels = 32, .classes = 10});
+  const Operation train = Momentum({.learning_rate = 0.01}).Minimize(root, model.loss);
+  const auto session = strategy->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare({model.images, model.labels}, {model.loss}, {train});
+  ASSERT_TRUE(step.ok()) << step.status();
+  const auto batch = Batch(model, 4);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  std::vector<float> losses;
+  for (int i = 0; i < 5; ++i) {
+    const auto out = step->Run(*batch);
+    ASSERT_TRUE(out.ok()) << out.status();
+    losses.push_back((*out)[0].scalar<float>());
+  }
+  EXPECT_LT(losses.back(), losses.front());
+  const auto logits = (*session)->Run({{model.images, (*batch)[0]}}, {model.logits});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  EXPECT_EQ((*logits)[0].shape(), Shape({4, 10}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResNet50, testing::Values(DT_FLOAT, DT_BFLOAT16));
+
 TEST(BuildClassifier, AnUnknownNameIsAnError) {
   Graph graph;
   EXPECT_EQ(BuildClassifier(Scope(&graph), "rnn").status().message(),

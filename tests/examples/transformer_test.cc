@@ -30,11 +30,13 @@ std::vector<Tensor> Batch(int64_t rows) {
   return {Tensor::Of<int32_t>(shape, tokens), Tensor::Of<int32_t>(shape, next)};
 }
 
-absl::StatusOr<std::vector<float>> Train(TransformerConfig config, int replicas, int steps) {
+absl::StatusOr<std::vector<float>> Train(TransformerConfig config, int replicas, int steps,
+                                         DataType compute_dtype = DT_FLOAT) {
   MirroredStrategy::Options options{.num_cpu_replicas = replicas, .seed = 5};
   options.pin_threads = false;
   options.compile.check_plan = true;
   options.compile.verify = true;
+  options.compile.compute_dtype = compute_dtype;
   MF_ASSIGN_OR_RETURN(const auto strategy, MirroredStrategy::Create(options));
   Graph graph;
   const Scope root(&graph);
@@ -54,6 +56,13 @@ absl::StatusOr<std::vector<float>> Train(TransformerConfig config, int replicas,
 
 TEST(TransformerTest, LearnsWhatComesNext) {
   const auto losses = Train(kSmall, 1, 40);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_NEAR(losses->front(), std::log(kSmall.vocabulary), 0.1);
+  EXPECT_LT(losses->back(), 0.3);
+}
+
+TEST(TransformerTest, LearnsInMixedPrecision) {
+  const auto losses = Train(kSmall, 1, 40, DT_BFLOAT16);
   ASSERT_TRUE(losses.ok()) << losses.status();
   EXPECT_NEAR(losses->front(), std::log(kSmall.vocabulary), 0.1);
   EXPECT_LT(losses->back(), 0.3);

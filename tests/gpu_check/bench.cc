@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/compile.h"
@@ -23,11 +24,14 @@
 #include "tools/bench_training.h"
 #include "tools/statistics.h"
 
-ABSL_FLAG(std::string, model, "mlp", "bench: mlp, cnn, big, resnet or lstm");
+ABSL_FLAG(std::string, model, "mlp",
+          "bench: mlp, cnn, transformer, gpt2, resnet50, or another of mirrorflow bench");
 ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step");
 ABSL_FLAG(int, rounds, 9, "bench: turns of each variant");
 ABSL_FLAG(double, round_ms, 150, "bench: how long a turn is, about");
-ABSL_FLAG(bool, tf32, true, "bench: products and convolutions may round as tensor cores do");
+ABSL_FLAG(std::string, precision, "tf32",
+          "bench: float32; tf32, in which products and convolutions may round as tensor cores do; "
+          "or bf16, in which they compute in bfloat16");
 ABSL_FLAG(bool, serve, false, "bench: take a turn for each line of standard input");
 ABSL_FLAG(std::string, case_file, "", "bench: write batch and weights, for peers, to this file");
 
@@ -35,7 +39,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
-constexpr int kHostSteps = 200;
+// Whichever comes first; large models get fewer steps, of which the host's part is the same.
+constexpr size_t kHostSteps = 200;
+constexpr absl::Duration kHostTime = absl::Seconds(1);
 
 // A way to run the training step.
 struct Variant {
@@ -48,6 +54,7 @@ struct Variant {
   int64_t device_bytes = 0;  // that it has taken from the GPU
   int64_t arena_bytes = 0, live_bytes = 0;
   size_t kernels = 0;
+  int64_t flops = 0;  // a step, of products and convolutions
   Side side;
   std::vector<double> rounds_ms;
   double host_us = 0;
@@ -76,6 +83,7 @@ absl::Status Open(Variant* v) {
   MF_ASSIGN_OR_RETURN(const StepPlans plans,
                       t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
   v->kernels = plans.plans[0]->kernels.size();
+  v->flops = plans.plans[0]->flops;
   v->arena_bytes = plans.plans[0]->arena_bytes;
   v->live_bytes = plans.plans[0]->live_bytes;
   v->compilations = NumCudaCompilations() - compilations;
@@ -86,7 +94,8 @@ absl::Status Open(Variant* v) {
 
 absl::Status MeasureHost(Variant* v) {
   std::vector<double> us;
-  for (int i = 0; i < kHostSteps; ++i) {
+  const absl::Time end = absl::Now() + kHostTime;
+  while (us.empty() || (us.size() < kHostSteps && absl::Now() < end)) {
     StartHostTime();
     MF_RETURN_IF_ERROR(v->training.step.Run(v->training.feeds).status());
     us.push_back(static_cast<double>(HostTimeNs()) / 1e3);
@@ -111,20 +120,31 @@ std::string Numbers(const std::vector<double>& values) {
 
 void Print(const Variant& v) {
   absl::PrintF(
-      "{\"name\":%s,\"model\":%s,\"batch\":%d,\"tf32\":%s,\"median_ms\":%.6f,\"q1_ms\":%.6f,"
+      "{\"name\":%s,\"model\":%s,\"batch\":%d,\"precision\":%s,\"median_ms\":%.6f,\"q1_ms\":%.6f,"
       "\"q3_ms\":%.6f,\"rounds_ms\":%s,\"losses\":%s,\"host_us\":%.3f,\"first_step_ms\":%.3f,"
-      "\"compilations\":%d,\"kernels\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,"
+      "\"compilations\":%d,\"kernels\":%d,\"flops\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,"
       "\"peak_memory\":%d}\n",
       JsonQuote(v.name), JsonQuote(absl::GetFlag(FLAGS_model)), absl::GetFlag(FLAGS_batch_size),
-      absl::GetFlag(FLAGS_tf32) ? "true" : "false", Quantile(v.rounds_ms, 0.5),
+      JsonQuote(absl::GetFlag(FLAGS_precision)), Quantile(v.rounds_ms, 0.5),
       Quantile(v.rounds_ms, 0.25), Quantile(v.rounds_ms, 0.75), Numbers(v.rounds_ms),
-      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.arena_bytes,
-      v.live_bytes, v.device_bytes);
+      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.flops,
+      v.arena_bytes, v.live_bytes, v.device_bytes);
+}
+
+absl::StatusOr<CompileOptions> CompileWithPrecision(absl::string_view precision) {
+  CompileOptions compile;
+  if (precision == "float32") return compile;
+  compile.kernels.allow_tf32 = true;  // of what is not in bfloat16; so have it the peers
+  if (precision == "tf32") return compile;
+  compile.compute_dtype = DT_BFLOAT16;
+  if (precision == "bf16") return compile;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--precision: expected float32, tf32 or bf16, got '", precision, "'"));
 }
 
 absl::StatusOr<std::vector<Variant>> MakeVariants() {
-  CompileOptions compile;
-  compile.kernels.allow_tf32 = absl::GetFlag(FLAGS_tf32);
+  MF_ASSIGN_OR_RETURN(const CompileOptions compile,
+                      CompileWithPrecision(absl::GetFlag(FLAGS_precision)));
   std::vector<Variant> variants(2);
   variants[0].name = "mirrorflow";
   MF_ASSIGN_OR_RETURN(variants[0].strategy,

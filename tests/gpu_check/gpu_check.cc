@@ -4,11 +4,13 @@
 //
 //   gpu_check [--gtest_filter=…]   the tests
 //   gpu_check bench --model=mlp    training steps
+//   gpu_check figures              rates, counts and times that need no peer
 //   gpu_check gpus                 which there are
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/gpu_check/bench.h"
+#include "tests/gpu_check/figures.h"
 #include "tools/command_line.h"
 
 namespace mirrorflow {
@@ -20,12 +22,16 @@ int Main(int argc, char** argv) {
   if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
   if (line->positional.empty()) return RUN_ALL_TESTS();
   const std::string& what = line->positional[0];
-  if (what != "bench" && what != "gpus") {
+  absl::Status (*run)() = nullptr;
+  if (what == "bench") run = GpuBench;
+  if (what == "figures") run = PrintFigures;
+  if (what == "gpus") run = PrintGpus;
+  if (run == nullptr) {
     return ExitWithError(absl::InvalidArgumentError(absl::StrCat(
-                             "'", what, "': unknown; expected bench, gpus or flags only")),
+                             "'", what, "': unknown; expected bench, figures, gpus or flags only")),
                          kExitUsage);
   }
-  const absl::Status status = what == "bench" ? GpuBench() : PrintGpus();
+  const absl::Status status = run();
   if (!status.ok()) return ExitWithError(status, kExitResources);
   return FlushOutput();
 }

@@ -25,6 +25,9 @@ class Ended(collections.namedtuple("Ended", "code output")):
         lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1] if lines else "no output"
 
+    def json_lines(self):
+        return [json.loads(line) for line in self.output.splitlines() if line.startswith("{")]
+
     def why(self, seconds):
         if self.code is None:
             return f"not done within {seconds:.0f} s"

@@ -27,20 +27,33 @@ if "gpus" in sys.argv:
 elif "--gtest_list_tests" in sys.argv:
     if fake == "capture":
         print("GraphCapture.\n  Works")
+elif "figures" in sys.argv:
+    if fake == "no figures":
+        sys.exit("out of memory")
+    for name, value in {"product": 5e14, "update": 4e12, "copy": 4e12, "layer": 4,
+                        "capture": 9.0}.items():
+        print(json.dumps({"figure": name, "values": [value] * 9}))
 elif "bench" in sys.argv:
     rounds = []
-    open(flags["case_file"], "w").close()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        if fake == "bench dies":
-            sys.exit("out of memory")
+    if "case_file" in flags:
+        open(flags["case_file"], "w").close()
+    if "rounds" in flags:
         rounds.append(1.0)
-        print("done", flush=True)
+    else:
+        print("ready", flush=True)
+        for line in sys.stdin:
+            if fake == "bench dies":
+                sys.exit("out of memory")
+            rounds.append(1.0)
+            print("done", flush=True)
+    # What was compiled is in a cache.
+    compiled = not os.path.exists("compiled") or fake == "no cache"
+    open("compiled", "w").close()
     for name in "mirrorflow", "mirrorflow, no strategy":
         print(json.dumps({"name": name, "model": flags["model"], "batch": int(flags["batch_size"]),
-                          "rounds_ms": rounds, "losses": [2.0, 1.9, 1.8], "median_ms": 1.0,
+                          "precision": flags["precision"], "flops": 3e11, "rounds_ms": rounds, "losses": [2.0, 1.9, 1.8], "median_ms": 1.0,
                           "q1_ms": 1.0, "q3_ms": 1.0, "host_us": 7.0, "first_step_ms": 9.0,
-                          "compilations": 1, "peak_memory": 100}))
+                          "compilations": int(compiled), "peak_memory": 100}))
 else:
     what = flags["gtest_filter"]
     assert os.path.exists("tests/ops/cases/a.txt"), "no cases"
@@ -73,9 +86,10 @@ for line in sys.stdin:
     print("done", flush=True)
 names = {"torch": ["torch eager", "torch compile", "torch max-autotune"], "jax": ["jax jit"]}[name]
 loss = 3.0 if fake == "another loss" and name == "jax" else 2.0
+batch = int(flags.get("batch") or flags["case"].rpartition("_")[2].partition(".")[0])
 for name in names:
-    print(json.dumps({"name": name, "model": flags["model"], "batch": int(flags.get("batch", 64)),
-                      "rounds_ms": rounds, "losses": [loss, 1.9, 1.8], "median_ms": 6.0,
+    print(json.dumps({"name": name, "model": flags["model"], "batch": batch,
+                      "precision": flags["precision"], "rounds_ms": rounds, "losses": [loss, 1.9, 1.8], "median_ms": 6.0,
                       "q1_ms": 6.0, "q3_ms": 6.0, "first_step_ms": 90.0, "peak_memory": 200}))
 print(json.dumps({"name": "torch graph", "model": "mlp", "batch": 64, "skipped": "no graph"})
       if fake == "skips" else "more noise")
@@ -97,7 +111,7 @@ class RunTest(unittest.TestCase):
         for peer in "torch", "jax":
             self.write(f"bundle/peers/gpu_{peer}_peer.py", PEER)
         self.write("tests/ops/cases/a.txt", "")
-        with tarfile.open(self.bundle / "cases.tar.xz", "w:xz") as cases:
+        with tarfile.open(self.bundle / "cases.tar.gz", "w:gz") as cases:
             cases.add(pathlib.Path(self.folder.name, "tests"), "tests")
 
     def write(self, name, text):
@@ -128,8 +142,16 @@ class RunTest(unittest.TestCase):
         self.assertEqual(verdicts["G2", "mlp 64, torch eager / ours"], "met")
         self.assertEqual(verdicts["G1", "mlp 64, host time a step, µs"], "met")
         self.assertEqual(verdicts["G9", "mlp 64, cold first step, compile / ours"], "met")
-        self.assertEqual([g["verdict"] for g in result["gates"] if g["gate"] == "G6"],
-                         ["not measured"])
+        # 3e11 operations in 1 ms, by 5e14 a second.
+        self.assertEqual(verdicts["G5", "gpt2 8, rate of its products / of products alone"], "met")
+        self.assertEqual(verdicts["G4", "transformer 8, torch eager / ours"], "met")
+        self.assertEqual(verdicts["G6", "bytes a second, Adam / copy"], "met")
+        self.assertEqual(
+            verdicts["G7", "kernels of a dense layer, forward and backward"], "missed")
+        self.assertEqual(verdicts["G9", "mlp 64, first step, compile cold / ours warm"], "met")
+        self.assertEqual(verdicts["G10", "capture of 1,000 kernels, ms"], "met")
+        self.assertEqual({g["gate"] for g in result["gates"]}, {f"G{i}" for i in range(1, 12)})
+        self.assertNotIn("not measured", verdicts.values())
         self.assertTrue(any(line.startswith("gate G11") for line in table))
 
     def test_without_a_gpu_every_stage_says_so(self):
@@ -173,9 +195,32 @@ class RunTest(unittest.TestCase):
         rows, _, _ = self.run_bundle("skips", "--only=mlp 64", expected_code=1)
         self.assertEqual(rows["mlp 64 tf32: torch graph"]["what"], "no graph")
 
+    def test_a_figure_that_was_not_made_is_not_measured(self):
+        rows, result, _ = self.run_bundle("no figures", "--only=figures,gpt2 8",
+                                          expected_code=1)
+        self.assertIn("out of memory", rows["figures"]["what"])
+        verdicts = {(g["gate"], g["case"]): g["verdict"] for g in result["gates"]}
+        self.assertEqual(verdicts["G5", "gpt2 8, torch eager / ours"], "met")
+        self.assertEqual(verdicts["G5", "gpt2 8, rate of its products / of products alone"],
+                         "not measured")
+        for gate in "G6", "G7", "G10":
+            self.assertEqual({g["verdict"] for g in result["gates"] if g["gate"] == gate},
+                             {"not measured"})
+
+    def test_a_warm_start_fills_the_cache_itself_if_nothing_did(self):
+        rows, _, _ = self.run_bundle("", "--only=warm start")
+        self.assertEqual(rows["warm start"]["what"], "first step 9 ms")
+        rows, result, _ = self.run_bundle("no cache", "--only=mlp 64,warm start", expected_code=1)
+        self.assertIn("expected all in the cache", rows["warm start"]["what"])
+        warm = [g["verdict"] for g in result["gates"] if g["case"].endswith("ours warm")]
+        self.assertEqual(warm, ["not measured"])
+
     def test_losses_must_agree(self):
         rows, _, _ = self.run_bundle("another loss", "--only=mlp 64", expected_code=1)
         self.assertIn("losses differ", rows["mlp 64 tf32: jax jit"]["what"])
+
+    def test_losses_are_not_compared_where_weights_differ(self):
+        self.run_bundle("another loss", "--only=gpt2 8")
 
     def test_a_benchmark_that_dies_says_why(self):
         rows, _, _ = self.run_bundle("bench dies", "--only=cnn 64", expected_code=1)

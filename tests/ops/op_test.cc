@@ -170,20 +170,6 @@ bool IsSilent(absl::string_view op, absl::string_view attr) {
   return false;
 }
 
-const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
-  static const auto* const cases = [] {
-    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
-    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
-      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
-      EXPECT_TRUE(of_folder.ok()) << of_folder.status();
-      if (!of_folder.ok()) continue;
-      for (const OpCase& op_case : *of_folder) (*by_op)[op_case.op].push_back(op_case);
-    }
-    return by_op;
-  }();
-  return *cases;
-}
-
 class EveryOp : public ::testing::TestWithParam<std::string> {
  protected:
   const OpDef& op() const { return *Ops().Find(GetParam()); }
@@ -192,8 +178,8 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
   // Runs the check on all cases of the op, which must have some unless `check` exempts it.
   void Expect(Check check, CheckFn fn) const {
     CheckReport report;
-    const auto cases = CasesByOp().find(op().name);
-    if (cases != CasesByOp().end()) {
+    const auto cases = OpCasesByOp().find(op().name);
+    if (cases != OpCasesByOp().end()) {
       for (const OpCase& op_case : cases->second) report.Add(fn(op_case, Ops(), CpuKernels()));
     }
     RecordProperty("checked", absl::StrCat(report.checked));
@@ -211,8 +197,8 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
 // The cases of the op whose results are known.
 std::vector<const OpCase*> KnownCases(const OpDef& op) {
   std::vector<const OpCase*> known;
-  const auto cases = CasesByOp().find(op.name);
-  if (cases == CasesByOp().end()) return known;
+  const auto cases = OpCasesByOp().find(op.name);
+  if (cases == OpCasesByOp().end()) return known;
   for (const OpCase& op_case : cases->second) {
     if (op_case.has_results()) known.push_back(&op_case);
   }
@@ -354,8 +340,8 @@ TEST_P(EveryOp, HasTheGradientThatDifferencesShow) {
 }
 
 TEST_P(EveryOp, HasTheGradientOfTensorFlowWhereThatIsStored) {
-  const auto cases = CasesByOp().find(op().name);
-  if (cases == CasesByOp().end()) return;
+  const auto cases = OpCasesByOp().find(op().name);
+  if (cases == OpCasesByOp().end()) return;
   CheckReport report;
   for (const OpCase& op_case : cases->second) {
     report.Add(CheckKnownGradients(op_case, Ops(), CpuKernels()));
@@ -381,7 +367,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, ::testing::ValuesIn(OpNames()),
                          [](const auto& info) { return info.param; });
 
 TEST(OpCases, AreAllOfOpsInTheRegistry) {
-  for (const auto& [op, cases] : CasesByOp()) {
+  for (const auto& [op, cases] : OpCasesByOp()) {
     EXPECT_NE(Ops().Find(op), nullptr) << op << " has cases, as in " << cases[0].where;
   }
 }

@@ -3,6 +3,7 @@
 // Ops that TensorFlow does not have: files say them in ops that it has, and we know them again.
 #include "framework/graph/own_ops.h"
 
+#include "absl/strings/match.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -117,6 +118,18 @@ TEST(OwnOps, AreThemselvesWhenTheFileIsReadAgain) {
   const auto again = ToGraphDef(*read);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->DebugString(), def->DebugString());
+}
+
+// A function of somebody else's would be taken for the op.
+TEST(OwnOps, AreNotTakenForOthersOfTheirName) {
+  auto def = ToGraphDef(SeveralOwnOps());
+  ASSERT_TRUE(def.ok()) << def.status();
+  for (auto& function : *def->mutable_library()->mutable_function()) {
+    if (function.signature().name() == "Gelu") function.mutable_attr()->clear();
+  }
+  const absl::Status refused = FromGraphDef(*def, AllOps()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "function 'Gelu'")) << refused;
 }
 
 // In functions too, of which one library has those of all.

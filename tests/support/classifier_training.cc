@@ -8,9 +8,16 @@
 namespace mirrorflow {
 
 absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
-    absl::string_view model, const std::vector<std::string>& devices) {
+    absl::string_view model, const std::vector<std::string>& devices,
+    const CompileOptions& compile) {
+  return MakeClassifierTraining(
+      model, MirroredStrategy::Options{.devices = devices, .seed = 5, .compile = compile});
+}
+
+absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
+    absl::string_view model, const MirroredStrategy::Options& options) {
   auto t = std::make_unique<ClassifierTraining>();
-  MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create({.devices = devices, .seed = 5}));
+  MF_ASSIGN_OR_RETURN(t->strategy, MirroredStrategy::Create(options));
   const Scope root(&t->graph);
   const auto mirrored = t->strategy->scope();
   MF_ASSIGN_OR_RETURN(t->model, BuildClassifier(root, model));

@@ -22,7 +22,10 @@ struct ClassifierTraining {
 };
 
 absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
-    absl::string_view model, const std::vector<std::string>& devices);
+    absl::string_view model, const std::vector<std::string>& devices,
+    const CompileOptions& compile = {});
+absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
+    absl::string_view model, const MirroredStrategy::Options& options);
 
 // The same images and labels in every call.
 std::vector<Tensor> ClassifierBatch(absl::string_view model, int64_t rows);

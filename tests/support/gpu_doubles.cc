@@ -111,7 +111,8 @@ const KernelRegistry& DoubleKernels() {
 
 absl::Status SetDevices(const std::vector<int>& gpus, SessionBackend* backend) {
   for (size_t i = 0; i < gpus.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(static_cast<int>(i), gpus[i]));
+    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(static_cast<int>(i), gpus[i],
+                                                      {.collective_memory = NcclMemory()}));
     backend->devices.push_back(std::move(device));
   }
   backend->kernels = &DoubleKernels();

@@ -168,6 +168,19 @@ absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder) {
   return cases;
 }
 
+const std::map<std::string, std::vector<OpCase>>& OpCasesByOp() {
+  static const auto* const cases = [] {
+    auto* by_op = new std::map<std::string, std::vector<OpCase>>();
+    for (const char* folder : {"tests/references/cases", "tests/ops/cases"}) {
+      const absl::StatusOr<std::vector<OpCase>> of_folder = LoadOpCases(folder);
+      MF_CHECK(of_folder.ok());
+      for (const OpCase& op_case : *of_folder) (*by_op)[op_case.op].push_back(op_case);
+    }
+    return by_op;
+  }();
+  return *cases;
+}
+
 std::vector<Shape> CaseNode::OutputShapes() const {
   std::vector<Shape> shapes;
   for (int i = 0; i < node->num_outputs(); ++i) {

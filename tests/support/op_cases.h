@@ -6,6 +6,7 @@
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct OpCase {
 absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::string_view file);
 // The cases of all `.txt` files in a folder, in the order of their names.
 absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder);
+
+// Those of all folders of the project, by op. Read once; dies where they cannot be.
+const std::map<std::string, std::vector<OpCase>>& OpCasesByOp();
 
 // A node with what it works on: static inputs are constants, the others placeholders and handles.
 struct CaseNode {

@@ -70,6 +70,9 @@ class QueuedDevice final : public Device {
     std::memcpy(host, Show(device), bytes);
     return absl::OkStatus();
   }
+  absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) override {
+    return CopyIn(Show(ahead), device, bytes);
+  }
   Lane& lane(LaneKind kind) override { return *lanes_[static_cast<int>(kind)]; }
   absl::Status ReserveEvents(int count) override {
     if (count > static_cast<int>(fired_.size())) fired_.resize(count, 0);
@@ -100,6 +103,7 @@ class QueuedDevice final : public Device {
         }
       });
     }
+    execution.meanwhile();
     for (std::thread& thread : threads) thread.join();
     std::lock_guard<std::mutex> lock(mu_);
     return failure_;

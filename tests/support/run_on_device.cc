@@ -153,6 +153,7 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
        .lane_of = [](int) { return LaneKind::kCompute; },
        .repetition_of = [](int) { return Repetition::kNone; },
        .run = [&](int) { return made.plan.kernel->Run(args, device_.lane(LaneKind::kCompute)); },
+       .meanwhile = [] {},
        .deadline = absl::Now() + kTimeout,
        .recording = nullptr,
        .outcome = nullptr}));

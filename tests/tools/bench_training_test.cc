@@ -71,6 +71,48 @@ TEST(BenchTraining, ChainsAThousandSines) {
   EXPECT_NEAR((*got)[0], want, 1e-5);
 }
 
+TEST(BenchTraining, LearnsALanguage) {
+  const auto losses =
+      Losses({.model = "transformer", .batch_size = 1, .replicas = 1, .optimizer = "adam"}, 2);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_NEAR(losses->front(), std::log(8192), 0.2);
+  EXPECT_LT(losses->back(), losses->front());
+}
+
+// Most of these are too large to be trained in a test.
+TEST(BenchTraining, BuildsTheModelsOfGpus) {
+  const auto strategy = OneDeviceStrategy::Create();
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  const struct {
+    const char* model;
+    Shape inputs, labels;
+    int64_t parameters;
+  } kModels[] = {
+      {"transformer", {2, 256}, {2, 256}, 5322240},
+      {"gpt2", {2, 1024}, {2, 1024}, 124475904},
+      {"resnet50", {2, 224, 224, 3}, {2}, 25557032},
+  };
+  for (const auto& want : kModels) {
+    const auto t = BuildTraining(**strategy, want.model);
+    ASSERT_TRUE(t.ok()) << want.model << ": " << t.status();
+    EXPECT_EQ(t->graph.values().shape(t->loss), Shape({})) << want.model;
+    EXPECT_EQ(t->targets.size(), 1) << want.model;
+    int64_t parameters = 0;
+    for (const Output& variable : TrainableVariables(t->graph)) {
+      parameters += variable.node->attr<Shape>("shape").num_elements();
+    }
+    EXPECT_EQ(parameters, want.parameters) << want.model;
+    const auto batch = NoiseBatch(*t, 2);
+    ASSERT_TRUE(batch.ok()) << want.model << ": " << batch.status();
+    EXPECT_EQ((*batch)[0].shape(), want.inputs) << want.model;
+    EXPECT_EQ((*batch)[1].shape(), want.labels) << want.model;
+    for (const int32_t label : (*batch)[1].flat<int32_t>()) {
+      ASSERT_GE(label, 0) << want.model;
+      ASSERT_LT(label, t->classes) << want.model;
+    }
+  }
+}
+
 TEST(BenchTraining, NamesTheModelsWhenItKnowsNone) {
   const auto strategy = OneDeviceStrategy::Create();
   ASSERT_TRUE(strategy.ok()) << strategy.status();

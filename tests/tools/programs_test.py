@@ -66,6 +66,9 @@ class ProgramsTest(ProgramTest):
             ("--learning_rate=nan", "--learning_rate", "expected a finite number"),
             ("--learning_rate=inf", "--learning_rate", "expected a finite number"),
             ("--log_format=xml", "log_format", "got xml"),
+            ("--logical_gpus=17", "--logical_gpus", "expected 0 to 16, got 17"),
+            ("--devices=TPU:0", "--devices", "device 'TPU:0': expected CPU:0"),
+            ("--compute_dtype=half", "--compute_dtype", "expected one of float, bfloat16"),
         ]:
             self.check_training_fails([arg], USAGE, "INVALID_ARGUMENT", where, what)
 
@@ -179,6 +182,13 @@ class ProgramsTest(ProgramTest):
             (["inspect", "noop.txt", "--max_graph_nodes=0"], "--max_graph_nodes", "got 0"),
             (["run", "--graph=noop.txt", "--max_memory=-1"], "--max_memory", "got -1"),
             (["inspect", "noop.txt", "--global_batch_size=0"], "--global_batch_size", "got 0"),
+            (["run", "--graph=noop.txt", "--logical_gpus=2", "--replicas=2"], "--logical_gpus",
+             "expected one of the two"),
+            (["run", "--graph=noop.txt", "--logical_gpus=2", "--device=CPU:1"], "--device",
+             "expected one of the three"),
+            (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
+            (["run", "--graph=noop.txt", "--compute_dtype=half"], "--compute_dtype", "got 'half'"),
+            (["devices", "all"], "devices", "unexpected word 'all'"),
             (["bench"], "bench", "expected one of step, gates, allreduce, overhead, compile"),
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
@@ -193,6 +203,14 @@ class ProgramsTest(ProgramTest):
             (["bench", "compile", "--json=good/"], "--json=good/", "expected the name of a file"),
         ]:
             self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)
+
+    def test_devices_says_what_there_is_and_why_no_gpu_is(self):
+        result = self.run_program(MIRRORFLOW, "devices")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertRegex(lines[0], "^CPU:0 … .*usable by this process: [1-9]")
+        self.assertRegex(lines[1], "^GPU(:0 |      none: ).+")
+        self.assertRegex(lines[-1], "^default  MirroredStrategy takes (CPU|GPU):0")
 
     def test_graphs(self):
         self.check_fails(MIRRORFLOW, ["inspect", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")

@@ -83,6 +83,16 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
   return ncclSum;
 }
 
+// NCCL reads these at its first call; a value of the user's stays.
+void SetForNccl(const char* name, const char* value) {
+  if (getenv(name) == nullptr && setenv(name, value, 0) == 0) {
+    std::fprintf(stderr, "mirrorflow: %s=%s\n", name, value);
+  }
+}
+
+// Ranks of one process may then use one another's buffers where they lie.
+void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
+
 // What the barriers of a GPU reduce. Never freed: that waits for all that the GPU has to do, which
 // may have no end after a failure.
 absl::StatusOr<void*> BarrierMemory(int gpu) {
@@ -113,39 +123,20 @@ class Group {
     }
     if (watchdog_.joinable()) watchdog_.join();
     // Whatever was enqueued has ended with its step.
-    for (Rank& rank : ranks_) {
-      if (rank.comm != nullptr) ncclCommAbort(rank.comm);
-    }
+    for (Rank& rank : ranks_) rank.Abort();
   }
 
+  const NcclOptions& options() const { return options_; }
   int world_size() const { return static_cast<int>(ranks_.size()); }
 
   absl::Status Connect() {
-    // Ranks of one process may then use one another's buffers where they lie. NCCL reads it at its
-    // first call; a value of the user's stays.
-    constexpr char kRegister[] = "NCCL_SINGLE_PROC_MEM_REG_ENABLE";
-    if (getenv(kRegister) == nullptr && setenv(kRegister, "1", 0) == 0) {
-      std::fprintf(stderr, "mirrorflow: %s=1\n", kRegister);
-    }
-    ncclUniqueId id;
-    MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
-    absl::Status status;
-    for (int r = 0; r < world_size() && status.ok(); ++r) {
-      status = CudaStatus(cudaSetDevice(gpus_[r]), "cudaSetDevice");
-      if (!status.ok()) break;
-      status = NcclStatus(ncclCommInitRankConfig(&ranks_[r].comm, world_size(), id, r, &config),
-                          "ncclCommInitRankConfig");
-    }
-    // In any case: a group that was begun must end.
-    const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
-    MF_RETURN_IF_ERROR(status);
-    MF_RETURN_IF_ERROR(ended);
-    const absl::Time deadline = absl::Now() + options_.timeout;
+    ShareRegistrations();
+    if (options_.deterministic) SetForNccl("NCCL_ALGO", "allreduce:ring;reducescatter:ring");
+    // Its way to mix captured and other collectives has hung where one process has several GPUs.
+    if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
+    MF_RETURN_IF_ERROR(ConnectAs(kEager));
+    if (options_.can_be_captured) MF_RETURN_IF_ERROR(ConnectAs(kCaptured));
     for (int r = 0; r < world_size(); ++r) {
-      MF_RETURN_IF_ERROR(Annotate(Settle(r, deadline), absl::StrCat("connecting rank ", r)));
       MF_ASSIGN_OR_RETURN(ranks_[r].barrier, BarrierMemory(gpus_[r]));
     }
     watchdog_ = std::thread([this] { Watch(); });
@@ -157,28 +148,27 @@ class Group {
   // The first failure is everybody's. Ends what GPUs wait in.
   void Fail(const absl::Status& why) {
     if (!meeting_.Fail(why)) return;
-    for (Rank& rank : ranks_) {
-      std::lock_guard<std::mutex> lock(rank.mu);  // no thread may be inside NCCL with it
-      if (rank.comm != nullptr) ncclCommAbort(std::exchange(rank.comm, nullptr));
-    }
+    for (Rank& rank : ranks_) rank.Abort();
   }
 
-  // Calls issue(comm) for rank `r` and waits until NCCL has taken it.
-  template <typename Issue>
-  absl::Status Run(int r, const Issue& issue) {
+  // What a communicator is for.
+  enum Use { kEager, kCaptured, kUses };
+
+  // Calls issue(comm) for rank `r` and waits until NCCL has taken it. That it has not is
+  // everybody's failure, with what `describe` says in front.
+  template <typename Issue, typename Describe>
+  absl::Status Run(int r, Use use, const Issue& issue, const Describe& describe) {
     MF_RETURN_IF_ERROR(status());
     absl::Status issued;
     {
       std::lock_guard<std::mutex> lock(ranks_[r].mu);
-      if (ranks_[r].comm == nullptr) return status();
-      issued = issue(ranks_[r].comm);
+      if (ranks_[r].comms[use] == nullptr) return status();
+      issued = issue(ranks_[r].comms[use]);
     }
-    if (issued.ok()) issued = Settle(r, absl::Now() + options_.timeout);
-    if (!issued.ok()) {
-      Fail(issued);
-      return status();
-    }
-    return issued;
+    if (issued.ok()) issued = Settle(r, use, absl::Now() + options_.timeout);
+    if (issued.ok()) return issued;
+    Fail(Annotate(issued, describe()));
+    return status();
   }
 
   void* barrier(int r) { return ranks_[r].barrier; }
@@ -206,24 +196,56 @@ class Group {
 
  private:
   struct Rank {
-    std::mutex mu;  // of calls with comm
-    ncclComm_t comm = nullptr;
+    std::mutex mu;  // of calls with the communicators
+    ncclComm_t comms[kUses] = {};
     void* barrier = nullptr;  // an int32 that barriers reduce
+
+    void Abort() {
+      std::lock_guard<std::mutex> lock(mu);  // no thread may be inside NCCL with them
+      for (ncclComm_t& comm : comms) {
+        if (comm != nullptr) ncclCommAbort(std::exchange(comm, nullptr));
+      }
+    }
   };
 
-  // What NCCL says of rank `r` now.
-  ncclResult_t Ask(int r) {
+  absl::Status ConnectAs(Use use) {
+    ncclUniqueId id;
+    MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
+    absl::Status status;
+    for (int r = 0; r < world_size() && status.ok(); ++r) {
+      status = CudaStatus(cudaSetDevice(gpus_[r]), "cudaSetDevice");
+      if (!status.ok()) break;
+      status =
+          NcclStatus(ncclCommInitRankConfig(&ranks_[r].comms[use], world_size(), id, r, &config),
+                     "ncclCommInitRankConfig");
+    }
+    // In any case: a group that was begun must end.
+    const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
+    MF_RETURN_IF_ERROR(status);
+    MF_RETURN_IF_ERROR(ended);
+    const absl::Time deadline = absl::Now() + options_.timeout;
+    for (int r = 0; r < world_size(); ++r) {
+      MF_RETURN_IF_ERROR(Annotate(Settle(r, use, deadline), absl::StrCat("connecting rank ", r)));
+    }
+    return absl::OkStatus();
+  }
+
+  // What NCCL says of a communicator of rank `r` now.
+  ncclResult_t Ask(int r, Use use) {
     std::lock_guard<std::mutex> lock(ranks_[r].mu);
-    if (ranks_[r].comm == nullptr) return ncclSuccess;
+    if (ranks_[r].comms[use] == nullptr) return ncclSuccess;
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(ranks_[r].comm, &state);
+    const ncclResult_t asked = ncclCommGetAsyncError(ranks_[r].comms[use], &state);
     return asked != ncclSuccess ? asked : state;
   }
 
   // Waits until the rank's last call is no longer in progress.
-  absl::Status Settle(int r, absl::Time deadline) {
+  absl::Status Settle(int r, Use use, absl::Time deadline) {
     while (true) {
-      const ncclResult_t state = Ask(r);
+      const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) return NcclStatus(state, "ncclCommGetAsyncError");
       if (absl::Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", r,
@@ -240,8 +262,10 @@ class Group {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.watch_interval));
       lock.unlock();
       for (int r = 0; r < world_size(); ++r) {
-        const absl::Status seen = NcclStatus(Ask(r), absl::StrCat("rank ", r));
-        if (!seen.ok()) Fail(seen);
+        for (const Use use : {kEager, kCaptured}) {
+          const absl::Status seen = NcclStatus(Ask(r, use), absl::StrCat("rank ", r));
+          if (!seen.ok()) Fail(seen);
+        }
       }
       lock.lock();
     }
@@ -270,15 +294,36 @@ class NcclCommunicator final : public Communicator {
   int world_size() const override { return group_->world_size(); }
 
   absl::Status Start(const Collective& c, Lane* lane) override {
-    MF_RETURN_IF_ERROR(CheckCollective(c, rank_, world_size()));
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
+    const absl::Status possible = CheckCollective(c, rank_, world_size());
+    if (!possible.ok()) {
+      group_->Fail(possible);
+      return group_->status();
+    }
     const cudaStream_t stream = StreamOf(*lane);
-    const absl::Status status =
-        group_->Run(rank_, [&](ncclComm_t comm) { return Issue(c, comm, stream); });
-    return status.ok() ? status : Annotate(status, CollectiveToString(c));
+    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    if (can_be_repeated()) {
+      MF_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(stream, &capturing));
+    }
+    const auto use = capturing == cudaStreamCaptureStatusNone ? Group::kEager : Group::kCaptured;
+    return group_->Run(
+        rank_, use, [&](ncclComm_t comm) { return Issue(c, comm, stream); },
+        [&] { return CollectiveToString(c); });
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
   absl::Status Check() override { return group_->status(); }
+  // Ends with the communicator.
+  absl::Status Register(std::byte* memory, size_t bytes) override {
+    const auto with = [&](ncclComm_t comm) {
+      void* handle = nullptr;
+      return NcclStatus(ncclCommRegister(comm, memory, bytes, &handle), "ncclCommRegister");
+    };
+    const auto describe = [&] { return absl::StrCat("registering ", bytes, " bytes"); };
+    MF_RETURN_IF_ERROR(group_->Run(rank_, Group::kEager, with, describe));
+    return can_be_repeated() ? group_->Run(rank_, Group::kCaptured, with, describe)
+                             : absl::OkStatus();
+  }
+  bool can_be_repeated() const override { return group_->options().can_be_captured; }
   absl::Status GroupBegin() override { return NcclStatus(ncclGroupStart(), "ncclGroupStart"); }
   absl::Status GroupEnd() override { return NcclStatus(ncclGroupEnd(), "ncclGroupEnd"); }
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
@@ -369,14 +414,28 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicato
           absl::StrCat("NCCL: expected a GPU for each rank, got ", gpus[r], " twice"));
     }
   }
-  // Buffers of one process may be registered with several communicators; read at the first call.
-  setenv("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1", /*replace=*/0);
   MF_ASSIGN_OR_RETURN(const auto group, Group::Create(gpus, options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t r = 0; r < gpus.size(); ++r) {
     communicators.push_back(std::make_unique<NcclCommunicator>(group, static_cast<int>(r)));
   }
   return communicators;
+}
+
+const CollectiveMemory* NcclMemory() {
+  class Memory final : public CollectiveMemory {
+    absl::StatusOr<void*> Allocate(size_t bytes) const override {
+      ShareRegistrations();
+      void* memory = nullptr;
+      const absl::Status status = NcclStatus(ncclMemAlloc(&memory, bytes), "ncclMemAlloc");
+      if (status.ok()) return memory;
+      // NCCL does not say which error of CUDA it was, but there are few others.
+      return absl::ResourceExhaustedError(status.message());
+    }
+    void Free(void* memory) const override { ncclMemFree(memory); }
+  };
+  static const Memory memory;
+  return &memory;
 }
 
 }  // namespace mirrorflow

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/runtime/communicator.h"
+#include "kernels/cuda/gpu_options.h"
 
 namespace mirrorflow {
 
@@ -26,6 +27,10 @@ struct NcclOptions {
   absl::Duration timeout = absl::Minutes(5);
   // How often the watchdog looks.
   absl::Duration watch_interval = absl::Milliseconds(20);
+  // Collectives may be captured into CUDA graphs; those that are have communicators of their own.
+  bool can_be_captured = false;
+  // Sums are made in one order: NCCL's ring, not its reductions in switches.
+  bool deterministic = false;
 };
 
 // The ends of ranks 0, 1, …, of which rank r is the GPU that CUDA calls `gpus[r]`; each for one
@@ -33,6 +38,10 @@ struct NcclOptions {
 // without CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
     absl::Span<const int> gpus, const NcclOptions& options = {});
+
+// Memory that NCCL's collectives reach in the fastest way there is, once it is registered with
+// their communicators. Null in a build without CUDA.
+const CollectiveMemory* NcclMemory();
 
 }  // namespace mirrorflow
 

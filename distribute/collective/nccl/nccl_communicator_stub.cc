@@ -8,4 +8,6 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicato
   return absl::UnimplementedError("NCCL: this program was built without CUDA");
 }
 
+const CollectiveMemory* NcclMemory() { return nullptr; }
+
 }  // namespace mirrorflow

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -81,6 +83,12 @@ struct Meeting {
   bool done = false;
 };
 
+// A captured collective, of which each repetition is a meeting.
+struct Captured {
+  Call call;
+  std::vector<std::shared_ptr<Meeting>> meetings;  // by repetition
+};
+
 // The communicators of one unique id.
 struct Team {
   int size = 0;
@@ -88,6 +96,7 @@ struct Team {
   bool broken = false;  // one was aborted, or what they do does not fit together
   ncclResult_t error = ncclSuccess;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by number
+  std::vector<std::shared_ptr<Captured>> captured;
 };
 
 struct World {
@@ -97,7 +106,10 @@ struct World {
   absl::Status misuse;
   int num_ids = 0;
   int num_collectives = 0;
+  int num_registered = 0;
   std::map<int, std::shared_ptr<Team>> teams;
+  std::set<const ncclComm*> comms;
+  std::map<void*, size_t> memory;  // by address: bytes
 };
 
 World& TheWorld() {
@@ -119,7 +131,9 @@ struct ncclComm {
   std::shared_ptr<mirrorflow::Team> team;
   int rank = 0;
   size_t next = 0;  // collective
+  size_t next_captured = 0;
   std::thread::id thread = {};
+  std::map<void*, size_t> registered = {};
 };
 
 namespace mirrorflow {
@@ -168,10 +182,42 @@ void Meet(Team& team, Meeting& meeting, bool fails) {
   world.changed.wait(lock, [&] { return meeting.done || team.broken; });
 }
 
+std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
+  auto meeting = std::make_shared<Meeting>();
+  meeting->call = call;
+  meeting->ins.resize(size);
+  meeting->outs.resize(size);
+  return meeting;
+}
+
+// What the graph of a rank does each time it is launched.
+std::function<void()> Repeated(const std::shared_ptr<Team>& team,
+                               const std::shared_ptr<Captured>& captured, int rank, const void* in,
+                               void* out) {
+  return [team, captured, rank, in, out, next = std::make_shared<size_t>(0)] {
+    std::shared_ptr<Meeting> meeting;
+    {
+      std::lock_guard<std::mutex> lock(TheWorld().mu);
+      const size_t number = (*next)++;
+      if (captured->meetings.size() <= number) {
+        captured->meetings.push_back(NewMeeting(captured->call, team->size));
+      }
+      meeting = captured->meetings[number];
+      meeting->ins[rank] = in;
+      meeting->outs[rank] = out;
+    }
+    Meet(*team, *meeting, /*fails=*/false);
+  };
+}
+
 ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out,
                      cudaStream_t stream) {
   World& world = TheWorld();
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &capturing);
+  const bool is_captured = capturing == cudaStreamCaptureStatusActive;
   std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<Captured> captured;
   bool fails = false;
   {
     std::lock_guard<std::mutex> lock(world.mu);
@@ -185,23 +231,33 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
       Misused(world, absl::StrCat("rank ", comm->rank, " is used after an abort"));
       return ncclInvalidUsage;
     }
-    if (comm->next == team.meetings.size()) {
-      team.meetings.push_back(std::make_shared<Meeting>());
-      team.meetings.back()->call = call;
-      team.meetings.back()->ins.resize(team.size);
-      team.meetings.back()->outs.resize(team.size);
+    if (is_captured ? !team.meetings.empty() : !team.captured.empty()) {
+      Misused(world, absl::StrCat("rank ", comm->rank, " has captured and other collectives"));
     }
-    fails = comm->rank == world.options.failing_rank &&
-            static_cast<int>(comm->next) == world.options.failing_collective;
-    meeting = team.meetings[comm->next++];
-    if (!(meeting->call == call)) {
-      Misused(world, absl::StrCat("collective ", comm->next - 1, ": rank ", comm->rank, " has ",
-                                  call.ToString(), ", others ", meeting->call.ToString()));
+    const size_t number = is_captured ? comm->next_captured++ : comm->next++;
+    const Call* others = nullptr;
+    if (is_captured) {
+      if (number == team.captured.size()) {
+        team.captured.push_back(std::make_shared<Captured>());
+        team.captured.back()->call = call;
+      }
+      captured = team.captured[number];
+      others = &captured->call;
+    } else {
+      if (number == team.meetings.size()) team.meetings.push_back(NewMeeting(call, team.size));
+      fails = comm->rank == world.options.failing_rank &&
+              static_cast<int>(number) == world.options.failing_collective;
+      meeting = team.meetings[number];
+      meeting->ins[comm->rank] = in;
+      meeting->outs[comm->rank] = out;
+      others = &meeting->call;
+    }
+    if (!(*others == call)) {
+      Misused(world, absl::StrCat("collective ", number, ": rank ", comm->rank, " has ",
+                                  call.ToString(), ", others ", others->ToString()));
       // Real NCCL hangs or mixes the data up; a test wants to go on.
       team.error = ncclInvalidUsage;
     }
-    meeting->ins[comm->rank] = in;
-    meeting->outs[comm->rank] = out;
   }
   const size_t bytes = call.count * DataTypeSize(TypeOf(call.type));
   const auto size = static_cast<size_t>(comm->team->size);
@@ -212,8 +268,10 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
   const size_t written = call.kind == Kind::kAllGather            ? bytes * size
                          : call.kind == Kind::kReduce && !is_root ? 0
                                                                   : bytes;
-  LaunchOnDouble(stream, "collective", {{in, read, false}, {out, written, true}},
-                 [team = comm->team, meeting, fails] { Meet(*team, *meeting, fails); });
+  LaunchOnDouble(
+      stream, "collective", {{in, read, false}, {out, written, true}},
+      is_captured ? Repeated(comm->team, captured, comm->rank, in, out)
+                  : [team = comm->team, meeting, fails] { Meet(*team, *meeting, fails); });
   return ncclSuccess;
 }
 
@@ -225,6 +283,7 @@ void ResetNcclDouble(const NcclDoubleOptions& options) {
   world.options = options;
   world.misuse = absl::OkStatus();
   world.num_collectives = 0;
+  world.num_registered = 0;
   world.teams.clear();
 }
 
@@ -232,6 +291,12 @@ absl::Status NcclMisuse() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return world.misuse;
+}
+
+int NumNcclRegistrations() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.num_registered;
 }
 
 int NumNcclCollectives() {
@@ -288,6 +353,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   team->size = size;
   ++team->joined;
   *comm = new ncclComm{.team = team, .rank = rank};
+  world.comms.insert(*comm);
   return ncclInProgress;
 }
 
@@ -305,7 +371,45 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::lock_guard<std::mutex> lock(world.mu);
   comm->team->broken = true;
   world.changed.notify_all();
+  world.comms.erase(comm);
   delete comm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** memory, size_t bytes) {
+  if (cudaMalloc(memory, bytes) != cudaSuccess) return ncclUnhandledCudaError;
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  world.memory[*memory] = bytes;
+  return ncclSuccess;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  {
+    World& world = TheWorld();
+    std::lock_guard<std::mutex> lock(world.mu);
+    for (const ncclComm* comm : world.comms) {
+      if (comm->registered.count(memory) > 0) {
+        mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank, " has memory that is freed"));
+      }
+    }
+    world.memory.erase(memory);
+  }
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  const auto allocated = world.memory.find(memory);
+  if (allocated == world.memory.end() || allocated->second < bytes) {
+    mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank, " registers memory that is not ",
+                                            "NCCL's, or more than there is"));
+  }
+  if (comm->next > 0) {
+    mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank, " registers late"));
+  }
+  comm->registered[memory] = bytes;
+  *handle = memory;
+  ++world.num_registered;
   return ncclSuccess;
 }
 

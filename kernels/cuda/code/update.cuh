@@ -17,31 +17,33 @@ struct Elements {
   Value<T> values[kPerThread];
 };
 
-template <int64 kN, typename Formula, typename T, typename... Each>
-__device__ inline void UpdateElements(const Formula& formula, const T* gradient, Each... each) {
-  const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
+template <typename Formula, typename T, typename... Each>
+__device__ inline void UpdateElements(const Formula& formula, int64 block, int64 size,
+                                      const T* gradient, Each... each) {
+  const int64 first = block * (kThreads * kPerThread) + threadIdx.x;
   // All loads go out before the first store: the gradient may be a read of the variable.
   Value<T> g[kPerThread];
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {
     const int64 i = first + k * kThreads;
-    if (i >= kN) continue;
+    if (i >= size) continue;
     g[k] = Load(gradient[i]);
     ((each.values[k] = Load(each.variable[i])), ...);
   }
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {
     const int64 i = first + k * kThreads;
-    if (i >= kN) continue;
+    if (i >= size) continue;
     formula(g[k], each.values[k]...);
     ((each.variable[i] = Store<T>(each.values[k])), ...);
   }
 }
 
-// Updates all kN elements of the variables. The grid is that of Elementwise.
-template <int64 kN, typename Formula, typename T, typename... Variables>
-__device__ inline void Update(const Formula& formula, const T* gradient, Variables*... variables) {
-  UpdateElements<kN>(formula, gradient, Elements<Variables>{variables}...);
+// Updates the elements of block `block` of a grid like that of Elementwise for `size` elements.
+template <typename Formula, typename T, typename... Variables>
+__device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,
+                              Variables*... variables) {
+  UpdateElements(formula, block, size, gradient, Elements<Variables>{variables}...);
 }
 
 // ---- the formulas, by the names of the ops behind `ResourceApply`

@@ -139,8 +139,9 @@ def gpt2(heads, dtype, weights, moving, tokens):
 def make_model(args, case, dtype):
     """(forward, weights, moving statistics)"""
     random = np.random.default_rng(1)
-    if args.model == "gpt2":
-        return functools.partial(gpt2, args.gpt2[2], dtype), make_gpt2(random, *args.gpt2), []
+    if args.language_model:
+        heads = args.language_model[2]
+        return functools.partial(gpt2, heads, dtype), make_gpt2(random, *args.language_model), []
     if args.model == "resnet50":
         weights, moving = make_resnet(random, args.resnet[0])
         return functools.partial(resnet, args.resnet[0]), weights, moving
@@ -171,7 +172,7 @@ def adam(weights, state, gradients):
 
 def make_optimizer(args, weights):
     zeros = functools.partial(jax.tree.map, jnp.zeros_like)
-    if args.model == "gpt2":
+    if args.language_model:
         return adam, (zeros(weights), zeros(weights), jnp.zeros((), jnp.float32))
     momentum = gpu_peer.MOMENTUM if args.model == "resnet50" else 0
     return sgd(momentum), zeros(weights) if momentum else ()

@@ -24,18 +24,18 @@ BEGAN = time.monotonic()
 CHECKED_STEPS = 3  # whose losses are compared
 LEARNING_RATE = 0.01  # of mlp, cnn and resnet50: SGD, with MOMENTUM for the last
 MOMENTUM = 0.9
-ADAM_LEARNING_RATE = 1e-4  # of gpt2
+ADAM_LEARNING_RATE = 1e-4  # of language models
 CLASSES = {"resnet50": 1000}
 # (layers, width, heads, vocabulary, positions): GPT-2 of 124M parameters, its vocabulary rounded up
-# to a multiple of 128.
-GPT2 = (12, 768, 12, 50304, 1024)
-TINY_GPT2 = (2, 32, 2, 128, 16)
+# to a multiple of 128, and one that is small enough for launches to count.
+LANGUAGE_MODELS = {"gpt2": (12, 768, 12, 50304, 1024), "transformer": (4, 256, 4, 8192, 256)}
+TINY_LANGUAGE_MODEL = (2, 32, 2, 128, 16)
 # Blocks of each stage, and the pixels of an image.
 RESNET50 = ((3, 4, 6, 3), 224)
 TINY_RESNET = ((1, 1, 1, 1), 32)
 MLP_LAYERS = ((784, 512), (512, 512), (512, 10))
 CNN_KERNELS = ((3, 3, 1, 32), (3, 3, 32, 64), (1600, 128), (128, 10))
-DEFAULT_BATCH = {"mlp": 64, "cnn": 64, "resnet50": 64, "gpt2": 8}
+DEFAULT_BATCH = {"mlp": 64, "cnn": 64, "resnet50": 64, "gpt2": 8, "transformer": 8}
 
 
 def arguments(variants):
@@ -59,7 +59,9 @@ def arguments(variants):
     args.batch = args.batch or (2 if args.smoke else DEFAULT_BATCH[args.model])
     if args.smoke:
         args.round_ms, args.rounds = 1, min(args.rounds, 7)
-    args.gpt2 = TINY_GPT2 if args.smoke else GPT2
+    args.language_model = LANGUAGE_MODELS.get(args.model)
+    if args.language_model and args.smoke:
+        args.language_model = TINY_LANGUAGE_MODEL
     args.resnet = TINY_RESNET if args.smoke else RESNET50
     return args
 
@@ -76,8 +78,8 @@ class Case:
                 self.weights = [arrays[n] for n in arrays.files if n not in ("inputs", "labels")]
             args.batch = len(self.inputs)
             return
-        if args.model == "gpt2":
-            _, _, _, vocabulary, positions = args.gpt2
+        if args.language_model:
+            _, _, _, vocabulary, positions = args.language_model
             tokens = random.integers(0, vocabulary, (args.batch, positions + 1), np.int32)
             self.inputs, self.labels = tokens[:, :-1].copy(), tokens[:, 1:].copy()
             return

@@ -121,13 +121,13 @@ class Gpt2(nn.Module):
 
 def make_model(args, case):
     torch.manual_seed(1)
-    if args.model == "gpt2":
-        return Gpt2(*args.gpt2)
+    if args.language_model:
+        return Gpt2(*args.language_model)
     return ResNet(args.resnet[0]) if args.model == "resnet50" else FeedForward(case)
 
 
 def make_optimizer(args, model, capturable):
-    if args.model == "gpt2":
+    if args.language_model:
         return torch.optim.Adam(model.parameters(), lr=gpu_peer.ADAM_LEARNING_RATE, fused=True,
                                 capturable=capturable)
     momentum = gpu_peer.MOMENTUM if args.model == "resnet50" else 0

@@ -15,7 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
+constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kDepth = 4;
+constexpr int64_t kKeys = FuseAttention::kMinKeys + 1;
 
 struct Operands {
   Output q, k, v, mask;
@@ -159,6 +160,16 @@ TEST(FuseAttentionTest, LeavesWhatOthersNeed) {
 }
 
 TEST(FuseAttentionTest, LeavesOtherPatterns) {
+  // The first keys alone.
+  const Make short_rows = [](const Scope& s, const Operands& o) {
+    const auto first = [&](Output x) {
+      return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
+                        ops::VectorConst(s, {-1, -1, kKeys - 2, -1}));
+    };
+    const Operands some = {o.q, first(o.k), first(o.v), {}};
+    return Values(s, Scores(s, some), some);
+  };
+  EXPECT_EQ(Fused(Program(short_rows)), std::make_pair(0, 0));
   const Make not_transposed = [](const Scope& s, const Operands& o) {
     const Output k = ops::Transpose(s, o.k, {0, 1, 3, 2});
     return Values(s, ops::BatchMatMulV2(s, o.q, k), o);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/fuse_relu_grad.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "ops/bias_add.h"
+#include "ops/fused_ops.h"
+#include "ops/matmul.h"
+#include "ops/unary_grad.h"
+
+namespace mirrorflow {
+namespace {
+
+// One layer's Relu, from the product in front of it to the gradient of its bias.
+struct Layer {
+  Node* forward;    // the product with bias and Relu
+  Node* product;    // makes the gradient of what `forward` makes
+  Node* relu_grad;  // of that
+  Node* bias_grad;  // and of that
+};
+
+bool IsFetched(const Compilation& c, const Output& value) {
+  return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
+}
+
+// The node that adds up the rows of `value`; null if none does.
+Node* BiasGradOf(const Output& value) {
+  for (const Use& use : value.node->uses()) {
+    if (use.slot == 0 && use.user->op().name == ops::kBiasAddGrad &&
+        use.user->attr<std::string>("data_format") == "NHWC" &&
+        use.user->control_inputs().empty()) {
+      return use.user;
+    }
+  }
+  return nullptr;
+}
+
+// `node` is a ReluGrad.
+bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
+  if (!node->control_inputs().empty()) return false;
+  *layer = {.forward = node->input(1).node,
+            .product = node->input(0).node,
+            .relu_grad = node,
+            .bias_grad = BiasGradOf(node->output(0))};
+  const Node& product = *layer->product;
+  const Sharded* const share = AsSharded(c.shardings.at(node->input(1)));
+  if (share != nullptr && share->dim != 0) return false;  // a mask has whole rows
+  return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
+         layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
+         product.uses().size() == 1 && product.control_inputs().empty() &&
+         !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
+         AsPartial(c.shardings.at(node->input(0))) == nullptr;
+}
+
+// The bits that the layer writes; it is made to, if it does not yet.
+absl::StatusOr<Output> MaskOf(Compilation& c, Node* forward) {
+  if (forward->num_outputs() == 2) return forward->output(1);
+  AttrMap attrs = forward->attrs();
+  attrs[ops::kNumMasks] = int64_t{1};
+  MF_ASSIGN_OR_RETURN(
+      Node* const with_mask,
+      c.graph.AddNode(c.graph.UniqueName(forward->name()), forward->op(), attrs,
+                      {forward->inputs().begin(), forward->inputs().end()},
+                      {forward->control_inputs().begin(), forward->control_inputs().end()}));
+  MF_RETURN_IF_ERROR(c.values().Infer(*with_mask));
+  for (int i = 0; i < 2; ++i) {
+    c.shardings.Set(with_mask->output(i), c.shardings.at(forward->output(0)));
+  }
+  c.ReplaceValue(forward->output(0), with_mask->output(0));
+  c.ReplaceOperation(forward, with_mask);
+  c.graph.RemoveNode(forward);
+  return with_mask->output(1);
+}
+
+absl::Status Fuse(Compilation& c, const Layer& layer) {
+  const Node& product = *layer.product;
+  MF_ASSIGN_OR_RETURN(const Output mask, MaskOf(c, layer.forward));
+  MF_ASSIGN_OR_RETURN(
+      Node* const fused,
+      c.graph.AddNode(c.graph.UniqueName(layer.relu_grad->name()),
+                      *FusedOps().Find(ops::kMatMulReluGrad), product.attrs(),
+                      {product.input(0), product.input(1), mask, mask.node->output(0)}));
+  MF_RETURN_IF_ERROR(c.values().Infer(*fused));
+  const Node* const replaced[] = {layer.relu_grad, layer.bias_grad};
+  for (int i = 0; i < 2; ++i) {
+    c.shardings.Set(fused->output(i), c.shardings.at(replaced[i]->output(0)));
+    c.ReplaceValue(replaced[i]->output(0), fused->output(i));
+  }
+  c.ReplaceOperation(layer.relu_grad, fused);
+  c.ReplaceOperation(layer.bias_grad, fused);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FuseReluGrad::Run(Compilation& c) {
+  if (!c.HasKernel(ops::kMatMulReluGrad)) return false;
+  // These stay until all is done; the layers in front of them are made anew.
+  std::vector<Node*> relu_grads;
+  for (Node* node : c.graph.Nodes()) {
+    if (node->op().name == ops::kReluGrad) relu_grads.push_back(node);
+  }
+  bool changed = false;
+  for (Node* node : relu_grads) {
+    Layer layer;
+    if (!IsLayer(c, node, &layer)) continue;
+    MF_RETURN_IF_ERROR(Fuse(c, layer));
+    changed = true;
+  }
+  return changed && c.RemoveDeadNodes();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16 products, convolutions and
+// attention of floats compute in bfloat16, in which GPUs are many times faster, and so does what
+// keeps the precision of their results. Everything else stays as it is: variables, what is reduced
+// over the replicas, losses, updates. bfloat16 has the range of float, so no loss has to be scaled.
+// Which ops these are is TensorFlow's choice (auto_mixed_precision_lists.h); that variables are
+// cast where they are used is Keras's "mixed_bfloat16" and PyTorch's autocast.
+#ifndef MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
+#define MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class MixedPrecision final : public Pass {
+ public:
+  absl::string_view name() const override { return "mixed_precision"; }
+  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  // InvalidArgument for a compute_dtype other than float and bfloat16.
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_

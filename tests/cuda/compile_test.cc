@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is compiled for GPUs is kept in files, and nothing but what was written is taken from them.
+#include "kernels/cuda/compile.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/program.h"
+
+namespace mirrorflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CompileTest : public testing::Test {
+ protected:
+  CompileTest() : folder_(fs::path(testing::TempDir()) / "kernel_cache") {
+    fs::remove_all(folder_);
+    ResetCudaDouble();
+    Use(folder_.string());
+  }
+  ~CompileTest() override { fs::remove_all(folder_); }
+
+  static void Use(const std::string& folder) {
+    setenv("MIRRORFLOW_KERNEL_CACHE", folder.c_str(), /*replace=*/1);
+  }
+  // How often the compiler runs for a program that adds `number`. Nothing of the program is left in
+  // this process then.
+  static int64_t Compilations(int number) {
+    const int64_t before = NumCudaCompilations();
+    CudaProgram program;
+    program.Add({.parameters = "float* x", .body = "  *x += " + std::to_string(number) + ";"});
+    const absl::Status finished = program.Finish();
+    EXPECT_TRUE(finished.ok()) << finished;
+    return NumCudaCompilations() - before;
+  }
+  std::vector<fs::path> Files() const {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(folder_)) files.push_back(entry.path());
+    return files;
+  }
+
+  const fs::path folder_;
+};
+
+TEST_F(CompileTest, WhatIsInAFileIsNotCompiledAgain) {
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Files().size(), 1);
+  EXPECT_EQ(Compilations(1), 0);
+  EXPECT_EQ(Compilations(2), 1);
+  EXPECT_EQ(Files().size(), 2);
+  Use("none");
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Files().size(), 2);
+}
+
+TEST_F(CompileTest, FilesThatWereSpoiltAreMadeAnew) {
+  EXPECT_EQ(Compilations(1), 1);
+  const fs::path file = Files().at(0);
+  const auto size = fs::file_size(file);
+  for (const auto left : {size - 1, size / 2, decltype(size){0}}) {
+    fs::resize_file(file, left);
+    EXPECT_EQ(Compilations(1), 1) << left;
+    EXPECT_EQ(fs::file_size(file), size);
+  }
+  {
+    std::fstream changed(file, std::ios::in | std::ios::out | std::ios::binary);
+    changed.seekp(static_cast<std::streamoff>(size - 8));
+    changed << "spoilt";
+  }
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Compilations(1), 0);
+}
+
+TEST_F(CompileTest, AFolderThatCannotBeWrittenToIsNoError) {
+  std::ofstream(folder_) << "a file";
+  EXPECT_EQ(Compilations(1), 1);
+  EXPECT_EQ(Compilations(1), 1);
+}
+
+TEST_F(CompileTest, WhatTheCompilerRefusesIsAnError) {
+  CudaProgram program;
+  program.Add({.parameters = "float* x", .body = "  *x = no_such_thing;"});
+  const absl::Status refused = program.Finish();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInternal) << refused;
+  EXPECT_TRUE(!fs::exists(folder_) || Files().empty());
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `gpu_check figures`: what is measured of GPU 0 without a peer: the rates of products, of an
+// optimizer and of copies, the kernels of a layer, the time to capture a step.
+#ifndef MIRRORFLOW_TESTS_GPU_CHECK_FIGURES_H_
+#define MIRRORFLOW_TESTS_GPU_CHECK_FIGURES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mirrorflow {
+
+struct FigureOptions {
+  int64_t product_size = 8192;                 // of square matrices of bfloat16
+  int64_t updated_bytes = int64_t{256} << 20;  // of variables that Adam updates
+  int64_t copied_bytes = int64_t{1} << 30;
+  int rounds = 9;
+  double round_ms = 100;
+};
+
+struct Figure {
+  std::string name;
+  std::vector<double> values;  // one a round
+};
+
+// product: operations a second, multiply-adds counted as two.
+// update, copy: bytes a second that are read or written; measured in turns.
+// layer: the kernels that one more dense layer with an activation adds to a training step.
+// capture: milliseconds by which the step of a thousand kernels that captures them takes longer
+// than the next, which only launches them.
+absl::StatusOr<std::vector<Figure>> MeasureFigures(const FigureOptions& options = {});
+
+// Prints one line of JSON a figure.
+absl::Status PrintFigures();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_GPU_CHECK_FIGURES_H_

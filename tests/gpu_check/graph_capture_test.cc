@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Steps that run as CUDA graphs from the second time on compute what steps without them do.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distribute/strategy/strategy.h"
+#include "examples/models.h"
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+#include "tests/support/classifier_training.h"
+#include "train/optimizer.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kSteps = 4;  // compiled, captured, and launched twice
+
+// The losses of training under a strategy of this class.
+template <typename S>
+absl::StatusOr<std::vector<float>> Losses(const typename S::Options& options,
+                                          absl::string_view model) {
+  MF_ASSIGN_OR_RETURN(const auto strategy, S::Create(options));
+  Graph graph;
+  const Scope root(&graph);
+  const auto created = strategy->scope();
+  MF_ASSIGN_OR_RETURN(const Classifier classifier, BuildClassifier(root, model));
+  const Operation train = Momentum({.learning_rate = 0.05}).Minimize(root, classifier.loss);
+  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({classifier.images, classifier.labels},
+                                                  {classifier.loss}, {train}));
+  const std::vector<Tensor> batch = ClassifierBatch(model, 6);
+  std::vector<float> losses;
+  for (int i = 0; i < kSteps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    losses.push_back(out[0].scalar<float>());
+  }
+  return losses;
+}
+
+template <typename S>
+void ExpectEqualLosses(typename S::Options options, absl::string_view model) {
+  options.capture_steps = false;
+  const auto want = Losses<S>(options, model);
+  ASSERT_TRUE(want.ok()) << want.status();
+  EXPECT_LT(want->back(), want->front());
+  options.capture_steps = true;
+  const auto got = Losses<S>(options, model);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(*got, *want);  // bit for bit
+}
+
+class GraphCapture : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfOneDevice) {
+  ExpectEqualLosses<OneDeviceStrategy>({.device = "GPU:0", .seed = 5}, GetParam());
+}
+
+TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfAMirror) {
+  ExpectEqualLosses<MirroredStrategy>({.devices = {"GPU:0"}, .seed = 5}, GetParam());
+}
+
+// One graph between two collectives.
+TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfTwoLogicalGpus) {
+  ExpectEqualLosses<MirroredStrategy>({.devices = {"GPU:0", "GPU:0"}, .seed = 5}, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GraphCapture, ::testing::Values("mlp", "cnn"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace mirrorflow
