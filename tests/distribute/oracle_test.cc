@@ -4,10 +4,7 @@
 // gives, on any number of replicas, with any split of the rows, on the CPU device and on the queued
 // one, with each optional pass on and off.
 //
-//   MIRRORFLOW_ORACLE_PROGRAMS=100000 MIRRORFLOW_ORACLE_FIRST=1   for a long run by hand
-#include <cstdlib>
-
-#include "absl/strings/numbers.h"
+//   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*   a long run by hand
 #include "distribute/pipeline.h"
 #include "gtest/gtest.h"
 #include "tests/support/compare_with_reference.h"
@@ -18,12 +15,6 @@ namespace mirrorflow {
 namespace {
 
 using PassNames = absl::flat_hash_set<std::string>;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  uint64_t value;
-  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
-}
 
 const std::vector<std::string>& OptionalPasses() {
   static const auto* const names = new std::vector<std::string>(ProgramPipeline().OptionalPasses());
@@ -73,9 +64,8 @@ void CheckProgram(uint64_t seed, Choose choose) {
 }
 
 TEST(OracleTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
-  const uint64_t first = FromEnvironment("MIRRORFLOW_ORACLE_FIRST", 1);
-  const uint64_t count = FromEnvironment("MIRRORFLOW_ORACLE_PROGRAMS", 2000);
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  const uint64_t programs = NumRandomPrograms(2000);
+  for (uint64_t seed = 1; seed <= programs; ++seed) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses));
   }
 }
@@ -87,9 +77,9 @@ TEST_P(OraclePassTest, RandomProgramsMeanTheSameWithoutIt) {
   const std::vector<std::string>& all = OptionalPasses();
   PassNames off(all.begin(), all.end());
   if (GetParam() >= 0) off = {all[GetParam()]};
-  constexpr uint64_t kPrograms = 150;
-  const uint64_t first = 1'000'000 + kPrograms * static_cast<uint64_t>(GetParam() + 1);
-  for (uint64_t seed = first; seed < first + kPrograms; ++seed) {
+  const uint64_t programs = NumRandomPrograms(150);
+  const uint64_t first = 1'000'000 + programs * static_cast<uint64_t>(GetParam() + 1);
+  for (uint64_t seed = first; seed < first + programs; ++seed) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, [&](Random&) { return off; }));
   }
 }

@@ -118,9 +118,9 @@ std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
 }
 
 TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
-  constexpr uint64_t kPrograms = 1000;
+  const uint64_t programs = NumRandomPrograms(1000);
   int compared = 0;
-  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+  for (uint64_t seed = 1; seed <= programs; ++seed) {
     const int num_ops = 4 + static_cast<int>(seed % 12);
     const auto program = MakeRandomProgram(seed, {.num_ops = num_ops});
     ASSERT_TRUE(program.ok()) << program.status();
@@ -140,7 +140,7 @@ TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
     ASSERT_TRUE(difference.ok()) << "seed " << seed << ": " << difference.status();
     ASSERT_EQ(*difference, "") << "seed " << seed << ", rows " << absl::StrJoin(rows, ",");
   }
-  EXPECT_GT(compared, static_cast<int>(kPrograms / 2));
+  EXPECT_GT(compared, static_cast<int>(programs / 2));
 }
 
 class ReplicatedModel

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/random_graph.h"
 
+#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "framework/core/status.h"
@@ -520,6 +522,12 @@ absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraph
   Generator generator(seed, options, &program);
   MF_RETURN_IF_ERROR(generator.Run());
   return program;
+}
+
+uint64_t NumRandomPrograms(uint64_t otherwise) {
+  const char* text = std::getenv("MIRRORFLOW_RANDOM_PROGRAMS");
+  uint64_t programs;
+  return text != nullptr && absl::SimpleAtoi(text, &programs) ? programs : otherwise;
 }
 
 }  // namespace mirrorflow

@@ -32,6 +32,10 @@ struct RandomGraphOptions {
 // The same seed gives the same program.
 absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraphOptions& options);
 
+// How many of them a test looks at: what MIRRORFLOW_RANDOM_PROGRAMS says, `otherwise` if it is not
+// set. More by hand, fewer where a sanitizer makes them slow.
+uint64_t NumRandomPrograms(uint64_t otherwise);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
