@@ -51,6 +51,11 @@ struct Problem {
       step *= mask.dim(d);
     }
   }
+  // Of products that take `numbers` of each pair of a query and a key that it sees.
+  int64_t Flops(int64_t numbers) const {
+    const double pairs = static_cast<double>(batch * heads) * queries * keys / (causal ? 2 : 1);
+    return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
+  }
   // The keys that the queries before `end_of_queries` see.
   int64_t EndOfKeys(int64_t end_of_queries) const {
     return causal ? std::min(keys, end_of_queries) : keys;
@@ -178,7 +183,8 @@ KernelPlan Attention(const KernelContext& c) {
             });
             return absl::OkStatus();
           }),
-          .scratch_bytes = kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T))};
+          .scratch_bytes = kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T)),
+          .flops = p.Flops(p.depth + p.value_depth)};
 }
 
 // The operands and results of one head.
@@ -246,7 +252,8 @@ KernelPlan AttentionGrad(const KernelContext& c) {
             });
             return absl::OkStatus();
           }),
-          .scratch_bytes = 2 * kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T))};
+          .scratch_bytes = 2 * kTileQueries * kTileKeys * static_cast<int64_t>(sizeof(T)),
+          .flops = p.Flops(3 * p.depth + 2 * p.value_depth)};
 }
 
 template <typename Make>

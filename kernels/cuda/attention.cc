@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient, in tiles that go through shared memory.
+// Attention and its gradient, in tiles that go through shared memory; of 16-bit floats on tensor
+// cores.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -16,20 +17,31 @@ namespace {
 constexpr int64_t kLanes = 8;
 constexpr int64_t kMostTile = 32, kLeastTile = 4;
 constexpr int64_t kSharedBytes = 47 << 10;
+// As in mma.cuh: a warp has 16 rows.
+constexpr int64_t kTensorCoreTile = 64;
+constexpr int64_t kTensorCoreThreads = 2;                          // for each row
+constexpr int64_t kTensorCoreStep = 16, kMostOfTensorCores = 128;  // numbers of a row
 
 struct Attention {
   int64_t heads, queries, keys, depth, value_depth;
-  int64_t tile = kMostTile;
+  bool causal;
+  int64_t tile = kMostTile, threads_of_row = kLanes;
+  const char* where = "";  // what the names of functions end with
   std::string type, problem, scale, mask;
 
   // Of a node whose q is input `first`. How many numbers a row of a tile has in shared memory:
   // shared(a).
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
+  // Of products that take `numbers` of each pair of a query and a key that it sees.
+  int64_t Flops(int64_t numbers) const {
+    const double pairs = static_cast<double>(heads) * queries * keys / (causal ? 2 : 1);
+    return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
+  }
   // A block for each tile of rows of each head.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
-            .threads = static_cast<unsigned int>(tile * kLanes)};
+            .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
 
@@ -43,6 +55,11 @@ std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q)
                       BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
 }
 
+bool TensorCoresTake(DataType dtype, int64_t row) {
+  return (dtype == DT_HALF || dtype == DT_BFLOAT16) && row > 0 && row % kTensorCoreStep == 0 &&
+         row <= kMostOfTensorCores;
+}
+
 absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
                                             int64_t (*shared)(const Attention& a)) {
   const DataType u = c.attr<DataType>("U");
@@ -52,18 +69,25 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
               .queries = q.dim(2),
               .keys = v.dim(2),
               .depth = q.dim(3),
-              .value_depth = v.dim(3)};
-  const int64_t number = static_cast<int64_t>(DataTypeSize(u));
-  const auto bytes = [&] { return a.tile * shared(a) * number; };
-  while (bytes() > kSharedBytes && a.tile > kLeastTile) a.tile /= 2;
-  if (bytes() > kSharedBytes) {
-    return absl::UnimplementedError(absl::StrCat("rows of ", a.depth, " and ", a.value_depth,
-                                                 " numbers are too long for this device"));
+              .value_depth = v.dim(3),
+              .causal = c.attr<bool>("causal")};
+  if (TensorCoresTake(c.attr<DataType>("T"), a.depth) &&
+      TensorCoresTake(c.attr<DataType>("T"), a.value_depth)) {
+    a.tile = kTensorCoreTile;
+    a.threads_of_row = kTensorCoreThreads;
+    a.where = "OnTensorCores";
+  } else {
+    const int64_t number = static_cast<int64_t>(DataTypeSize(u));
+    const auto bytes = [&] { return a.tile * shared(a) * number; };
+    while (bytes() > kSharedBytes && a.tile > kLeastTile) a.tile /= 2;
+    if (bytes() > kSharedBytes) {
+      return absl::UnimplementedError(absl::StrCat("rows of ", a.depth, " and ", a.value_depth,
+                                                   " numbers are too long for this device"));
+    }
   }
   a.type = CudaType(u);
   a.problem = absl::StrCat("attention::Problem<", a.queries, ", ", a.keys, ", ", a.depth, ", ",
-                           a.value_depth, ", ", c.attr<bool>("causal") ? "true" : "false", ", ",
-                           a.tile, ">");
+                           a.value_depth, ", ", a.causal ? "true" : "false", ", ", a.tile, ">");
   a.scale = absl::StrCat("static_cast<", a.type, ">(",
                          CudaLiteral(static_cast<double>(c.attr<float>("scale"))), ")");
   a.mask = MaskText(c, a, q);
@@ -75,12 +99,14 @@ absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
     return (a.depth + 1) + std::max(a.depth + 1, a.value_depth + 1) + (a.tile + 1);
   };
   MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 0, shared));
-  return MakeCudaKernel(
+  absl::StatusOr<KernelPlan> plan = MakeCudaKernel(
       c,
-      {{.body = absl::StrCat("  attention::Forward<", a.problem, ">(a0, a1, a2, z0, z1, ", a.scale,
-                             ",\n      ", a.mask, ");"),
+      {{.body = absl::StrCat("  attention::Forward", a.where, "<", a.problem,
+                             ">(a0, a1, a2, z0, z1, ", a.scale, ",\n      ", a.mask, ");"),
         .grid = a.GridFor(a.queries)}},
-      {.includes = {"attention.cuh"}});
+      {.includes = {"attention_mma.cuh"}});
+  if (plan.ok()) plan->flops = a.Flops(a.depth + a.value_depth);
+  return plan;
 }
 
 // The product of dy and y of each query.
@@ -103,19 +129,23 @@ absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
     return 2 * ((a.depth + 1) + (a.value_depth + 1) + (a.tile + 1));
   };
   MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 1, shared));
-  CudaKernelOptions options{.includes = {"attention.cuh"}};
+  CudaKernelOptions options{.includes = {"attention_mma.cuh"}};
   std::vector<CudaStage> stages = Products(c, a, &options);
   const std::string rest =
       absl::StrCat("a5,\n      reinterpret_cast<const ", a.type, "*>(scratch), ");
-  stages.push_back({.body = absl::StrCat("  attention::Backward<", a.problem, ", false, ", a.depth,
-                                         ", ", a.value_depth, ">(a1, a0, a2, a3, ", rest,
-                                         "z0, z0, ", a.scale, ",\n      ", a.mask, ");"),
-                    .grid = a.GridFor(a.queries)});
-  stages.push_back({.body = absl::StrCat("  attention::Backward<", a.problem, ", true, ", a.depth,
-                                         ", ", a.value_depth, ">(a2, a3, a1, a0, ", rest,
-                                         "z1, z2, ", a.scale, ",\n      ", a.mask, ");"),
-                    .grid = a.GridFor(a.keys)});
-  return MakeCudaKernel(c, std::move(stages), std::move(options));
+  stages.push_back(
+      {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", false, ", a.depth,
+                            ", ", a.value_depth, ">(a1, a0, a2, a3, ", rest, "z0, z0, ", a.scale,
+                            ",\n      ", a.mask, ");"),
+       .grid = a.GridFor(a.queries)});
+  stages.push_back(
+      {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", true, ", a.depth,
+                            ", ", a.value_depth, ">(a2, a3, a1, a0, ", rest, "z1, z2, ", a.scale,
+                            ",\n      ", a.mask, ");"),
+       .grid = a.GridFor(a.keys)});
+  absl::StatusOr<KernelPlan> plan = MakeCudaKernel(c, std::move(stages), std::move(options));
+  if (plan.ok()) plan->flops = a.Flops(3 * a.depth + 2 * a.value_depth);
+  return plan;
 }
 
 }  // namespace

@@ -110,6 +110,51 @@ inline int __syncthreads_or(int predicate) {
   return any;
 }
 
+// What a warp does on tensor cores: see mma.cuh and, for which lane has what, the PTX ISA. Here
+// mma.m16n8k16, ...
+template <typename Load>
+inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned int b1,
+                          float (&sums)[4], Load load) {
+  struct Numbers {
+    unsigned int a[4], b[2];
+  };
+  static thread_local Numbers slots[1024];
+  const int thread = MfThread(), lane = thread % 32;
+  slots[thread] = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  mf_here.wait(1);
+  const Numbers* const warp = slots + thread - lane;
+  const auto number = [&](unsigned int pair, int k) {
+    return load(static_cast<unsigned short>(k % 2 == 0 ? pair : pair >> 16));
+  };
+  for (int e = 0; e < 4; ++e) {
+    const int row = lane / 4, column = lane % 4 * 2 + e % 2;
+    for (int k = 0; k < 16; ++k) {
+      const int holder = k % 8 / 2, half = k / 8;
+      sums[e] += number(warp[4 * row + holder].a[2 * half + e / 2], k) *
+                 number(warp[4 * column + holder].b[half], k);
+    }
+  }
+  mf_here.wait(1);
+}
+// ... and ldmatrix.m8n8.x4: the lanes 8i to 8i+7 say where the rows of matrix i are.
+inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matrices)[4]) {
+  static thread_local const unsigned short* slots[1024];
+  const int thread = MfThread(), lane = thread % 32;
+  if (reinterpret_cast<unsigned long long>(row) % 16 != 0) __builtin_trap();
+  slots[thread] = static_cast<const unsigned short*>(row);
+  mf_here.wait(1);
+  const unsigned short* const* const warp = slots + thread - lane;
+  for (int i = 0; i < 4; ++i) {
+    unsigned int pair[2];
+    for (int j = 0; j < 2; ++j) {
+      const int other = lane % 4 * 2 + j;
+      pair[j] = transposed ? warp[8 * i + other][lane / 4] : warp[8 * i + lane / 4][other];
+    }
+    matrices[i] = pair[0] | pair[1] << 16;
+  }
+  mf_here.wait(1);
+}
+
 // Streams are threads.
 template <typename T, typename V>
 inline T atomicCAS(T* at, T expected, V desired) {

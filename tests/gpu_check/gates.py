@@ -81,7 +81,7 @@ def _update_by_copy(by_name):
 
 
 def _share_of_products(by_name):
-    """Of the step's products without those within attention, so it is at least that."""
+    """Of the products of the step, with those within attention, of pairs that the mask leaves."""
     ours, products = by_name.get(OURS, {}), _values(by_name, "product")
     if not (ours.get("flops") and ours.get("rounds_ms") and products):
         return None

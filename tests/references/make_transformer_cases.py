@@ -232,21 +232,35 @@ def _attentions():
     yield _case(op + "Grad", types, [dy, q, k, v, dy, sums[0]], None)
 
 
-# Several tiles; compared with the same in double.
-_LARGE = """\
-case ScaledDotProductAttention {T=float, U=float, scale=0.5, causal=%s}
-random float<1,2,70,9>
-random float<1,2,150,9>
-random float<1,2,150,5>
+def _large(dtype, depth, value_depth, causal, mask=None):
+    """Several tiles; compared with the same in double."""
+    wide = _wide(dtype)
+    # Weights of the gradient are no shares, as its sums are random: they must not leave half.
+    scale = 0.0625 if dtype in REDUCED else 0.5
+    attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
+    if mask:
+        attributes["num_masks"] = 1
+    q, k = f"{dtype}<1,2,70,{depth}>", f"{dtype}<1,2,150,{depth}>"
+    v, y = f"{dtype}<1,2,150,{value_depth}>", f"{dtype}<1,2,70,{value_depth}>"
+    masks = [f"{dtype}{mask}"] if mask else []
+    for op, operands in (
+        ("ScaledDotProductAttention", [q, k, v]),
+        ("ScaledDotProductAttentionGrad", [y, q, k, v, y, f"{wide}<1,2,70>"]),
+    ):
+        case = _case(op, attributes, [], [])
+        case = case.removesuffix("error\n")
+        yield case + "".join(f"random {operand}\n" for operand in operands + masks)
 
-case ScaledDotProductAttentionGrad {T=float, U=float, scale=0.5, causal=%s}
-random float<1,2,70,5>
-random float<1,2,70,9>
-random float<1,2,150,9>
-random float<1,2,150,5>
-random float<1,2,70,5>
-random float<1,2,70>
-"""
+
+def _larges():
+    for causal in (False, True):
+        yield from _large("float", 9, 5, causal)
+    for dtype in REDUCED:
+        for causal in (False, True):
+            yield from _large(dtype, 32, 16, causal)
+        yield from _large(dtype, 16, 48, False, "<150>")
+
+
 _LONG_ROWS = """\
 case LayerNorm {T=float, U=float}
 random float<3,1500>
@@ -274,7 +288,7 @@ def main():
         f"# Made by make_transformer_cases.py with NumPy {np.__version__}.\n"
     )
     cases = [*_gelus(), *_layer_norms(), *_attentions()]
-    cases += [_LARGE % (causal, causal) for causal in ("false", "true")] + [_LONG_ROWS]
+    cases += [*_larges(), _LONG_ROWS]
     _FILE.write_text("\n".join([about, *cases]), encoding="utf-8")
     print(f"{len(cases)} cases, {_FILE.stat().st_size} bytes")
 

@@ -101,7 +101,7 @@ void CheckPartialShapes(const OpCase& op_case, const OpRegistry& ops,
   }
 }
 
-// The results of a case in float, computed in double and rounded.
+// The results of a case, computed in double and rounded.
 absl::StatusOr<std::vector<Tensor>> ResultsByDouble(const CaseNode& made,
                                                     const KernelRegistry& kernels) {
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
@@ -113,8 +113,8 @@ absl::StatusOr<std::vector<Tensor>> ResultsByDouble(const CaseNode& made,
   }
   for (int i = 0; i < made.node->num_outputs(); ++i) fetches.push_back(made.node->output(i));
   MF_ASSIGN_OR_RETURN(std::vector<Tensor> results, interpreter.Run(feeds, fetches));
-  for (Tensor& result : results) {
-    MF_ASSIGN_OR_RETURN(result, ConvertFloating(result, DT_FLOAT));
+  for (size_t i = 0; i < results.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(results[i], ConvertFloating(results[i], fetches[i].dtype()));
   }
   return results;
 }

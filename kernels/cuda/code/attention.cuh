@@ -26,6 +26,17 @@ struct Problem {
   __device__ static bool Sees(int64 query, int64 key) {
     return query < kQueries && key < kKeys && (!kCausal || key <= query);
   }
+  // What a tile of keys (or else of queries) from row `first` on meets of the other side: not the
+  // queries before its keys, nor the keys behind its queries.
+  template <bool kOfKeys>
+  __device__ static int64 BeginOfOther(int64 first) {
+    return kCausal && kOfKeys ? first : 0;
+  }
+  template <bool kOfKeys>
+  __device__ static int64 EndOfOther(int64 first) {
+    constexpr int64 kOther = kOfKeys ? kQueries : kKeys;
+    return kCausal && !kOfKeys && first + kTile < kOther ? first + kTile : kOther;
+  }
 };
 
 // Rows in shared memory. One more column than there are: those of neighbouring rows are in
@@ -113,8 +124,7 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
   __shared__ V weights[kTile][kTile + 1];
   const int row = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   const int64 head = blockIdx.x / P::kQueryTiles, first = blockIdx.x % P::kQueryTiles * kTile;
-  const int64 query = first + row,
-              end = P::kCausal && first + kTile < P::kKeys ? first + kTile : P::kKeys;
+  const int64 query = first + row, end = P::template EndOfOther<false>(first);
   const V nothing = Traits<V>::Lowest();
   queries.Fill(q + head * P::kQueries * P::kDepth, first, P::kQueries);
   RowSums<V, P::kValueDepth> sums;
@@ -182,10 +192,8 @@ __device__ inline void Backward(const T* own, const T* own2, const T* other, con
   own_rows2.Fill(own2 + head * kOwn * kColumns2, first, kOwn);
   RowSums<V, kColumns> sums;
   RowSums<V, kOfKeys ? kColumns2 : 0> sums2;
-  // Tiles with nothing to see are left out: of queries before the keys, of keys behind the queries.
-  const int64 begin = P::kCausal && kOfKeys ? first : 0;
-  const int64 end = P::kCausal && !kOfKeys && first + kTile < kOther ? first + kTile : kOther;
-  for (int64 at = begin; at < end; at += kTile) {
+  const int64 end = P::template EndOfOther<kOfKeys>(first);
+  for (int64 at = P::template BeginOfOther<kOfKeys>(first); at < end; at += kTile) {
     __syncthreads();
     other_rows.Fill(other + head * kOther * kColumns, at, kOther);
     other_rows2.Fill(other2 + head * kOther * kColumns2, at, kOther);

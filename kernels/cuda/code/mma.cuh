@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of matrices of 16-bit floats on tensor cores, by whole warps. A warp has 16 rows of what
+// it multiplies and of the sums, which are floats. Which thread holds what is said by the PTX ISA,
+// "Matrix Fragments for mma.m16n8k16": with lane = 4 * g + t, thread (g, t) has the numbers of the
+// columns 2t and 2t+1 of the rows g and g+8.
+#ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
+#define MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
+
+#include "base.cuh"
+
+namespace mma {
+
+constexpr int kWarpRows = 16;
+
+__device__ inline int Warp() { return threadIdx.x / 32; }
+// Of number `e` of 4 among sums: rows of the warp, columns of a block of 8.
+__device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
+__device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
+
+// sums += a * b, of [16, 16] and [16, 8].
+template <typename T>
+__device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, float (&sums)[4]) {
+#ifdef __CUDA_ARCH__
+#define MF_MMA(type)                                                        \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type       \
+               ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  if constexpr (Same<T, half>::kValue) {
+    MF_MMA("f16");
+  } else {
+    MF_MMA("bf16");
+  }
+#undef MF_MMA
+#else
+  MfMultiplyAdd(a, b0, b1, sums, [](unsigned short bits) { return Load(T{bits}); });
+#endif
+}
+
+// Two numbers as they lie in memory.
+template <typename T>
+__device__ inline uint32 Pack(float first, float second) {
+#ifdef __CUDA_ARCH__
+  uint32 numbers;
+  if constexpr (Same<T, half>::kValue) {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(numbers) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(numbers) : "f"(second), "f"(first));
+  }
+  return numbers;
+#else
+  return Store<T>(first).bits | static_cast<uint32>(Store<T>(second).bits) << 16;
+#endif
+}
+
+// Rows in shared memory, each 16 bytes longer than it is: eight that follow one another are in
+// different banks.
+template <typename T, int kRows, int kColumns>
+struct Tile {
+  static constexpr int kPerLoad = 16 / sizeof(T);
+
+  struct alignas(16) Numbers {
+    T of[kPerLoad];
+  };
+  Numbers rows[kRows][kColumns / kPerLoad + 1];
+
+  // Those of [count, kColumns] from row `first` on, and zeros beyond.
+  __device__ void Fill(const T* from, int64 first, int64 count) {
+    constexpr int kLoads = kColumns / kPerLoad;
+    const bool aligned = reinterpret_cast<uint64>(from) % sizeof(Numbers) == 0;
+    for (int i = threadIdx.x; i < kRows * kLoads; i += blockDim.x) {
+      const int r = i / kLoads, c = i % kLoads;
+      Numbers numbers = {};
+      if (first + r < count) {
+        const T* const at = from + (first + r) * kColumns + c * kPerLoad;
+        if (aligned) {
+          numbers = *reinterpret_cast<const Numbers*>(at);
+        } else {
+#pragma unroll
+          for (int j = 0; j < kPerLoad; ++j) numbers.of[j] = at[j];
+        }
+      }
+      rows[r][c] = numbers;
+    }
+  }
+
+  // The four quarters of [16, 16] from a row and a column on: those on the left first, or those
+  // above. Transposed, a thread has two numbers of a column instead of two of a row.
+  template <bool kLeftFirst, bool kTransposed>
+  __device__ void LoadQuarters(int row, int column, uint32 (&quarters)[4]) const {
+    const int lane = threadIdx.x % 32, quarter = lane / 8;
+    const int right = kLeftFirst ? quarter / 2 : quarter % 2;
+    const int below = kLeftFirst ? quarter % 2 : quarter / 2;
+    const Numbers* const at = &rows[row + below * 8 + lane % 8][column / kPerLoad + right];
+#ifdef __CUDA_ARCH__
+    const uint32 address = static_cast<uint32>(__cvta_generic_to_shared(at));
+#define MF_LDMATRIX(how)                                                                    \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0,%1,%2,%3}, [%4];"       \
+               : "=r"(quarters[0]), "=r"(quarters[1]), "=r"(quarters[2]), "=r"(quarters[3]) \
+               : "r"(address)                                                               \
+               : "memory")
+    if constexpr (kTransposed) {
+      MF_LDMATRIX(".trans");
+    } else {
+      MF_LDMATRIX("");
+    }
+#undef MF_LDMATRIX
+#else
+    MfLoadMatrices(at, kTransposed, quarters);
+#endif
+  }
+};
+
+// 16 rows of a warp as what is multiplied.
+template <typename T, int kColumns>
+class Rows {
+ public:
+  template <int kRows>
+  __device__ Rows(const Tile<T, kRows, kColumns>& tile, int row) {
+#pragma unroll
+    for (int c = 0; c < kColumns / 16; ++c) {
+      tile.template LoadQuarters<true, false>(row, 16 * c, numbers_[c]);
+    }
+  }
+  // sums += these * the 16 rows of the tile from `row` on, transposed.
+  template <int kRows>
+  __device__ void DotRows(const Tile<T, kRows, kColumns>& tile, int row, float (&left)[4],
+                          float (&right)[4]) const {
+#pragma unroll
+    for (int c = 0; c < kColumns / 16; ++c) {
+      uint32 b[4];
+      tile.template LoadQuarters<false, false>(row, 16 * c, b);
+      MultiplyAdd<T>(numbers_[c], b[0], b[1], left);
+      MultiplyAdd<T>(numbers_[c], b[2], b[3], right);
+    }
+  }
+
+ private:
+  uint32 numbers_[kColumns / 16][4];
+};
+
+// Sums of 16 rows of a warp.
+template <int kColumns>
+class Sums {
+ public:
+  __device__ void Scale(const float (&by_row)[2]) {
+#pragma unroll
+    for (int c = 0; c < kColumns / 8; ++c) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums_[c][e] *= by_row[e / 2];
+    }
+  }
+  // Adds [16, 16] weights, rounded to T, times the rows of the tile from `row` on.
+  template <typename T, int kRows>
+  __device__ void AddProduct(const float (&left)[4], const float (&right)[4],
+                             const Tile<T, kRows, kColumns>& tile, int row) {
+    const uint32 a[4] = {Pack<T>(left[0], left[1]), Pack<T>(left[2], left[3]),
+                         Pack<T>(right[0], right[1]), Pack<T>(right[2], right[3])};
+#pragma unroll
+    for (int c = 0; c < kColumns / 16; ++c) {
+      uint32 b[4];
+      tile.template LoadQuarters<true, true>(row, 16 * c, b);
+      MultiplyAdd<T>(a, b[0], b[1], sums_[2 * c]);
+      MultiplyAdd<T>(a, b[2], b[3], sums_[2 * c + 1]);
+    }
+  }
+  // To [count, kColumns], the warp's first row being row `first`.
+  template <typename T>
+  __device__ void Write(T* to, int64 first, int64 count) const {
+#pragma unroll
+    for (int c = 0; c < kColumns / 8; ++c) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int64 row = first + RowOf(e);
+        if (row < count) to[row * kColumns + 8 * c + ColumnOf(e)] = Store<T>(sums_[c][e]);
+      }
+    }
+  }
+
+ private:
+  float sums_[kColumns / 8][4] = {};
+};
+
+}  // namespace mma
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
