@@ -18,7 +18,8 @@
 #include "tools/command_line.h"
 #include "tools/peer_process.h"
 
-ABSL_FLAG(std::string, model, "mlp", "bench, explain: mlp, cnn, big, resnet, lstm or chain");
+ABSL_FLAG(std::string, model, "mlp",
+          "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
 ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples a step and replica");
 ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},

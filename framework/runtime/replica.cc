@@ -142,7 +142,6 @@ absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
 
 absl::Status BoundPlan::SetNextFeed(int i, const std::byte* host) {
   Device& device = replica_.device();
-  if (device.traits().host_memory) return absl::OkStatus();  // nothing has to travel
   NextFeed& next = next_feeds_[i];
   if (next.ahead == nullptr) {
     MF_ASSIGN_OR_RETURN(next.ahead, device.Allocate(plan_->feeds[i].bytes()));

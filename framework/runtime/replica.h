@@ -82,7 +82,8 @@ class BoundPlan {
   // to the device where kernels cannot read host memory.
   absl::Status SetFeed(int i, const std::byte* host);
   // The same for the Run after the next, if it is known by now: it is copied while that one
-  // computes. SetFeed then has to be told the same address, whose memory has not changed.
+  // computes. SetFeed then has to be told the same address, whose memory has not changed. For
+  // devices whose memory is not the host's.
   absl::Status SetNextFeed(int i, const std::byte* host);
   void ForgetNextFeeds();
 

@@ -22,6 +22,7 @@ Session::~Session() {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, SessionBackend backend,
                                                          SessionOptions options) {
   MF_RETURN_IF_ERROR(graph.status());
+  if (backend.devices.empty()) return absl::InvalidArgumentError("expected a device or more");
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
   session->options_.compile.shard = session->backend_.world_size > 1;
   session->graph_ = graph.Clone();

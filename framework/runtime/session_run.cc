@@ -97,8 +97,10 @@ void Session::PlaceViews(Variant& variant) {
   }
 }
 
-// Those of other shapes come in their own Run.
+// Those of other shapes come in their own Run. Where kernels read the host's memory nothing
+// travels.
 void Session::SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds) {
+  if (replicas_[0]->device().traits().host_memory) return;
   variant.next_feeds.clear();
   if (feeds.size() != variant.shapes.size()) return;
   for (size_t f = 0; f < feeds.size(); ++f) {

@@ -25,6 +25,9 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 // what the first says. DeadlineExceeded if the GPU does not finish one.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
+// The first way, which the library would have taken, where there was no memory for a trial.
+absl::StatusOr<int> OrTheFirst(absl::StatusOr<int> fastest);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_

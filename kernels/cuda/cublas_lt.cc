@@ -127,7 +127,7 @@ class ProductKernel final : public Kernel {
     MF_RETURN_IF_ERROR(Propose(kAligned, p.autotune ? kMaxTried : 1, &proposed));
     aligned_ = proposed[0];
     if (proposed.size() > 1) {
-      MF_ASSIGN_OR_RETURN(const int fastest, Fastest(p, proposed));
+      MF_ASSIGN_OR_RETURN(const int fastest, OrTheFirst(Fastest(p, proposed)));
       aligned_ = proposed[fastest];
     }
     unaligned_ = aligned_;

@@ -21,8 +21,7 @@ namespace {
 
 // Of each of the two ways to copy in.
 constexpr size_t kStagingBytes = size_t{4} << 20;
-// NCCL's all-reduces reach most of their rate with so much; PyTorch's DistributedDataParallel has
-// 25 MiB.
+// Not measured yet; PyTorch's DistributedDataParallel has 25 MiB.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
 // How long copies may take that no step's deadline is for.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
@@ -131,20 +130,21 @@ class Staging {
   }
   void Leak() { memory_ = nullptr; }
   absl::Status Make(cudaStream_t stream) {
+    stream_ = stream;
     MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&memory_), kStagingBytes));
     for (Event& travelled : travelled_) {
       MF_RETURN_IF_ERROR(travelled.Make());
-      MF_RETURN_IF_ERROR(travelled.Record(stream));
+      MF_RETURN_IF_ERROR(travelled.Record(stream_));
     }
     return absl::OkStatus();
   }
 
-  // Copies in order with what is on `stream`, the one of Make. On return `host` is free.
-  absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes, cudaStream_t stream) {
+  // Copies in order with what is on the stream. On return `host` is free.
+  absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes) {
     while (bytes > 0) {
       const size_t some = std::min(bytes, kStagingBytes / 2 - staged_);
       if (some == 0) {
-        MF_RETURN_IF_ERROR(travelled_[half_].Record(stream));
+        MF_RETURN_IF_ERROR(travelled_[half_].Record(stream_));
         half_ = 1 - half_;
         staged_ = 0;
         MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(absl::Now() + kCopyTimeout));
@@ -153,7 +153,7 @@ class Staging {
       std::byte* const staged = memory_ + half_ * (kStagingBytes / 2) + staged_;
       std::memcpy(staged, host, some);
       MF_RETURN_IF_CUDA_ERROR(
-          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, stream));
+          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, stream_));
       staged_ += some;
       host += some;
       device += some;
@@ -163,6 +163,7 @@ class Staging {
   }
 
  private:
+  cudaStream_t stream_ = nullptr;  // of the device
   std::byte* memory_ = nullptr;
   size_t staged_ = 0;  // bytes of the half that is being filled
   int half_ = 0;
@@ -217,13 +218,13 @@ class CudaDevice final : public Device {
   // ended.
   absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
-    return staging_.Copy(host, device, bytes, compute().stream());
+    return staging_.Copy(host, device, bytes);
   }
   // On a stream of its own, which no step waits for.
   absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
-    MF_RETURN_IF_ERROR(ahead_staging_.Copy(host, ahead, bytes, ahead_.stream()));
+    MF_RETURN_IF_ERROR(ahead_staging_.Copy(host, ahead, bytes));
     return absl::OkStatus();
   }
   absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) override {

@@ -288,7 +288,7 @@ class ConvolutionKernel final : public Kernel {
     }
     chosen_ = proposed[0];
     if (!autotune || proposed.size() == 1) return absl::OkStatus();
-    MF_ASSIGN_OR_RETURN(const int fastest, Fastest(g, proposed));
+    MF_ASSIGN_OR_RETURN(const int fastest, OrTheFirst(Fastest(g, proposed)));
     chosen_ = proposed[fastest];
     return absl::OkStatus();
   }

@@ -14,7 +14,7 @@ namespace mirrorflow {
 
 class FuseAttention final : public Pass {
  public:
-  // Training with 256 keys takes 11 to 14 % longer on a CPU with the fused op.
+  // With 64 to 256 keys training was slower on a CPU with the fused op.
   static constexpr int64_t kMinKeys = 512;
 
   absl::string_view name() const override { return "fuse_attention"; }

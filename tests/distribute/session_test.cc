@@ -358,6 +358,10 @@ update = ResourceApplyGradientDescent(v, rate, x) {T=float}
   }
 }
 
+TEST(SessionBackendTest, NoDeviceIsRefused) {
+  ExpectError(Session::Create(Graph(), SessionBackend(), {}).status(), kInvalid, "a device");
+}
+
 TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
   Graph graph;
   const Scope root(&graph);

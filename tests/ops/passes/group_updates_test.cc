@@ -97,31 +97,36 @@ v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 }
 
 TEST(GroupUpdatesTest, NothingIsReadInAKernelThatWritesIt) {
-  // The value of `a` is the gradient of `b`; `b` is updated twice; `c` comes behind an update.
-  EXPECT_EQ(Updates(R"(
+  const struct {
+    const char *what, *text;
+  } cases[] = {{"a variable is its own gradient", R"(
+old = ReadVariableOp(a) {dtype=float}
+u = ResourceApplyGradientDescent(a, rate, old) {T=float}
+v = ResourceApplyGradientDescent(b, rate, x) {T=float}
+)"},
+               {"what the second writes is the gradient of the first", R"(
+old = ReadVariableOp(b) {dtype=float}
+u = ResourceApplyGradientDescent(a, rate, old) {T=float}
+v = ResourceApplyGradientDescent(b, rate, x) {T=float}
+)"},
+               {"what the first writes is the gradient of the second", R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 old = ReadVariableOp(a) {dtype=float}
 v = ResourceApplyGradientDescent(b, rate, old) {T=float}
-)",
-                    {"u", "v"})
-                .size(),
-            2);
-  EXPECT_EQ(Updates(R"(
+)"},
+               {"a variable is updated twice", R"(
 u = ResourceApplyGradientDescent(b, rate, x) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
-)",
-                    {"u", "v"})
-                .size(),
-            2);
-  EXPECT_EQ(Updates(R"(
+)"},
+               {"the second waits for the first", R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 new = ReadVariableOp(a, ^u) {dtype=float}
 g = Neg(new) {T=float}
 v = ResourceApplyGradientDescent(c, rate, g) {T=float}
-)",
-                    {"u", "v"})
-                .size(),
-            2);
+)"}};
+  for (const auto& each : cases) {
+    EXPECT_EQ(Updates(each.text, {"u", "v"}).size(), 2) << each.what;
+  }
 }
 
 }  // namespace

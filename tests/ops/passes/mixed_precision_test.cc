@@ -60,6 +60,23 @@ Cast float
 )");
 }
 
+// A logarithm of what lies near one would lose what it is made of.
+TEST(MixedPrecisionTest, WhatNeedsPrecisionIsAFloat) {
+  ExpectMixed(R"(
+product = MatMul(x, w) {T=float}
+chance = Sigmoid(product) {T=float}
+loss = Log(chance) {T=float}
+)",
+              {"loss"}, R"(
+Log float
+Cast bfloat16
+Cast bfloat16
+MatMul bfloat16
+Sigmoid bfloat16
+Cast float
+)");
+}
+
 // The stream of a transformer's blocks: what is added to it is cast, not the stream.
 TEST(MixedPrecisionTest, WhatIsAddedToFloatsOfItsSizeIsAFloat) {
   ExpectMixed(R"(
