@@ -8,7 +8,7 @@
 
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 

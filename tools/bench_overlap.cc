@@ -23,7 +23,7 @@ namespace {
 constexpr int kWarmUpSteps = 20;
 constexpr int kTracedSteps = 101;
 
-// What the trace calls them (framework/runtime/trace_session.h).
+// What the trace calls them (framework/session/trace_session.h).
 bool IsCommunication(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan &&
          (event.category == "wait" || event.category == "collective");

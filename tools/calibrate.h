@@ -5,7 +5,7 @@
 #define MIRRORFLOW_TOOLS_CALIBRATE_H_
 
 #include "absl/status/statusor.h"
-#include "framework/compiler/cost/cost_model.h"
+#include "tools/cost_model.h"
 
 namespace mirrorflow {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 

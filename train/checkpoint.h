@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 

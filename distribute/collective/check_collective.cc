@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "distribute/collective/reduce_in_rank_order.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
 namespace {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "distribute/collective/check_collective.h"
-#include "distribute/collective/reduce_in_rank_order.h"
 #include "distribute/collective/waiter.h"
 #include "framework/core/status.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
 namespace {

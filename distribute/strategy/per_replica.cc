@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strategy::Reduce and Strategy::Gather: one value out of the replicas' values, on the host.
-#include <algorithm>
 #include <cstring>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/strategy/strategy.h"
-#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
 namespace {
@@ -33,43 +30,6 @@ absl::Status CheckAlike(absl::Span<const Tensor> values, int free_axis) {
   return absl::OkStatus();
 }
 
-template <typename T>
-void ReduceInto(Reduction reduction, const T* from, int64_t n, T* to) {
-  for (int64_t i = 0; i < n; ++i) {
-    switch (reduction) {
-      case Reduction::kMax:
-        to[i] = std::max(to[i], from[i]);
-        break;
-      case Reduction::kMin:
-        to[i] = std::min(to[i], from[i]);
-        break;
-      default:
-        to[i] = static_cast<T>(to[i] + from[i]);
-    }
-  }
-}
-
-// half and bfloat16 are reduced in float and rounded once.
-absl::StatusOr<Tensor> ReduceInFloat(Reduction reduction, absl::Span<const Tensor> per_replica) {
-  const DataType dtype = per_replica[0].dtype();
-  std::vector<Tensor> wide;
-  for (const Tensor& value : per_replica) {
-    MF_ASSIGN_OR_RETURN(Tensor in_float, Tensor::Allocate(DT_FLOAT, value.shape()));
-    const auto* bits = reinterpret_cast<const uint16_t*>(value.raw());
-    for (int64_t i = 0; i < value.num_elements(); ++i) {
-      in_float.data<float>()[i] = ReducedToFloat(dtype, bits[i]);
-    }
-    wide.push_back(std::move(in_float));
-  }
-  MF_ASSIGN_OR_RETURN(const Tensor reduced, Strategy::Reduce(reduction, wide));
-  MF_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, reduced.shape()));
-  auto* bits = reinterpret_cast<uint16_t*>(result.raw());
-  for (int64_t i = 0; i < result.num_elements(); ++i) {
-    bits[i] = ReducedFrom(dtype, reduced.data<float>()[i]);
-  }
-  return result;
-}
-
 }  // namespace
 
 absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Tensor> per_replica) {
@@ -84,25 +44,11 @@ absl::StatusOr<Tensor> Strategy::Reduce(Reduction reduction, absl::Span<const Te
                      "max or min, got ",
                      DataTypeName(dtype), " and ", ReductionName(reduction)));
   }
-  if (IsReducedFloat(dtype)) return ReduceInFloat(reduction, per_replica);
-  MF_ASSIGN_OR_RETURN(Tensor result, per_replica[0].Clone());
-  DispatchDataType(
-      result.dtype(),
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if constexpr (!std::is_same_v<T, bool>) {
-          const int64_t n = result.num_elements();
-          for (size_t r = 1; r < per_replica.size(); ++r) {
-            ReduceInto(reduction, per_replica[r].data<T>(), n, result.data<T>());
-          }
-          if (reduction == Reduction::kMean) {
-            for (T& v : result.flat<T>())
-              v = static_cast<T>(v / static_cast<T>(per_replica.size()));
-          }
-        }
-        return true;
-      },
-      false);
+  MF_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, per_replica[0].shape()));
+  std::vector<const void*> in;
+  for (const Tensor& value : per_replica) in.push_back(value.raw());
+  void* const out = result.raw();
+  ReduceInRankOrder(reduction, dtype, in, {&out, 1}, result.num_elements());
   return result;
 }
 

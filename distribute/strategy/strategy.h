@@ -20,7 +20,7 @@
 #include "distribute/strategy/distributed_dataset.h"
 #include "framework/core/batch_source.h"
 #include "framework/graph/creation_scope.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 

@@ -14,7 +14,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "framework/compiler/variable_layout.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/op_registry.h"
@@ -22,6 +21,7 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/kernel_registry.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 

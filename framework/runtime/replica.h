@@ -14,12 +14,12 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "framework/compiler/variable_layout.h"
 #include "framework/core/tensor.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/update_kernel.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 

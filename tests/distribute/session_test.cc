@@ -2,7 +2,7 @@
 //
 // What a session promises of its steps whatever the graph: which values they hand out and for how
 // long, what is known of the variables after a failure, and in which order they are initialised.
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 #include <atomic>
 #include <cstddef>

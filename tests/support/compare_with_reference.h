@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_session.h"
 

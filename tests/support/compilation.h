@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
-#include "framework/compiler/variable_layout.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 #include "tests/support/queued_device.h"
 
 namespace mirrorflow {

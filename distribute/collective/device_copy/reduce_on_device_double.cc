@@ -2,7 +2,7 @@
 //
 // The double of the kernel that reduces for logical GPUs: the CPU's, when its turn comes.
 #include "distribute/collective/device_copy/reduce_on_device.h"
-#include "distribute/collective/reduce_in_rank_order.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 #include "kernels/cuda/cuda_double.h"
 
 namespace mirrorflow {

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "distribute/collective/reduce_in_rank_order.h"
 #include "framework/core/dtype.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 #include "kernels/cuda/cuda_double.h"
 
 namespace mirrorflow {

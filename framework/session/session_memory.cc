@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/runtime/session_memory.h"
+#include "framework/session/session_memory.h"
 
 #include <algorithm>
 #include <string>

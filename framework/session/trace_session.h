@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What of a replica's step a trace shows.
-#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_SESSION_H_
-#define MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_SESSION_H_
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_TRACE_SESSION_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_TRACE_SESSION_H_
 
 #include <cstdint>
 #include <vector>
@@ -26,4 +26,4 @@ void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_SESSION_H_
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_TRACE_SESSION_H_

@@ -9,8 +9,8 @@
 // each kind of slot, all with the same offsets; so one collective carries a bucket's gradients,
 // which are written straight into place, and one pass over plain memory can update all its weights.
 // All other variables share one region.
-#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_VARIABLE_LAYOUT_H_
-#define MIRRORFLOW_FRAMEWORK_COMPILER_VARIABLE_LAYOUT_H_
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_
 
 #include <cstdint>
 #include <map>
@@ -87,4 +87,4 @@ class VariableLayout {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_VARIABLE_LAYOUT_H_
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_VARIABLE_LAYOUT_H_

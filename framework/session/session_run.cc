@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
-#include "framework/runtime/session_variant.h"
-#include "framework/runtime/trace_session.h"
+#include "framework/session/session_variant.h"
+#include "framework/session/trace_session.h"
 
 namespace mirrorflow {
 namespace {

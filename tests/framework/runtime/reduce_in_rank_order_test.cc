@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "distribute/collective/reduce_in_rank_order.h"
+#include "framework/runtime/reduce_in_rank_order.h"
 
 #include <algorithm>
 #include <cstdint>

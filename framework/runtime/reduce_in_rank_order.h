@@ -8,8 +8,8 @@
 //   mean   sum * (1 / ranks) for floats, sum / ranks (towards zero) for integers
 //   max, min   NaN if any contribution is
 //   all, any   of bool only, which in turn has no other reduction
-#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_
-#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REDUCE_IN_RANK_ORDER_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_REDUCE_IN_RANK_ORDER_H_
 
 #include <cstdint>
 
@@ -30,4 +30,4 @@ void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const voi
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_REDUCE_IN_RANK_ORDER_H_
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_REDUCE_IN_RANK_ORDER_H_

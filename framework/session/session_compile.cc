@@ -9,8 +9,8 @@
 #include "framework/compiler/compile_plan.h"
 #include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
-#include "framework/runtime/session_memory.h"
-#include "framework/runtime/session_variant.h"
+#include "framework/session/session_memory.h"
+#include "framework/session/session_variant.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/variable_layout.h"
+#include "framework/runtime/variable_layout.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/runtime/trace_session.h"
+#include "framework/session/trace_session.h"
 
 #include <algorithm>
 #include <utility>

@@ -11,8 +11,8 @@
 //
 // A branch costs what its costlier side does, and a loop one iteration: nothing in a plan says how
 // many there will be.
-#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COST_COST_MODEL_H_
-#define MIRRORFLOW_FRAMEWORK_COMPILER_COST_COST_MODEL_H_
+#ifndef MIRRORFLOW_TOOLS_COST_MODEL_H_
+#define MIRRORFLOW_TOOLS_COST_MODEL_H_
 
 #include <array>
 #include <cstdint>
@@ -72,4 +72,4 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_COST_COST_MODEL_H_
+#endif  // MIRRORFLOW_TOOLS_COST_MODEL_H_

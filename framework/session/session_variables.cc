@@ -9,39 +9,15 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/compile_plan.h"
-#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
-#include "framework/runtime/session.h"
+#include "framework/runtime/reduce_in_rank_order.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 namespace {
 
 // Steps of users are numbered from 0; initialisers draw from a stream of their own.
 constexpr uint64_t kInitializerStep = ~uint64_t{0};
-
-void AddInto(const Tensor& part, Tensor* sum) {
-  if (IsReducedFloat(sum->dtype())) {
-    const DataType dtype = sum->dtype();
-    const auto* from = reinterpret_cast<const uint16_t*>(part.raw());
-    auto* to = reinterpret_cast<uint16_t*>(sum->raw());
-    for (int64_t i = 0; i < sum->num_elements(); ++i) {
-      to[i] = ReducedFrom(dtype, ReducedToFloat(dtype, to[i]) + ReducedToFloat(dtype, from[i]));
-    }
-    return;
-  }
-  DispatchDataType(
-      sum->dtype(),
-      [&](auto tag) {
-        using T = typename decltype(tag)::type;
-        if constexpr (!std::is_same_v<T, bool>) {
-          const T* from = part.data<T>();
-          T* to = sum->data<T>();
-          for (int64_t i = 0; i < sum->num_elements(); ++i) to[i] = static_cast<T>(to[i] + from[i]);
-        }
-        return true;
-      },
-      false);
-}
 
 std::string InitializerOf(const VariableInfo& variable) {
   return absl::StrCat("initializer of variable '", variable.name, "'");
@@ -154,7 +130,9 @@ absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) const {
   if (!layout_.variables()[layout_.Find(name)].on_read) return value;
   for (int r = 1; r < num_local_replicas(); ++r) {
     MF_ASSIGN_OR_RETURN(const Tensor part, ReadVariable(name, r));
-    AddInto(part, &value);
+    const void* const parts[] = {value.raw(), part.raw()};
+    void* const sum = value.raw();
+    ReduceInRankOrder(Reduction::kSum, value.dtype(), parts, {&sum, 1}, value.num_elements());
   }
   return value;
 }

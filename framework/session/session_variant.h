@@ -2,14 +2,14 @@
 //
 // What a session keeps of its steps: what was asked for, and what was compiled of it for each set
 // of feed shapes and shares. For session*.cc only.
-#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
-#define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_VARIANT_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_VARIANT_H_
 
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 namespace mirrorflow {
 
@@ -41,4 +41,4 @@ struct Step::State {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_VARIANT_H_
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_SESSION_VARIANT_H_

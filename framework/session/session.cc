@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/runtime/session.h"
+#include "framework/session/session.h"
 
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/runtime/session_memory.h"
-#include "framework/runtime/session_variant.h"
+#include "framework/session/session_memory.h"
+#include "framework/session/session_variant.h"
 
 namespace mirrorflow {
 

@@ -2,16 +2,16 @@
 //
 // What a session takes of the machine's memory, found out before it is taken. ResourceExhausted
 // says what is the largest part, how much is asked for and how much is allowed.
-#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_MEMORY_H_
-#define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_MEMORY_H_
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "framework/compiler/variable_layout.h"
 #include "framework/runtime/plan.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 
@@ -26,4 +26,4 @@ absl::Status CheckStepMemory(const VariableLayout& layout,
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_MEMORY_H_
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_

@@ -7,8 +7,8 @@
 // variables and runs their initialisers once. Prepare names feeds, fetches and targets; a plan is
 // compiled at the first Run with a new set of feed shapes, and kept. Not thread-safe: one step of a
 // session runs at a time.
-#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_
-#define MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
 
 #include <functional>
 #include <memory>
@@ -19,10 +19,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
-#include "framework/compiler/variable_layout.h"
 #include "framework/runtime/replica.h"
 #include "framework/runtime/replica_team.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
 
@@ -196,4 +196,4 @@ class Session {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SESSION_H_
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
