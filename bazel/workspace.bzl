@@ -106,6 +106,7 @@ def mirrorflow_workspace():
         symlinks = {"grpc_cpp_plugin_bin": "/usr/bin/grpc_cpp_plugin"},
         extra_build = [_GRPC],
     )
+    pkg_config_repo(name = "openssl", apt = "libssl-dev", targets = {":crypto": "libcrypto"})
     pkg_config_repo(name = "zlib", apt = "zlib1g-dev", targets = {":zlib": "zlib"})
     pkg_config_repo(
         name = "nlohmann_json",

@@ -104,7 +104,13 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   }
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
-  c.ranks_share_memory = backend.ranks_share_memory;
+  for (const Output& fetch : signature.step.fetches) {
+    c.gathered.push_back(signature.step.gathers_fetches &&
+                         !absl::c_linear_search(signature.step.local_fetches, fetch));
+  }
+  c.world = {.size = backend.topology.world_size(),
+             .one_domain = backend.topology.num_domains() == 1,
+             .has_teams = backend.has_teams};
   if (!backend.devices.empty()) c.device_types.clear();  // else nothing runs what is made
   for (const std::unique_ptr<Device>& device : backend.devices) {
     const std::string& type = device->traits().type;

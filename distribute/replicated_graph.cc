@@ -501,7 +501,8 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   SessionBackend backend;
   backend.ops = &AllOps();
   backend.kernels = &AllKernels();
-  backend.world_size = step.num_replicas;
+  backend.topology =
+      Topology::OneWorker(std::vector<std::string>(step.num_replicas), /*one_domain=*/false);
   CompileOptions options;
   options.shard = step.num_replicas > 1;
   options.disabled_passes = {"fuse_bias", "fuse_updates"};  // they make ops that no file may have

@@ -105,7 +105,7 @@ absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, c
 
 RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
   RunDescription run;
-  const std::string& device = strategy.mesh().devices[0];
+  const std::string& device = strategy.topology().replicas[0].device;
   run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x ", device.substr(0, 3));
   run.strategy = "MirroredStrategy";
   run.replicas = strategy.num_replicas_in_sync();

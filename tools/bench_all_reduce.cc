@@ -35,13 +35,13 @@ constexpr struct {
               {25 << 20, "25 MB", 8}};
 
 // In place.
-TwoRanks::Work AllReduce(int64_t bytes) {
+TwoRanks::Work ReduceInPlace(int64_t bytes) {
   return [bytes, memory = std::make_shared<ReplicaMemory>(bytes)](Communicator& communicator) {
-    Collective sum{.kind = CollectiveKind::kAllReduce,
-                   .count = bytes / static_cast<int64_t>(sizeof(float)),
-                   .name = "benchmark"};
-    sum.in = sum.out = memory->data();
-    return communicator.Run(sum);
+    const int64_t count = bytes / static_cast<int64_t>(sizeof(float));
+    return communicator.Run({.operation = AllReduce{Reduction::kSum, count},
+                             .in = memory->data(),
+                             .out = memory->data(),
+                             .name = "benchmark"});
   };
 }
 
@@ -54,7 +54,7 @@ absl::Status BenchAllReduce(Report* report) {
                  .bound = size.bound};
     if (!report->Wants(goal.gate)) continue;
     MF_ASSIGN_OR_RETURN(const auto ranks,
-                        TwoRanks::Create([bytes = size.bytes] { return AllReduce(bytes); }));
+                        TwoRanks::Create([bytes = size.bytes] { return ReduceInPlace(bytes); }));
     std::vector<Side> sides = {[work = SideOf([&] { return ranks->Run(); })](double ms) {
       const PinnedTo core(0);
       return work(ms);

@@ -9,6 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/runtime/shared_update.h"
 #include "kernels/cpu/update.h"
 #include "tools/machine.h"
 #include "tools/statistics.h"
@@ -20,17 +21,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr float kRate = 1e-3f;
-
-class Descent final : public ReducedUpdate {
- public:
-  explicit Descent(float* weights) : weights_(weights) {}
-  void Run(int64_t first, const void* reduced, int64_t count) const override {
-    GradientDescent<float>{kRate}(weights_ + first, static_cast<const float*>(reduced), count);
-  }
-
- private:
-  float* const weights_;
-};
 
 // A replica's gradient, and weights of its own or those of all.
 struct Replica {
@@ -47,24 +37,26 @@ struct Replica {
 
 TwoRanks::Work ReduceThenUpdate(int64_t n) {
   return [n, replica = std::make_shared<Replica>(n, nullptr)](Communicator& communicator) {
-    Collective sum{.kind = CollectiveKind::kAllReduce, .count = n, .name = "benchmark"};
-    sum.in = sum.out = replica->gradient.data();
-    MF_RETURN_IF_ERROR(communicator.Run(sum));
+    MF_RETURN_IF_ERROR(communicator.Run({.operation = AllReduce{Reduction::kSum, n},
+                                         .in = replica->gradient.data(),
+                                         .out = replica->gradient.data(),
+                                         .name = "benchmark"}));
     GradientDescent<float>{kRate}(replica->weights->floats(), replica->gradient.floats(), n);
     return absl::OkStatus();
   };
 }
 
 TwoRanks::Work ReduceInUpdate(int64_t n, std::shared_ptr<ReplicaMemory> shared) {
-  return
-      [n, replica = std::make_shared<Replica>(n, std::move(shared))](Communicator& communicator) {
-        const Descent descent(replica->weights->floats());
-        Collective update{.kind = CollectiveKind::kUpdate, .count = n, .name = "benchmark"};
-        update.in = replica->gradient.data();
-        update.variables = replica->variables;
-        update.update = &descent;
-        return communicator.Run(update);
-      };
+  const auto update =
+      std::make_shared<SharedUpdate>(SharedUpdate::Description{.name = "benchmark", .count = n});
+  return [update,
+          replica = std::make_shared<Replica>(n, std::move(shared))](Communicator& communicator) {
+    MF_RETURN_IF_ERROR(update->Start(&communicator, replica->gradient.data(), replica->variables));
+    return update->Finish(&communicator, [&](int64_t first, const void* gradient, int64_t count) {
+      GradientDescent<float>{kRate}(replica->weights->floats() + first,
+                                    static_cast<const float*>(gradient), count);
+    });
+  };
 }
 
 absl::Status BenchSize(int64_t bytes, const char* name, Report* report) {

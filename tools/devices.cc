@@ -53,7 +53,7 @@ absl::Status Devices(const std::vector<std::string>& args, ExitCode* code) {
   const auto strategy = MirroredStrategy::Create();
   PrintDevice("default", strategy.ok()
                              ? absl::StrCat("MirroredStrategy takes ",
-                                            absl::StrJoin((*strategy)->mesh().devices, ", "))
+                                            absl::StrJoin((*strategy)->topology().devices(), ", "))
                              : std::string(strategy.status().message()));
   return absl::OkStatus();
 }

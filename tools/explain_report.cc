@@ -91,7 +91,7 @@ Parts TakeApart(const Explanation& e) {
     of_op.Add(row);
   }
   for (const PlannedCollective& c : plan.collectives) {
-    t.collective_bytes += c.count * static_cast<int64_t>(DataTypeSize(c.dtype));
+    t.collective_bytes += c.bytes();
   }
   for (auto& [op, row] : by_op) parts.ops.push_back(row);
   std::stable_sort(parts.ops.begin(), parts.ops.end(),

@@ -77,11 +77,10 @@ void PrintShardings(const Compilation& c) {
 
 void PrintCollectives(const Plan& plan) {
   std::printf("collectives: %d\n", static_cast<int>(plan.collectives.size()));
-  for (const PlannedCollective& c : plan.collectives) {
-    const int64_t bytes = c.count * static_cast<int64_t>(DataTypeSize(c.dtype));
-    std::printf("  %2d %-14s %-40s %lld bytes\n", c.sequence,
-                std::string(CollectiveKindName(c.kind)).c_str(), c.name.c_str(),
-                static_cast<long long>(bytes));
+  for (size_t i = 0; i < plan.collectives.size(); ++i) {
+    const PlannedCollective& c = plan.collectives[i];
+    std::printf("  %2d %-14s %-40s %lld bytes\n", static_cast<int>(i),
+                std::string(c.kind()).c_str(), c.name.c_str(), static_cast<long long>(c.bytes()));
   }
 }
 

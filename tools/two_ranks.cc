@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "distribute/collective/in_process.h"
+#include "distribute/collective/team_communicator.h"
 #include "framework/core/status.h"
 #include "tools/machine.h"
 
@@ -19,7 +19,7 @@ TwoRanks::TwoRanks(std::vector<std::unique_ptr<Communicator>> communicators,
       }) {}
 
 absl::StatusOr<std::unique_ptr<TwoRanks>> TwoRanks::Create(std::function<Work()> make_work) {
-  MF_ASSIGN_OR_RETURN(auto communicators, CreateInProcessCommunicators(2));
+  MF_ASSIGN_OR_RETURN(auto communicators, CreateTeamCommunicators(2));
   return std::unique_ptr<TwoRanks>(new TwoRanks(std::move(communicators), std::move(make_work)));
 }
 

@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-absl::Status SaveVariables(const Session& session, absl::string_view path) {
+absl::Status SaveVariables(Session& session, absl::string_view path) {
   Safetensors contents;
   for (const VariableInfo& variable : session.layout().variables()) {
     if (!session.IsInitialized(variable.name)) continue;

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 
 // Writes every variable that has a value, slots of optimizers among them.
-absl::Status SaveVariables(const Session& session, absl::string_view path);
+absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets the variables that the file has a tensor for; others stay as they are, and tensors that no
 // variable is called after are left alone (the graph may be a part of the one that was saved).

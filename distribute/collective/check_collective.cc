@@ -1,119 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/collective/check_collective.h"
 
-#include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/hash.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
 namespace {
 
-// Which fields of a Collective a kind uses.
-struct Uses {
-  bool reduction = false;
-  bool count = false;
-  bool counts = false;
-  bool root = false;
-  bool variables = false;
+// What a collective has of the fields that several have.
+struct Fields {
+  absl::string_view kind;
+  std::optional<Reduction> reduction;
+  std::optional<int64_t> count;
+  std::optional<absl::Span<const int64_t>> counts;
+  std::optional<int> root;
 };
 
-Uses UsesOf(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return {.reduction = true, .count = true};
-    case CollectiveKind::kReduceScatter:
-      return {.reduction = true, .counts = true};
-    case CollectiveKind::kAllGather:
-      return {.counts = true};
-    case CollectiveKind::kBroadcast:
-      return {.count = true, .root = true};
-    case CollectiveKind::kUpdate:
-      return {.reduction = true, .count = true, .variables = true};
-    case CollectiveKind::kUpdateByProduct:
-      return {.count = true, .counts = true, .variables = true};
-    case CollectiveKind::kBarrier:
-      return {};
-  }
-  return {};
+Fields FieldsOf(const Collective& c) {
+  return std::visit(
+      Overloaded{
+          [](const Barrier&) { return Fields{.kind = "barrier"}; },
+          [](const AllReduce& a) {
+            return Fields{.kind = "all-reduce", .reduction = a.reduction, .count = a.count};
+          },
+          [](const ReduceScatter& r) {
+            return Fields{.kind = "reduce-scatter", .reduction = r.reduction, .counts = r.counts};
+          },
+          [](const AllGather& g) { return Fields{.kind = "all-gather", .counts = g.counts}; },
+          [](const Broadcast& b) {
+            return Fields{.kind = "broadcast", .count = b.count, .root = b.root};
+          },
+      },
+      c.operation);
 }
-
-bool HasElements(const Uses& uses) { return uses.count || uses.counts; }
 
 absl::Status Wrong(const Collective& c, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(CollectiveToString(c), ": ", what));
 }
 
+bool IsBarrier(const Collective& c) { return std::holds_alternative<Barrier>(c.operation); }
+
 }  // namespace
 
+absl::Span<const int64_t> CountsOf(const Collective& collective) {
+  return FieldsOf(collective).counts.value_or(absl::Span<const int64_t>());
+}
+
+int64_t FirstOf(int rank, absl::Span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
+
 absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
-  const Uses uses = UsesOf(c.kind);
-  if (!HasElements(uses)) return absl::OkStatus();
-  if (uses.reduction && !CanReduce(c.reduction, c.dtype)) {
+  if (IsBarrier(c)) return absl::OkStatus();
+  const Fields f = FieldsOf(c);
+  if (f.reduction && !CanReduce(*f.reduction, c.dtype)) {
     return Wrong(c, absl::StrCat("cannot reduce; expected sum, mean, max or min of float, double, "
                                  "int32, int64 or uint8, or all or any of bool, got ",
-                                 ReductionName(c.reduction), " of ", DataTypeName(c.dtype)));
+                                 ReductionName(*f.reduction), " of ", DataTypeName(c.dtype)));
   }
   if (DataTypeSize(c.dtype) == 0) {
     return Wrong(c, absl::StrCat("elements must have a fixed size; got ", DataTypeName(c.dtype)));
   }
-  if (uses.root && (c.root < 0 || c.root >= world_size)) {
+  if (f.root && (*f.root < 0 || *f.root >= world_size)) {
     return Wrong(
-        c, absl::StrCat("root is not a rank; expected 0 to ", world_size - 1, ", got ", c.root));
+        c, absl::StrCat("root is not a rank; expected 0 to ", world_size - 1, ", got ", *f.root));
   }
-  if (uses.count && c.count < 0) {
-    return Wrong(c, absl::StrCat("expected a count of 0 or more, got ", c.count));
+  if (f.count && *f.count < 0) {
+    return Wrong(c, absl::StrCat("expected a count of 0 or more, got ", *f.count));
   }
-  if (uses.counts && static_cast<int>(c.counts.size()) != world_size) {
+  if (f.counts && static_cast<int>(f.counts->size()) != world_size) {
     return Wrong(
-        c, absl::StrCat("expected one count a rank, ", world_size, ", got ", c.counts.size()));
+        c, absl::StrCat("expected one count a rank, ", world_size, ", got ", f.counts->size()));
   }
-  int64_t total = c.count;
-  int64_t own = c.count;
-  if (uses.counts) {
-    total = 0;
-    for (const int64_t count : c.counts) {
+  int64_t total = f.count.value_or(0), own = total;
+  if (f.counts) {
+    for (const int64_t count : *f.counts) {
       if (count < 0) return Wrong(c, absl::StrCat("expected counts of 0 or more, got ", count));
       total += count;
     }
-    own = c.counts[rank];
+    own = (*f.counts)[rank];
   }
-  const bool gathers =
-      c.kind == CollectiveKind::kAllGather || c.kind == CollectiveKind::kUpdateByProduct;
-  const bool scatters = c.kind == CollectiveKind::kReduceScatter;
-  const bool reads = c.kind != CollectiveKind::kBroadcast || c.root == rank;
+  const bool gathers = std::holds_alternative<AllGather>(c.operation);
+  const bool scatters = std::holds_alternative<ReduceScatter>(c.operation);
+  const bool reads = !f.root || *f.root == rank;
   if ((c.in == nullptr && reads && (gathers ? own : total) > 0) ||
-      (c.out == nullptr && !uses.variables && (scatters ? own : total) > 0) ||
-      (c.kind == CollectiveKind::kUpdateByProduct && c.right == nullptr && own > 0)) {
+      (c.out == nullptr && (scatters ? own : total) > 0)) {
     return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
-  }
-  if ((c.kind == CollectiveKind::kUpdate && c.update == nullptr) ||
-      (c.kind == CollectiveKind::kUpdateByProduct && c.product_update == nullptr)) {
-    return Wrong(c, absl::StrCat("expected an update, got none on rank ", rank));
   }
   return absl::OkStatus();
 }
 
-bool SameCollective(const Collective& a, const Collective& b) {
-  const Uses uses = UsesOf(a.kind);
-  return a.kind == b.kind && (!HasElements(uses) || a.dtype == b.dtype) &&
-         (!uses.reduction || a.reduction == b.reduction) && (!uses.count || a.count == b.count) &&
-         (!uses.counts || a.counts == b.counts) && (!uses.root || a.root == b.root) &&
-         (!uses.variables ||
-          (a.variables.size() == b.variables.size() && a.is_whole == b.is_whole &&
-           a.rows == b.rows && a.row_bytes == b.row_bytes)) &&
-         a.name == b.name;
+uint64_t Fingerprint(const Collective& c) {
+  const Fields f = FieldsOf(c);
+  StableHasher hasher;
+  hasher.Add(f.kind).Add(c.name);
+  if (!IsBarrier(c)) hasher.Add(static_cast<int64_t>(c.dtype));
+  if (f.reduction) hasher.Add(static_cast<int64_t>(*f.reduction));
+  if (f.count) hasher.Add(*f.count);
+  if (f.root) hasher.Add(int64_t{*f.root});
+  if (f.counts) {
+    for (const int64_t count : *f.counts) hasher.Add(count);
+  }
+  return hasher.hash();
 }
 
 std::string CollectiveToString(const Collective& c) {
-  const Uses uses = UsesOf(c.kind);
-  std::string text = absl::StrCat(CollectiveKindName(c.kind), " '", c.name, "'");
-  if (uses.count) absl::StrAppend(&text, " of ", c.count);
-  if (uses.counts) absl::StrAppend(&text, " of [", absl::StrJoin(c.counts, ","), "]");
-  if (HasElements(uses)) absl::StrAppend(&text, " ", DataTypeName(c.dtype));
-  if (uses.reduction) absl::StrAppend(&text, " (", ReductionName(c.reduction), ")");
-  if (uses.root) absl::StrAppend(&text, " (root ", c.root, ")");
+  const Fields f = FieldsOf(c);
+  std::string text = absl::StrCat(f.kind, " '", c.name, "'");
+  if (f.count) absl::StrAppend(&text, " of ", *f.count);
+  if (f.counts) absl::StrAppend(&text, " of [", absl::StrJoin(*f.counts, ","), "]");
+  if (!IsBarrier(c)) absl::StrAppend(&text, " ", DataTypeName(c.dtype));
+  if (f.reduction) absl::StrAppend(&text, " (", ReductionName(*f.reduction), ")");
+  if (f.root) absl::StrAppend(&text, " (root ", *f.root, ")");
   return text;
 }
 

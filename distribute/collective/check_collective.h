@@ -5,20 +5,34 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "framework/runtime/communicator.h"
 
 namespace mirrorflow {
+
+// Calls f(operation) with what the collective does.
+template <typename... Fns>
+struct Overloaded : Fns... {
+  using Fns::operator()...;
+};
+template <typename... Fns>
+Overloaded(Fns...) -> Overloaded<Fns...>;
+
+// Elements by rank of a ReduceScatter or an AllGather; empty for the others.
+absl::Span<const int64_t> CountsOf(const Collective& collective);
+// Where the elements of `rank` begin in what is gathered or scattered.
+int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 
 // InvalidArgument unless one rank of `world_size` can run `collective`: counts, root, dtype,
 // reduction, and memory where there are elements.
 absl::Status CheckCollective(const Collective& collective, int rank, int world_size);
 
-// Whether two ranks mean the same collective: all that must not differ between them, which leaves
-// out their memory and the fields that the kind does not use. Both passed CheckCollective.
-bool SameCollective(const Collective& a, const Collective& b);
+// Equal for collectives of two ranks that mean the same: of all but their memory.
+uint64_t Fingerprint(const Collective& collective);
 
 // `all-reduce 'gradients/0' of 100 float (sum)`, `all-gather 'x' of [3,0] int32`,
 // `broadcast 'w' of 10 double (root 2)`, `barrier 'start'`.

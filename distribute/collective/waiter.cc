@@ -90,11 +90,14 @@ void Waiter::Wake() {
 }
 
 void Waiter::Abort(absl::Status why) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (aborted()) return;
-  failure_ = why.ok() ? absl::AbortedError("aborted without a reason") : std::move(why);
-  aborted_.store(true, std::memory_order_seq_cst);
-  Wake();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (aborted()) return;
+    failure_ = why.ok() ? absl::AbortedError("aborted without a reason") : std::move(why);
+    aborted_.store(true, std::memory_order_seq_cst);
+    Wake();
+  }
+  if (on_abort_) on_abort_(failure_);  // which nobody changes any more
 }
 
 absl::Status Waiter::failure() const {

@@ -12,7 +12,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -29,6 +31,10 @@ class Waiter {
   Waiter(int num_threads, absl::Duration timeout);
 
   absl::Duration timeout() const { return timeout_; }
+
+  // `call`, which may be null, is called with the failure by the thread that aborts first. Set
+  // before the first wait.
+  void OnAbort(std::function<void(const absl::Status&)> call) { on_abort_ = std::move(call); }
 
   // Sets `counter`, which this thread alone writes. Who sees the value also sees all that this
   // thread has written before.
@@ -66,6 +72,7 @@ class Waiter {
   std::atomic<bool> aborted_{false};
   mutable std::mutex mutex_;
   absl::Status failure_;  // guarded by mutex_
+  std::function<void(const absl::Status&)> on_abort_;
 };
 
 }  // namespace mirrorflow

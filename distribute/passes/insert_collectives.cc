@@ -47,11 +47,13 @@ class Inserter {
   }
 
  private:
-  // Owners copy out their rows of a sharded fetch; a partial one joins its value's reduction.
+  // Owners copy out their rows of a sharded fetch, unless they are on several workers; a partial
+  // fetch joins its value's reduction.
   Sharding RequiredOfFetch(size_t i) const {
     if (c_.is_body) return c_.result_shardings[i];
     const Sharding& have = c_.shardings.at(c_.fetches[i]);
-    return AsPartial(have) != nullptr ? Sharding(Replicated()) : have;
+    const bool gathers = AsSharded(have) != nullptr && i < c_.gathered.size() && c_.gathered[i];
+    return gathers || AsPartial(have) != nullptr ? Sharding(Replicated()) : have;
   }
 
   Sharding Required(const Node& node, int i) const {

@@ -55,11 +55,8 @@ class Propagation {
     bool has_rows = false, has_open = false;
     for (size_t i = 0; i < c_.feeds.size(); ++i) {
       const Output& feed = c_.feeds[i];
-      const Shape& declared = feed.node->attr<Shape>("shape");
       const Shape& shape = c_.feed_shapes[i];
-      const bool open = declared.unknown_rank()
-                            ? shape.rank() > 0
-                            : declared.rank() > 0 && declared.dim(0) == kUnknownDim;
+      const bool open = IsSplit(feed, shape);
       has_rows |= shape.rank() > 0;
       has_open |= open;
       // Nothing to split in an empty batch.

@@ -39,7 +39,7 @@ bool WritesShared(const Compilation& c, const Node& node) {
 }  // namespace
 
 absl::StatusOr<bool> ReduceInUpdates::Run(Compilation& c) {
-  if (!c.ranks_share_memory || !c.options.shard || c.is_body) return false;
+  if (!c.world.has_teams || !c.options.shard || c.is_body) return false;
   std::vector<std::pair<Node*, int>> updates;  // and the input that is a sum, or -1
   for (Node* node : c.graph.Nodes()) {
     const int input = SummedGradient(c, *node);

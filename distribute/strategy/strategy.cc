@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "distribute/all_kernels.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
-#include "distribute/collective/in_process.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
+#include "distribute/collective/team_communicator.h"
 #include "distribute/pipeline.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
@@ -54,8 +54,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
   return parsed.is_gpu ? CreateGpu(parsed.index, options) : CreateCpuDevice(parsed.index);
 }
 
-// The GPUs of a mesh, by number; empty if it is one of CPUs. InvalidArgument for a mesh of both,
-// and for GPUs of which some but not all are the same.
+// The numbers of devices that are GPUs; empty if they are CPUs. InvalidArgument for both kinds
+// together, and for GPUs of which some but not all are the same.
 absl::StatusOr<std::vector<int>> GpusOf(const std::vector<std::string>& devices) {
   std::vector<int> gpus;
   for (const std::string& name : devices) {
@@ -88,17 +88,16 @@ absl::StatusOr<std::vector<std::string>> AllGpus() {
   return devices;
 }
 
-absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh, const GpuOptions& options) {
+absl::StatusOr<SessionBackend> BackendFor(const Topology& topology, const GpuOptions& options) {
   SessionBackend backend;
-  for (const std::string& name : mesh.devices) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, options));
+  for (const Topology::Replica& replica : topology.replicas) {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(replica.device, options));
     backend.devices.push_back(std::move(device));
   }
   backend.ops = &AllOps();
   backend.kernels = &AllKernels();
   backend.compile = CompileProgram;
-  backend.world_size = mesh.world_size;
-  backend.first_rank = mesh.first_rank;
+  backend.topology = topology;
   return backend;
 }
 
@@ -124,9 +123,8 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
                 .step_timeout = options.step_timeout,
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
-      capture_steps_(options.capture_steps) {
-  mesh_.devices = {options.device};
-}
+      capture_steps_(options.capture_steps),
+      topology_(Topology::OneWorker({options.device}, /*one_domain=*/true)) {}
 
 absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
     const Options& options) {
@@ -139,10 +137,10 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  return BackendFor(mesh_, {.capture_steps = capture_steps_});
+  return BackendFor(topology_, {.capture_steps = capture_steps_});
 }
 
-MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
+MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
     : Strategy({.seed = options.seed,
                 .bucket_bytes = options.bucket_bytes,
                 .step_timeout = options.step_timeout,
@@ -150,15 +148,14 @@ MirroredStrategy::MirroredStrategy(const Options& options, Mesh mesh)
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
       options_(options),
-      mesh_(std::move(mesh)) {}
+      topology_(std::move(topology)) {}
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const Options& options) {
-  Mesh mesh;
-  mesh.devices = options.devices;
-  if (mesh.devices.empty() && !options.num_cpu_replicas.has_value()) {
-    MF_ASSIGN_OR_RETURN(mesh.devices, AllGpus());
+  std::vector<std::string> devices = options.devices;
+  if (devices.empty() && !options.num_cpu_replicas.has_value()) {
+    MF_ASSIGN_OR_RETURN(devices, AllGpus());
   }
-  if (mesh.devices.empty()) {
+  if (devices.empty()) {
     const int replicas =
         options.num_cpu_replicas.value_or(std::min(NumUsableCores(), kMaxDefaultCpuReplicas));
     if (replicas < 1 || replicas > kMaxReplicas) {
@@ -166,14 +163,15 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
           absl::StrCat("MirroredStrategy: num_cpu_replicas out of range; expected 1 to ",
                        kMaxReplicas, ", got ", replicas));
     }
-    for (int i = 0; i < replicas; ++i) mesh.devices.push_back(absl::StrCat("CPU:", i));
+    for (int i = 0; i < replicas; ++i) devices.push_back(absl::StrCat("CPU:", i));
   }
-  MF_RETURN_IF_ERROR(GpusOf(mesh.devices).status());
-  for (const std::string& device : mesh.devices) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  for (const std::string& device : devices) {
     MF_RETURN_IF_ERROR(CheckDevice(device));
   }
-  mesh.world_size = static_cast<int>(mesh.devices.size());
-  return std::unique_ptr<MirroredStrategy>(new MirroredStrategy(options, std::move(mesh)));
+  // GPUs reach one another's memory through the libraries of their collectives alone.
+  return std::unique_ptr<MirroredStrategy>(
+      new MirroredStrategy(options, Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
 }
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
@@ -181,30 +179,36 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
-  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(mesh_.devices));
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology_.devices()));
   // Where all are the same GPU, which NCCL does not serve.
   const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
   const bool by_nccl = gpus.size() > 1 && !logical;
-  MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      BackendFor(mesh_, {.capture_steps = options_.capture_steps,
-                                         .collective_memory = by_nccl ? NcclMemory() : nullptr}));
-  if (!gpus.empty()) {
-    const DeviceCopyOptions device_copy{.timeout = options_.collective_timeout};
+  MF_ASSIGN_OR_RETURN(
+      SessionBackend backend,
+      BackendFor(topology_, {.capture_steps = options_.capture_steps,
+                             .collective_memory = by_nccl ? NcclMemory() : nullptr}));
+  const absl::Duration timeout = options_.collective_timeout;
+  if (gpus.empty()) {
+    backend.has_teams = true;
+    backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
+                                uint64_t, absl::Time) {
+      return CreateTeamCommunicators(topology.world_size(), timeout);
+    };
+  } else if (logical) {
+    backend.connect = [timeout, gpu = gpus[0]](const Topology& topology, absl::Span<const int>,
+                                               WorkerGroup*, uint64_t, absl::Time) {
+      return CreateDeviceCopyCommunicators(topology.world_size(), gpu, {.timeout = timeout});
+    };
+  } else {
     const NcclOptions nccl{
-        .timeout = options_.collective_timeout,
+        .timeout = timeout,
         .can_be_captured = options_.capture_steps && options_.capture_collectives,
         .deterministic = options_.deterministic};
-    backend.connect = [gpus, logical, device_copy, nccl] {
-      return logical ? CreateDeviceCopyCommunicators(static_cast<int>(gpus.size()), gpus[0],
-                                                     device_copy)
-                     : CreateNcclCommunicators(gpus, nccl);
+    backend.connect = [gpus, nccl](const Topology& topology, absl::Span<const int> local_ranks,
+                                   WorkerGroup* workers, uint64_t, absl::Time deadline) {
+      return ConnectNccl(topology, local_ranks, gpus, workers, deadline, nccl);
     };
-    return backend;
   }
-  backend.connect = [world_size = mesh_.world_size, timeout = options_.collective_timeout] {
-    return CreateInProcessCommunicators(world_size, {.timeout = timeout});
-  };
-  backend.ranks_share_memory = true;
   return backend;
 }
 

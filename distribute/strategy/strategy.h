@@ -20,24 +20,17 @@
 #include "distribute/strategy/distributed_dataset.h"
 #include "framework/core/batch_source.h"
 #include "framework/graph/creation_scope.h"
+#include "framework/runtime/topology.h"
 #include "framework/session/session.h"
 
 namespace mirrorflow {
-
-// The replicas of a strategy: how many there are in the world, and the devices of those in this
-// process.
-struct Mesh {
-  std::vector<std::string> devices;  // of the local replicas: `GPU:0`, `GPU:1`
-  int world_size = 1;
-  int first_rank = 0;  // of the local replicas
-};
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  virtual const Mesh& mesh() const = 0;
-  int num_replicas_in_sync() const { return mesh().world_size; }
+  virtual const Topology& topology() const = 0;
+  int num_replicas_in_sync() const { return topology().world_size(); }
 
   // Variables that are created on this thread while the result lives are mirrored.
   CreationScope scope() const { return CreationScope(this); }
@@ -87,7 +80,7 @@ class OneDeviceStrategy final : public Strategy {
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
 
-  const Mesh& mesh() const override { return mesh_; }
+  const Topology& topology() const override { return topology_; }
 
  private:
   explicit OneDeviceStrategy(const Options& options);
@@ -95,7 +88,7 @@ class OneDeviceStrategy final : public Strategy {
   bool requires_scope() const override { return false; }
 
   const bool capture_steps_;
-  Mesh mesh_;
+  const Topology topology_;
 };
 
 // Every local device: the named ones, else every GPU, else CPU replicas.
@@ -129,14 +122,14 @@ class MirroredStrategy final : public Strategy {
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();
 
-  const Mesh& mesh() const override { return mesh_; }
+  const Topology& topology() const override { return topology_; }
 
  private:
-  MirroredStrategy(const Options& options, Mesh mesh);
+  MirroredStrategy(const Options& options, Topology topology);
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
   const Options options_;
-  const Mesh mesh_;
+  const Topology topology_;
 };
 
 }  // namespace mirrorflow

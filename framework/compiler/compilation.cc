@@ -17,6 +17,13 @@ void ShardingTable::Set(const Output& output, Sharding sharding) {
   rows_[id][output.index] = sharding;
 }
 
+bool IsSplit(const Output& feed, const Shape& shape) {
+  if (shape.rank() == 0) return false;
+  if (!feed.node->has_attr("shape")) return true;
+  const Shape& declared = feed.node->attr<Shape>("shape");
+  return declared.unknown_rank() || (declared.rank() > 0 && declared.dim(0) == kUnknownDim);
+}
+
 void Compilation::ReplaceValue(Output from, Output to) {
   graph.ReplaceUses(from, to);
   std::replace(fetches.begin(), fetches.end(), from, to);

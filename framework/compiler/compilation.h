@@ -30,6 +30,10 @@ struct StepSignature {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
+  // Whether fetches that are split over the replicas are gathered, but for `local_fetches`: those
+  // of one worker alone need not be, as it has all parts.
+  bool gathers_fetches = false;
+  std::vector<Output> local_fetches = {};
 };
 
 // What a Program is compiled for.
@@ -100,6 +104,18 @@ inline bool IsCollective(const Node& node) {
 // The input that is the first argument of these: a branch has its predicate before it.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
+// Whether a fed value of this shape is split over the replicas: its leading dimension is not
+// declared. What is fed in place of another node declares nothing.
+bool IsSplit(const Output& feed, const Shape& shape);
+
+// What a program may know of the topology.
+struct World {
+  int size = 1;
+  bool one_domain = true;  // of memory, for all ranks
+  // The ranks of a domain can share updates (LocalTeam).
+  bool has_teams = false;
+};
+
 // A split of rows over the replicas; feeds with as many rows share one.
 struct Axis {
   int64_t size = 0;
@@ -117,6 +133,7 @@ struct Compilation {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
+  std::vector<char> gathered;  // by fetch: whether it must be whole on every replica
   std::vector<Shape> feed_shapes;
   std::vector<char> initialized;   // as in GlobalSignature
   std::vector<int> states_needed;  // the variables whose entry there the result depends on
@@ -138,7 +155,7 @@ struct Compilation {
   Shardings argument_shardings;
   Shardings result_shardings;
   bool is_body = false;
-  bool ranks_share_memory = false;  // as in SessionBackend
+  World world;
 
   ShapeTable& values() const { return graph.values(); }
   Scope scope() { return Scope(&graph); }

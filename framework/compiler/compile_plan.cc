@@ -285,14 +285,12 @@ class PlanBuilder {
     return nullptr;
   }
 
-  // Nobody goes on before all have come here.
+  // No rank goes on before all have come here.
   void EmitBarrier() {
     const int sequence = static_cast<int>(plan_->collectives.size());
     plan_->node_names.push_back("before_writes");
     plan_->node_ops.push_back("Barrier");
-    plan_->collectives.push_back(
-        {.kind = CollectiveKind::kBarrier, .sequence = sequence, .name = "before_writes"});
-    collective_storage_.push_back({-1, -1, -1});
+    AddCollective({.operation = Barrier{}, .name = "before_writes"}, -1);
     Launch({.index = sequence, .name = static_cast<int>(plan_->node_names.size()) - 1});
     FinishUpTo(sequence);
   }
@@ -348,99 +346,116 @@ class PlanBuilder {
     Append(instruction, std::move(uses));
   }
 
-  void EmitStart(const Node& node) {
-    PlannedCollective collective;
-    collective.dtype = node.output_dtype(0);
-    collective.sequence = static_cast<int>(plan_->collectives.size());
-    collective.name = node.name();
-    InFlight flight{.index = collective.sequence, .name = AddName(node)};
-    collective.kind = KindOf(node);
-    if (node.has_attr("reduction")) {
-      collective.reduction = *ParseReduction(node.attr<std::string>("reduction"));
-    }
-    const bool in_place = collective.kind == CollectiveKind::kAllReduce;
-    if (in_place) {
-      const StorageTable::Slots& slots = storage_->slots(node);
-      for (int i = 0; i < node.num_inputs(); ++i) {
-        flight.uses.emplace_back(slots.storages[i], false);
-        flight.uses.emplace_back(slots.storages[i], true);
-        if (!slots.needs_copy[i]) continue;
-        EmitCopy(storage_->of(node.input(i)), slots.storages[i], flight.name);
-      }
-      collective.count = slots.count;
-    } else {
-      collective.axis = static_cast<AxisId>(node.attr<int64_t>("axis"));
-      const Shape& whole = c_.values().shape(node.output(0));
-      collective.count = whole.num_elements();
-      collective.elements_per_row = node.attr<int64_t>("factor");
-      for (int d = 1; d < whole.rank(); ++d) collective.elements_per_row *= whole.dim(d);
-      flight.uses.emplace_back(storage_->of(node.input(0)), false);
-      flight.uses.emplace_back(storage_->of(node.output(0)), true);
-    }
+  // Its operands are in these storages, or there are none.
+  void AddCollective(PlannedCollective collective, int in, int out = -1, int right = -1) {
     plan_->collectives.push_back(std::move(collective));
-    const int in = flight.uses.front().first;
-    collective_storage_.push_back({in, in_place ? in : flight.uses.back().first, -1});
+    collective_storage_.push_back({in, out, right});
+  }
+
+  void EmitStart(const Node& node) {
+    InFlight flight{.index = static_cast<int>(plan_->collectives.size()), .name = AddName(node)};
+    if (ChangesRows(node)) {
+      EmitChangeOfRows(node, std::move(flight));
+      return;
+    }
+    const StorageTable::Slots& slots = storage_->slots(node);
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      flight.uses.emplace_back(slots.storages[i], false);
+      flight.uses.emplace_back(slots.storages[i], true);
+      if (!slots.needs_copy[i]) continue;
+      EmitCopy(storage_->of(node.input(i)), slots.storages[i], flight.name);
+    }
+    const int memory = slots.storages[0];
+    AddCollective({.operation = PlannedAllReduce{ReductionOf(node)},
+                   .name = node.name(),
+                   .dtype = node.output_dtype(0),
+                   .count = slots.count},
+                  memory, memory);
+    Launch(std::move(flight));
+  }
+
+  static Reduction ReductionOf(const Node& node) {
+    return *ParseReduction(node.attr<std::string>("reduction"));
+  }
+
+  // A reduce-scatter or an all-gather.
+  void EmitChangeOfRows(const Node& node, InFlight flight) {
+    const Shape& whole = c_.values().shape(node.output(0));
+    SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
+                    .elements_per_row = node.attr<int64_t>("factor")};
+    for (int d = 1; d < whole.rank(); ++d) split.elements_per_row *= whole.dim(d);
+    PlannedCollective collective{
+        .name = node.name(), .dtype = node.output_dtype(0), .count = whole.num_elements()};
+    if (node.has_attr("reduction")) {
+      collective.operation = PlannedReduceScatter{ReductionOf(node), split};
+    } else {
+      collective.operation = PlannedAllGather{split};
+    }
+    const int in = storage_->of(node.input(0)), out = storage_->of(node.output(0));
+    flight.uses = {{in, false}, {out, true}};
+    AddCollective(std::move(collective), in, out);
     Launch(std::move(flight));
   }
 
   // An update that the ranks divide. From its start on others may write the variables.
   void EmitUpdate(const Node& node) {
-    PlannedCollective collective{.sequence = static_cast<int>(plan_->collectives.size()),
-                                 .update = static_cast<int>(plan_->updates.size()),
-                                 .name = node.name()};
-    InFlight flight{.index = collective.sequence, .name = AddName(node)};
-    PlannedUpdate update{.kernel = static_cast<int32_t>(plan_->kernels.size()),
-                         .first_operand = static_cast<int32_t>(plan_->operands.size()),
-                         .num_inputs = static_cast<int32_t>(node.num_inputs())};
+    InFlight flight{.index = static_cast<int>(plan_->collectives.size()), .name = AddName(node)};
+    UpdateCall call{.kernel = static_cast<int32_t>(plan_->kernels.size()),
+                    .first_operand = static_cast<int32_t>(plan_->operands.size()),
+                    .num_inputs = static_cast<int32_t>(node.num_inputs())};
     for (int i = 0; i < node.num_inputs(); ++i) {
       const int storage = storage_->of(node.input(i));
       AddOperand(storage);
       flight.uses.emplace_back(storage, false);
       if (node.input(i).dtype() != DT_RESOURCE) continue;
       flight.uses.emplace_back(storage, true);
-      update.variables.push_back(i);
+      call.variables.push_back(i);
     }
     if (const int64_t bytes = kernel_plans_[node.id()].scratch_bytes; bytes > 0) {
       flight.scratch = static_cast<int>(lifetimes_.size());
       lifetimes_.push_back({NextIndex(), NextIndex(), bytes});
       AddOperand(flight.scratch);
     }
-    const std::string& reduction = node.attr<std::string>(kReductionAttr);
-    collective.is_whole = reduction == kNoReduction;
-    if (!collective.is_whole) collective.reduction = *ParseReduction(reduction);
     if (node.op().update_gradient.empty()) {
-      DescribeProduct(node, &collective);
+      AddProductUpdate(node, std::move(call));
     } else {
-      const Output& gradient = node.input(node.input_index(node.op().update_gradient));
-      collective.kind = CollectiveKind::kUpdate;
-      collective.dtype = gradient.dtype();
-      collective.count = shapes_[gradient.node->id()][gradient.index].num_elements();
-      collective_storage_.push_back({storage_->of(gradient), -1, -1});
+      const std::string& reduction = node.attr<std::string>(kReductionAttr);
+      PlannedUpdate update{.call = std::move(call)};
+      if (reduction != kNoReduction) update.reduction = *ParseReduction(reduction);
+      const int input = node.input_index(node.op().update_gradient);
+      const Output& gradient = node.input(input);
+      AddCollective({.operation = std::move(update),
+                     .name = node.name(),
+                     .dtype = gradient.dtype(),
+                     .count = shapes_[gradient.node->id()][gradient.index].num_elements()},
+                    storage_->of(gradient));
     }
-    plan_->collectives.push_back(std::move(collective));
-    plan_->updates.push_back(std::move(update));
     plan_->kernels.push_back(std::move(kernel_plans_[node.id()].kernel));
     plan_->kernel_flops.push_back(kernel_plans_[node.id()].flops);
     Launch(std::move(flight));
-    // Nobody waits for an update within the step; it is time for those that the other ranks have
-    // had the time of a product to start.
+    // Nothing in the step waits for an update; it is time for those that the other ranks have had
+    // the time of a product to start.
     FinishUpTo(started_before_work_);
   }
 
   // An update by a product of two matrices, whose rows all ranks have together.
-  void DescribeProduct(const Node& node, PlannedCollective* collective) {
+  void AddProductUpdate(const Node& node, UpdateCall call) {
     const Output& left = node.input(node.input_index(kLeftOfProduct));
     const Output& right = node.input(node.input_index(kRightOfProduct));
     const Shape& a = c_.values().shape(left);
     const Shape& b = c_.values().shape(right);
-    collective->kind = CollectiveKind::kUpdateByProduct;
-    collective->dtype = left.dtype();
-    collective->count = a.num_elements() + b.num_elements();
-    collective->axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr));
-    collective->elements_per_row = node.attr<int64_t>(kFactorAttr);
-    collective->rows = a.dim(1);
-    collective->row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(collective->dtype));
-    collective_storage_.push_back({storage_->of(left), -1, storage_->of(right)});
+    const SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr)),
+                          .elements_per_row = node.attr<int64_t>(kFactorAttr)};
+    AddCollective({.operation =
+                       PlannedProductUpdate{
+                           .split = split,
+                           .rows = a.dim(1),
+                           .row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(left.dtype())),
+                           .call = std::move(call)},
+                   .name = node.name(),
+                   .dtype = left.dtype(),
+                   .count = a.num_elements() + b.num_elements()},
+                  storage_->of(left), -1, storage_->of(right));
   }
 
   // Starts a collective whose operands are known.
@@ -566,9 +581,12 @@ class PlanBuilder {
       plan_->operands[i] = resolve(operand_storage_[i]);
     }
     for (size_t i = 0; i < plan_->collectives.size(); ++i) {
-      plan_->collectives[i].in = resolve(collective_storage_[i][0]);
-      plan_->collectives[i].out = resolve(collective_storage_[i][1]);
-      plan_->collectives[i].right = resolve(collective_storage_[i][2]);
+      PlannedCollective& collective = plan_->collectives[i];
+      collective.in = resolve(collective_storage_[i][0]);
+      collective.out = resolve(collective_storage_[i][1]);
+      if (auto* update = std::get_if<PlannedProductUpdate>(&collective.operation)) {
+        update->right = resolve(collective_storage_[i][2]);
+      }
     }
     for (size_t i = 0; i < plan_->fetches.size(); ++i) {
       plan_->fetches[i].operand = resolve(fetch_storage_[i]);

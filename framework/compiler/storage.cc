@@ -13,16 +13,10 @@ namespace {
 
 // All-reduces have as many outputs as inputs; the other collectives make one new value.
 bool ReducesInPlace(const Node& node) {
-  return node.op().role == OpRole::kCollective && KindOf(node) == CollectiveKind::kAllReduce;
+  return node.op().role == OpRole::kCollective && !ChangesRows(node);
 }
 
 }  // namespace
-
-CollectiveKind KindOf(const Node& collective) {
-  if (!collective.has_attr("axis")) return CollectiveKind::kAllReduce;
-  return collective.has_attr("reduction") ? CollectiveKind::kReduceScatter
-                                          : CollectiveKind::kAllGather;
-}
 
 StorageTable::StorageTable(const Compilation& c, const LocalShapes& shapes,
                            const std::vector<Node*>& order,

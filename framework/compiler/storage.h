@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/compile_plan.h"
-#include "framework/runtime/communicator.h"
 #include "framework/runtime/kernel.h"
 
 namespace mirrorflow {
@@ -30,8 +29,8 @@ struct Storage {
 };
 
 // What a collective node does, told by its attributes: `reduction` reduces, and `axis` names the
-// split whose rows are gathered or scattered.
-CollectiveKind KindOf(const Node& collective);
+// split whose rows are gathered or scattered. Without one it reduces in place.
+inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
 
 class StorageTable {
  public:

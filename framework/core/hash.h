@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// A hash that is the same on all machines and for ever: FNV-1a, 64 bits (Fowler, Noll, Vo).
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_HASH_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_HASH_H_
 
@@ -8,12 +10,26 @@
 
 namespace mirrorflow {
 
-// The same on all machines and for ever: FNV-1a, 64 bits (Fowler, Noll, Vo).
-inline uint64_t StableHash(absl::string_view bytes) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
+class StableHasher {
+ public:
+  StableHasher& Add(absl::string_view bytes) {
+    for (const char c : bytes) Mix(static_cast<unsigned char>(c));
+    return *this;
+  }
+  // As one unit, not byte by byte.
+  StableHasher& Add(int64_t value) {
+    Mix(static_cast<uint64_t>(value));
+    return *this;
+  }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  void Mix(uint64_t value) { hash_ = (hash_ ^ value) * 1099511628211u; }
+
+  uint64_t hash_ = 14695981039346656037u;
+};
+
+inline uint64_t StableHash(absl::string_view bytes) { return StableHasher().Add(bytes).hash(); }
 
 }  // namespace mirrorflow
 

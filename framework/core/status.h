@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// `status` with `where: ` put before its message; OK stays OK.
+// `status` with `where: ` put before its message, payloads included; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view where);
 
 namespace internal {

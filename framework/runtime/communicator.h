@@ -1,95 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicator: one rank's end of a group of replicas that compute collectives together.
+// Communicator: one rank's end of a group of replicas that run collectives together. It moves bytes
+// and reduces them; optimizers' updates are made on top of it (shared_update.h).
+//
+//   MF_RETURN_IF_ERROR(communicator.Run({.operation = AllReduce{Reduction::kSum, n},
+//                                        .in = gradient, .out = gradient, .name = "gradient"}));
 //
 // Contract. All ranks issue the same collectives in the same order; a backend that can see a
-// difference reports it on every rank. Each collective is two calls, so that what one thread runs
-// inline can overlap: Start publishes or enqueues, for which it may wait until the others start,
-// too; Finish completes. Collectives of one rank are finished in the order in which they were
-// started, any number may be in flight up to kMaxInFlight. All calls of one rank but Abort come
-// from one thread at a time. Every wait has a deadline (the communicator's timeout). After the
-// first failure or Abort, every rank's pending and later calls return that same first status until
-// the communicator is destroyed.
+// difference reports it on every rank. Each collective is two calls, so that lanes that one thread
+// runs inline can overlap: Start publishes or enqueues, for which it may wait until the others
+// start, too; Finish completes. Collectives of one rank are finished in the order in which they
+// were started, with at most kMaxInFlight in flight. All calls of one rank but Abort come from one
+// thread at a time. Every wait has a deadline (the communicator's timeout). After the first failure
+// or Abort, every rank's pending and later calls return that same first status until the
+// communicator is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <variant>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/core/dtype.h"
 #include "framework/graph/sharding.h"
-#include "framework/runtime/product_rows.h"
+#include "framework/runtime/local_team.h"
 
 namespace mirrorflow {
 
 class Lane;
 
-enum class CollectiveKind {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kBroadcast,
-  kBarrier,
-  kUpdate,
-  kUpdateByProduct,
-};
-absl::string_view CollectiveKindName(CollectiveKind kind);
-
-// What a rank does with the reduction of an Update: it writes elements [first, first + count) of
-// the variables, which are the same for all ranks; `reduced` has those alone.
-class ReducedUpdate {
- public:
-  virtual ~ReducedUpdate() = default;
-  virtual void Run(int64_t first, const void* reduced, int64_t count) const = 0;
-};
-
-// The same of an UpdateByProduct: writes rows [first, last) of the variable; `parts` by rank.
-class ProductUpdate {
- public:
-  virtual ~ProductUpdate() = default;
-  virtual void Run(absl::Span<const ProductRows> parts, int64_t first, int64_t last) const = 0;
-};
-
-// One collective, as one rank sees it. Elements lie in rank order in what is gathered or scattered.
-//   AllReduce      in [count]                 -> out [count]               (may be the same memory)
-//   ReduceScatter  in [sum of counts]         -> out [counts[rank]]
-//   AllGather      in [counts[rank]]          -> out [sum of counts]
-//   Broadcast      in [count] on rank `root`  -> out [count]               (may be the same memory)
-//   Barrier        nothing
-//   Update         in [count]                 -> variables [count] each, after `update` of the
-//                                                reduction; only where ranks share memory. A
-//                                                variable may be one for all of them
-//   UpdateByProduct  in [counts[rank], rows], right [counts[rank], *] -> variables [rows, *] each,
-//                    after `product_update` by (all ranks' in)ᵀ · (all ranks' right); as Update
-struct Collective {
-  CollectiveKind kind = CollectiveKind::kBarrier;
+// The collectives. Elements are in rank order in what is gathered or scattered; counts by rank may
+// hold zeros and stay alive until Finish.
+struct Barrier {};
+struct AllReduce {  // in [count] -> out [count], which may be the same memory
   Reduction reduction = Reduction::kSum;
+  int64_t count = 0;
+};
+struct ReduceScatter {  // in [sum of counts] -> out [counts[rank]]
+  Reduction reduction = Reduction::kSum;
+  absl::Span<const int64_t> counts;
+};
+struct AllGather {  // in [counts[rank]] -> out [sum of counts]
+  absl::Span<const int64_t> counts;
+};
+struct Broadcast {  // in [count] on rank `root` -> out [count], which may be the same memory
+  int64_t count = 0;
+  int root = 0;
+};
+
+// One collective, as one rank sees it. A Barrier has neither dtype nor memory.
+struct Collective {
+  std::variant<Barrier, AllReduce, ReduceScatter, AllGather, Broadcast> operation;
   DataType dtype = DT_FLOAT;
   const void* in = nullptr;
   void* out = nullptr;
-  int64_t count = 0;
-  bool is_whole = false;             // of an Update: `in` is the reduction already, on every rank
-  int64_t rows = 0;                  // of an UpdateByProduct
-  int64_t row_bytes = 0;             // of one row of a variable
-  absl::Span<const int64_t> counts;  // per rank; may hold zeros; alive until Finish
-  int root = 0;
-  // Alive until Finish; what they hold is equal on all ranks before and after.
-  absl::Span<std::byte* const> variables;
-  const ReducedUpdate* update = nullptr;
-  const void* right = nullptr;
-  const ProductUpdate* product_update = nullptr;
-  absl::string_view name;  // for errors; alive until Finish; ranks whose names differ disagree
+  absl::string_view name;  // alive until Finish; ranks whose names differ disagree
+  int sequence = -1;       // its place among the collectives of a step, for errors
 };
 
 class Communicator {
  public:
-  static constexpr int kMaxInFlight = 256;
+  static constexpr int kMaxInFlight = LocalTeam::kMaxInFlight;
 
   virtual ~Communicator() = default;
 
@@ -98,29 +73,39 @@ class Communicator {
 
   virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
   virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
-  // Says that collectives will use this memory of the rank's device, which outlives the
-  // communicator; all ranks say so of as much memory. Called before the first collective.
+
+  // The ranks of this one's memory domain, which can work on one another's memory; null if the
+  // backend has no such work. The team's work and the communicator's collectives are one sequence.
+  virtual LocalTeam* team() { return nullptr; }
+
+  // Reduces this rank's share of `count` elements (ShareOf, share.h), which already holds the
+  // reduction over the rank's domain, over all domains: a part of the team's work. Returns at once
+  // if there is one domain.
+  struct DomainShare {
+    Reduction reduction = Reduction::kSum;
+    DataType dtype = DT_FLOAT;
+    void* memory = nullptr;  // of the share alone
+    int64_t count = 0;       // of the whole
+    absl::string_view name;
+  };
+  virtual absl::Status ReduceOverDomains(const DomainShare&) { return absl::OkStatus(); }
+  virtual int num_domains() const { return 1; }
+
+  // Declares that collectives will use this memory of the rank's device, which outlives the
+  // communicator; all ranks declare as much memory. Called before the first collective.
   virtual absl::Status Register(std::byte* memory, size_t bytes) {
     static_cast<void>(memory);
     static_cast<void>(bytes);
     return absl::OkStatus();
   }
 
-  // Whether Start and Finish do no more than to enqueue, the same in every step: a device may keep
-  // what they did and repeat it without them.
+  // Whether Start and Finish only enqueue, the same work in every step: a device may record it and
+  // repeat it without them.
   virtual bool can_be_repeated() const { return false; }
 
-  // Brackets collectives that may be issued as one (NCCL groups). Backends without groups ignore
-  // it.
-  virtual absl::Status GroupBegin() { return absl::OkStatus(); }
-  virtual absl::Status GroupEnd() { return absl::OkStatus(); }
-
-  // Called when the lanes of a step have done all they had: whether a collective failed that had
-  // only been enqueued. Backends whose Finish has seen the end need no more.
-  virtual absl::Status Check() { return absl::OkStatus(); }
-
-  // A communicator of the ranks that pass the same `color`, ranked by (key, rank). Collective.
-  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
+  // The first failure of any rank; OK until there is one. Asked when the lanes of a step have done
+  // all their work, because a backend whose calls only enqueue may see a failure after Finish.
+  virtual absl::Status status() const = 0;
 
   // Wakes every waiting rank with `why`. Any thread; the first call on any rank wins.
   virtual void Abort(absl::Status why) = 0;

@@ -40,6 +40,13 @@ bool WritesVariable(const Plan& plan, size_t i) {
 
 }  // namespace
 
+absl::string_view PlannedCollective::kind() const {
+  constexpr absl::string_view kNames[] = {"barrier",    "all-reduce", "reduce-scatter",
+                                          "all-gather", "update",     "update by product"};
+  static_assert(std::size(kNames) == std::variant_size_v<decltype(operation)>);
+  return kNames[operation.index()];
+}
+
 DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
   DispatchList list;
   list.instructions.reserve(plan.instructions.size());

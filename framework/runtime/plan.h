@@ -11,9 +11,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "framework/core/buffer.h"
 #include "framework/core/shape.h"
 #include "framework/graph/sharding.h"
@@ -46,30 +49,67 @@ struct Instruction {
   int64_t bytes = 0;
 };
 
-// A collective with operands in memory. Counts by rank follow from the rows of the ranks.
-struct PlannedCollective {
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  Reduction reduction = Reduction::kSum;
-  DataType dtype = DT_FLOAT;
-  Operand in, out;
-  int64_t count = 0;  // elements of the whole
-  AxisId axis = 0;    // of counts by rank: r has rows(axis, r) * elements_per_row
+// A split of rows over the ranks: rank r has rows(axis, r) * elements_per_row elements.
+struct SplitRows {
+  AxisId axis = 0;
   int64_t elements_per_row = 0;
-  int sequence = 0;  // its place in the order of all collectives
-  int update = -1;   // of an Update or an UpdateByProduct: into Plan::updates
-  bool is_whole = false;
-  Operand right;
-  int64_t rows = 0;
-  int64_t row_bytes = 0;
-  std::string name;
 };
 
-// What an Update or an UpdateByProduct does.
-struct PlannedUpdate {
-  int32_t kernel = 0;  // an UpdateKernel or an UpdateByProductKernel
-  int32_t first_operand = 0;
+// The kernel of an update that ranks divide, an UpdateKernel or an UpdateByProductKernel.
+struct UpdateCall {
+  int32_t kernel = 0;         // into Plan::kernels
+  int32_t first_operand = 0;  // into Plan::operands
   int32_t num_inputs = 0;
-  std::vector<int32_t> variables;  // which of the inputs it writes
+  std::vector<int32_t> variables = {};  // which of the inputs it writes
+};
+
+// What a collective does, with what it alone has.
+struct PlannedAllReduce {  // in place
+  Reduction reduction = Reduction::kSum;
+};
+struct PlannedReduceScatter {
+  Reduction reduction = Reduction::kSum;
+  SplitRows split;
+};
+struct PlannedAllGather {
+  SplitRows split;
+};
+struct PlannedUpdate {  // by `in`, a gradient (SharedUpdate)
+  std::optional<Reduction> reduction = std::nullopt;
+  UpdateCall call;
+};
+struct PlannedProductUpdate {  // by the product of `in` and `right` (SharedProductUpdate)
+  Operand right;
+  SplitRows split;        // of both
+  int64_t rows = 0;       // of the variable
+  int64_t row_bytes = 0;  // the same
+  UpdateCall call;
+};
+
+// A collective with operands in memory. Its index in Plan::collectives is its place in the order of
+// all collectives, the same on every rank.
+struct PlannedCollective {
+  std::variant<Barrier, PlannedAllReduce, PlannedReduceScatter, PlannedAllGather, PlannedUpdate,
+               PlannedProductUpdate>
+      operation;
+  std::string name;
+  DataType dtype = DT_FLOAT;
+  int64_t count = 0;  // elements of the whole
+  Operand in, out;    // an update has no `out`
+
+  template <typename T>
+  bool is() const {
+    return std::holds_alternative<T>(operation);
+  }
+  // Null if it is no update.
+  const UpdateCall* update() const {
+    if (const auto* update = std::get_if<PlannedUpdate>(&operation)) return &update->call;
+    if (const auto* update = std::get_if<PlannedProductUpdate>(&operation)) return &update->call;
+    return nullptr;
+  }
+  int64_t bytes() const { return count * static_cast<int64_t>(DataTypeSize(dtype)); }
+  // `all-reduce`, `update by product`, …
+  absl::string_view kind() const;
 };
 
 // What a fetch finds in memory when the step is done.
@@ -143,7 +183,6 @@ struct Plan {
   std::shared_ptr<KernelLibrary> library;  // of the kernels and of those of sub-plans; may be null
   std::vector<std::unique_ptr<const Kernel>> kernels;
   std::vector<PlannedCollective> collectives;
-  std::vector<PlannedUpdate> updates;
   std::vector<PlannedControl> controls;
   std::vector<PlannedFeed> feeds;
   std::vector<PlannedFetch> fetches;

@@ -160,4 +160,27 @@ void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const voi
   MF_CHECK(DispatchDataType(dtype, reduce, false));
 }
 
+void DivideSums(DataType dtype, void* sums, int64_t count, int64_t ranks) {
+  if (IsReducedFloat(dtype)) {
+    auto* values = static_cast<uint16_t*>(sums);
+    const float scale = 1.0f / static_cast<float>(ranks);
+    for (int64_t i = 0; i < count; ++i) {
+      values[i] = ReducedFrom(dtype, ReducedToFloat(dtype, values[i]) * scale);
+    }
+    return;
+  }
+  const auto divide = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* const values = static_cast<T*>(sums);
+    if constexpr (std::is_floating_point_v<T>) {
+      const T scale = T{1} / static_cast<T>(ranks);
+      for (int64_t i = 0; i < count; ++i) values[i] *= scale;
+    } else if constexpr (!std::is_same_v<T, bool>) {
+      for (int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(values[i] / ranks);
+    }
+    return true;
+  };
+  MF_CHECK(DispatchDataType(dtype, divide, false));
+}
+
 }  // namespace mirrorflow

@@ -28,6 +28,16 @@ bool CanReduce(Reduction reduction, DataType dtype);
 void ReduceInRankOrder(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                        absl::Span<void* const> out, int64_t count);
 
+// The reduction of some of the ranks, whose results are reduced again: a mean is a sum until all
+// are in it.
+inline Reduction WithinDomain(Reduction reduction) {
+  return reduction == Reduction::kMean ? Reduction::kSum : reduction;
+}
+
+// Makes the mean of sums over `ranks` ranks, in place.
+// REQUIRES: CanReduce(Reduction::kMean, dtype).
+void DivideSums(DataType dtype, void* sums, int64_t count, int64_t ranks);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_REDUCE_IN_RANK_ORDER_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {
@@ -30,7 +31,7 @@ absl::Status CheckTime(absl::Time now, absl::Time deadline) {
 absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int rank,
                                                          const VariableLayout& layout,
                                                          const Replica* first) {
-  std::unique_ptr<Replica> replica(new Replica(device, rank));
+  std::unique_ptr<Replica> replica(new Replica(device, rank, layout));
   for (const LayoutRegion& region : layout.regions()) {
     if (region.shared && first != nullptr) {
       replica->layout_.push_back(first->layout_[replica->layout_.size()]);
@@ -42,6 +43,15 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
     replica->layout_.push_back(*std::move(memory));
   }
   return replica;
+}
+
+absl::Status Replica::RegisterGradients() {
+  const std::vector<LayoutRegion>& regions = variable_layout_.regions();
+  for (size_t r = 0; r < regions.size(); ++r) {
+    if (!regions[r].gradients) continue;
+    MF_RETURN_IF_ERROR(communicator_->Register(layout_[r].get(), regions[r].bytes));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
@@ -79,35 +89,12 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   bound->kernel_bases_.reserve(bases.size());
   for (std::byte* base : bases) bound->kernel_bases_.push_back(device_->KernelAddress(base));
 
-  bound->collectives_.reserve(plan->collectives.size());
-  auto has_counts = [](const PlannedCollective& planned) {
-    return planned.kind == CollectiveKind::kAllGather ||
-           planned.kind == CollectiveKind::kReduceScatter ||
-           planned.kind == CollectiveKind::kUpdateByProduct;
-  };
-  for (const PlannedCollective& planned : plan->collectives) {
-    bound->collectives_.push_back({.kind = planned.kind,
-                                   .reduction = planned.reduction,
-                                   .dtype = planned.dtype,
-                                   .count = planned.count,
-                                   .is_whole = planned.is_whole,
-                                   .rows = planned.rows,
-                                   .row_bytes = planned.row_bytes,
-                                   .name = planned.name});
-    if (!has_counts(planned)) continue;
-    for (int64_t rank_rows : rows[planned.axis]) {
-      bound->counts_.push_back(rank_rows * planned.elements_per_row);
-    }
-  }
-  for (const PlannedUpdate& planned : plan->updates) {
-    bound->updates_.emplace_back(bound.get(), &planned);
-  }
-  absl::Span<const int64_t> counts = bound->counts_;
+  const CollectiveBinding binding = {.plan = *plan,
+                                     .bases = bound->kernel_bases_.data(),
+                                     .traced = bound->traced_,
+                                     .updated = bound->updated_};
   for (size_t i = 0; i < plan->collectives.size(); ++i) {
-    if (!has_counts(plan->collectives[i])) continue;
-    const size_t world_size = rows[plan->collectives[i].axis].size();
-    bound->collectives_[i].counts = counts.first(world_size);
-    counts.remove_prefix(world_size);
+    bound->collectives_.push_back(BindCollective(static_cast<int>(i), rows, binding));
   }
   for (const PlannedControl& control : plan->controls) {
     std::array<std::unique_ptr<BoundPlan>, 2>& plans = bound->controls_.emplace_back();
@@ -203,82 +190,13 @@ absl::Status BoundPlan::WriteParams() {
 
 absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& instruction) const {
   if (status.ok() || instruction.node < 0) return status;
-  return absl::Status(status.code(), absl::StrCat(plan_->node_ops[instruction.node], "(",
-                                                  plan_->node_names[instruction.node], ") on ",
-                                                  replica_.device().name(), ", rank ",
-                                                  replica_.rank(), ": ", status.message()));
-}
-
-// A collective may gather a feed, which lies elsewhere in each step.
-void BoundPlan::LocateCollective(int i) {
-  const PlannedCollective& planned = plan_->collectives[i];
-  if (planned.kind == CollectiveKind::kBarrier) return;
-  Collective& collective = collectives_[i];
-  collective.in = Address(planned.in);
-  if (planned.update < 0) {
-    collective.out = Address(planned.out);
-    return;
-  }
-  BoundUpdate& update = updates_[planned.update];
-  collective.variables = update.Locate();
-  if (planned.kind == CollectiveKind::kUpdate) {
-    collective.update = &update;
-  } else {
-    collective.right = Address(planned.right);
-    collective.product_update = &update;
-  }
-}
-
-// A world of one is what it reduces.
-absl::Status BoundPlan::FinishCollective(int i, Lane* lane) {
-  if (replica_.communicator_ != nullptr) {
-    return replica_.communicator_->Finish(collectives_[i], lane);
-  }
-  const Collective& own = collectives_[i];
-  if (own.kind == CollectiveKind::kUpdate) own.update->Run(0, own.in, own.count);
-  if (own.kind == CollectiveKind::kUpdateByProduct) {
-    const ProductRows rows{own.in, own.right, own.counts[0]};
-    own.product_update->Run({&rows, 1}, 0, own.rows);
-  }
-  return absl::OkStatus();
-}
-
-BoundPlan::BoundUpdate::BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned)
-    : plan_(*plan),
-      planned_(*planned),
-      kernel_(*plan->plan_->kernels[planned->kernel]),
-      variables_(planned->variables.size()) {}
-
-template <typename Work>
-void BoundPlan::BoundUpdate::RunKernel(Work work) const {
-  plan_.updated_.store(true, std::memory_order_relaxed);
-  const KernelArgs args(plan_.kernel_bases_.data(), &plan_.plan_->operands[planned_.first_operand],
-                        planned_.num_inputs, /*num_outputs=*/0);
-  const int64_t begin_ns = plan_.traced_ ? absl::GetCurrentTimeNanos() : 0;
-  work(args);
-  if (plan_.traced_) nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
-}
-
-void BoundPlan::BoundUpdate::Run(int64_t first, const void* reduced, int64_t count) const {
-  RunKernel([&](const KernelArgs& args) {
-    static_cast<const UpdateKernel&>(kernel_).RunPart(args, reduced, first, count);
-  });
-}
-
-void BoundPlan::BoundUpdate::Run(absl::Span<const ProductRows> parts, int64_t first,
-                                 int64_t last) const {
-  RunKernel([&](const KernelArgs& args) {
-    static_cast<const UpdateByProductKernel&>(kernel_).RunRows(args, parts, first, last);
-  });
-}
-
-absl::Span<std::byte* const> BoundPlan::BoundUpdate::Locate() {
-  nanoseconds_ = 0;
-  for (size_t i = 0; i < variables_.size(); ++i) {
-    variables_[i] =
-        plan_.Address(plan_.plan_->operands[planned_.first_operand + planned_.variables[i]]);
-  }
-  return variables_;
+  const std::string& name = plan_->node_names[instruction.node];
+  const absl::Status located =
+      Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
+                                    replica_.device().name(), ", rank ", replica_.rank()));
+  // What another rank has found, or the communicator, says where that was.
+  if (FailureOf(status).has_value()) return located;
+  return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }
 
 absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
@@ -294,11 +212,9 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       return lane.Copy(Address(operands[0]), Address(operands[1]), instruction.bytes);
     }
     case InstructionKind::kStart:
-      LocateCollective(instruction.index);
-      if (replica_.communicator_ == nullptr) return absl::OkStatus();
-      return replica_.communicator_->Start(collectives_[instruction.index], &lane);
+      return collectives_[instruction.index]->Start(replica_.communicator_, lane);
     case InstructionKind::kFinish:
-      return FinishCollective(instruction.index, &lane);
+      return collectives_[instruction.index]->Finish(replica_.communicator_, lane);
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return RunControl(instruction);
@@ -365,8 +281,7 @@ absl::Status BoundPlan::RunTraced(uint64_t step, uint64_t seed, absl::Time deadl
         absl::Status result = RunInstruction(instruction);
         span.end_ns = absl::GetCurrentTimeNanos();
         if (instruction.kind == InstructionKind::kFinish) {
-          const int update = plan_->collectives[instruction.index].update;
-          if (update >= 0) span.update_ns = updates_[update].nanoseconds();
+          span.update_ns = collectives_[instruction.index]->update_ns();
         }
         return result;
       },
@@ -428,7 +343,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
   reached_ = recorded ? count : reached.load();
   // Of a collective that was enqueued only this says how it ended.
   if (replica_.communicator_ != nullptr) {
-    const absl::Status failure = replica_.communicator_->Check();
+    const absl::Status failure = replica_.communicator_->status();
     if (!failure.ok()) return failure;
   }
   return status;

@@ -15,10 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "framework/core/tensor.h"
+#include "framework/runtime/bound_collective.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
-#include "framework/runtime/update_kernel.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -35,8 +35,8 @@ struct TraceSpan {
 
 class Replica {
  public:
-  // The regions of `layout` are allocated and zeroed here; those that are shared are `first`'s, if
-  // there is one.
+  // The regions of `layout`, which outlives the replica, are allocated and zeroed here; those that
+  // are shared are `first`'s, if there is one.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Device* device, int rank,
                                                          const VariableLayout& layout,
                                                          const Replica* first);
@@ -47,8 +47,15 @@ class Replica {
   void set_communicator(Communicator* communicator) { communicator_ = communicator; }
   Communicator* communicator() const { return communicator_; }
 
+  // Tells the communicator of the memory whose gradients it reduces where they are.
+  absl::Status RegisterGradients();
+
   // The memory of a region of the layout; a device address.
   std::byte* layout_region(int region) const { return layout_[region].get(); }
+  // Where kernels and collectives find a variable.
+  std::byte* VariableAddress(const VariableInfo& variable) const {
+    return device_->KernelAddress(layout_region(variable.region)) + variable.offset;
+  }
 
   // Ties `plan` to this replica. `rows[axis][rank]` are the shares of all replicas. The arena is
   // not made before the plan runs.
@@ -57,7 +64,8 @@ class Replica {
 
  private:
   friend class BoundPlan;
-  Replica(Device* device, int rank) : device_(device), rank_(rank) {}
+  Replica(Device* device, int rank, const VariableLayout& layout)
+      : device_(device), rank_(rank), variable_layout_(layout) {}
 
   // `inner`: a sub-plan, which has the arguments and the scratch of the plan around it.
   absl::StatusOr<std::unique_ptr<BoundPlan>> Bind(std::shared_ptr<const Plan> plan,
@@ -66,6 +74,7 @@ class Replica {
 
   Device* const device_;
   const int rank_;
+  const VariableLayout& variable_layout_;
   Communicator* communicator_ = nullptr;
   std::vector<std::shared_ptr<std::byte>> layout_;
   // One for all plans: grows to the largest that any of them has needed in a Run.
@@ -118,33 +127,9 @@ class BoundPlan {
  private:
   friend class Replica;
 
-  // The kernel that updates a part of a variable for all ranks.
-  class BoundUpdate final : public ReducedUpdate, public ProductUpdate {
-   public:
-    BoundUpdate(const BoundPlan* plan, const PlannedUpdate* planned);
-    void Run(int64_t first, const void* reduced, int64_t count) const override;
-    void Run(absl::Span<const ProductRows> parts, int64_t first, int64_t last) const override;
-    // Where the variables are in this step.
-    absl::Span<std::byte* const> Locate();
-    // How long the last step's runs took, if it is traced.
-    int64_t nanoseconds() const { return nanoseconds_; }
-
-   private:
-    template <typename Work>
-    void RunKernel(Work work) const;
-
-    const BoundPlan& plan_;
-    const PlannedUpdate& planned_;
-    const Kernel& kernel_;
-    std::vector<std::byte*> variables_;
-    mutable int64_t nanoseconds_ = 0;
-  };
-
   BoundPlan(Replica* replica, std::shared_ptr<const Plan> plan)
       : replica_(*replica), plan_(std::move(plan)) {}
 
-  void LocateCollective(int i);
-  absl::Status FinishCollective(int i, Lane* lane);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);
@@ -179,18 +164,16 @@ class BoundPlan {
   std::vector<NextFeed> next_feeds_;      // by feed
   std::vector<std::byte*> bases_;         // by region; device addresses
   std::vector<std::byte*> kernel_bases_;  // the same, as kernels must be given them
-  std::vector<Collective> collectives_;
-  std::vector<int64_t> counts_;       // of all collectives that have them: elements by rank
-  std::vector<BoundUpdate> updates_;  // of plan_->updates
+  std::vector<std::unique_ptr<BoundCollective>> collectives_;  // of plan_->collectives
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
   std::unique_ptr<Recording> recording_;  // of Run, where the arena was at `recorded_arena_`
   const std::byte* recorded_arena_ = nullptr;
   StepParams params_;
-  absl::Time deadline_;                       // of this step
-  int reached_ = 0;                           // of plan_->dispatch
-  Outcome outcome_;                           // of the last Run, as far as the device knows
-  mutable std::atomic<bool> updated_{false};  // an Update has begun to write
+  absl::Time deadline_;               // of this step
+  int reached_ = 0;                   // of plan_->dispatch
+  Outcome outcome_;                   // of the last Run, as far as the device knows
+  std::atomic<bool> updated_{false};  // an Update has begun to write
   bool traced_ = false;
   absl::Duration host_time_;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -12,7 +13,9 @@
 namespace mirrorflow {
 
 Session::Session(SessionBackend backend, SessionOptions options)
-    : backend_(std::move(backend)), options_(std::move(options)) {}
+    : backend_(std::move(backend)),
+      options_(std::move(options)),
+      connection_(backend_.topology, backend_.workers, backend_.connect) {}
 
 Session::~Session() {
   // Threads first: they run what is destroyed after them.
@@ -22,58 +25,76 @@ Session::~Session() {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, SessionBackend backend,
                                                          SessionOptions options) {
   MF_RETURN_IF_ERROR(graph.status());
-  if (backend.devices.empty()) return absl::InvalidArgumentError("expected a device or more");
+  MF_RETURN_IF_ERROR(backend.topology.Check());
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
-  session->options_.compile.shard = session->backend_.world_size > 1;
-  session->graph_ = graph.Clone();
-  int64_t bucket_bytes = session->options_.bucket_bytes;
-  if (bucket_bytes == 0) bucket_bytes = session->backend_.devices[0]->traits().bucket_bytes;
-  MF_ASSIGN_OR_RETURN(session->layout_, VariableLayout::Create(session->graph_, bucket_bytes,
-                                                               session->backend_.world_size,
-                                                               session->SharesVariables()));
-  MF_RETURN_IF_ERROR(CheckVariableMemory(session->layout_, session->backend_.devices.size(),
-                                         session->options_.max_bytes));
-  const int count = static_cast<int>(session->backend_.devices.size());
-  for (int i = 0; i < count; ++i) {
-    MF_ASSIGN_OR_RETURN(
-        std::unique_ptr<Replica> replica,
-        Replica::Create(session->backend_.devices[i].get(), session->backend_.first_rank + i,
-                        session->layout_, i > 0 ? session->replicas_[0].get() : nullptr));
-    session->replicas_.push_back(std::move(replica));
-  }
-  MF_RETURN_IF_ERROR(session->Connect());
-  session->team_ = std::make_unique<ReplicaTeam>(count, session->options_.pin_threads);
-  MF_RETURN_IF_ERROR(session->team_->status());
-  session->variable_states_.assign(session->layout_.variables().size(), VariableState::kUnset);
-  MF_RETURN_IF_ERROR(session->InitializeVariables());
+  MF_RETURN_IF_ERROR(session->Initialize(graph));
   return session;
 }
 
+absl::Status Session::Initialize(const Graph& graph) {
+  const std::vector<int> ranks = connection_.local_ranks();
+  if (ranks.empty() || ranks.size() != backend_.devices.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a device for each local replica and one or more, ", ranks.size(),
+                     " in ", backend_.topology.ToString(), "; got ", backend_.devices.size()));
+  }
+  options_.compile.shard = world_size() > 1;
+  graph_ = graph.Clone();
+  int64_t bucket_bytes = options_.bucket_bytes;
+  if (bucket_bytes == 0) bucket_bytes = backend_.devices[0]->traits().bucket_bytes;
+  MF_ASSIGN_OR_RETURN(
+      layout_, VariableLayout::Create(graph_, bucket_bytes, world_size(), SharesVariables()));
+  MF_RETURN_IF_ERROR(CheckVariableMemory(layout_, ranks.size(), options_.max_bytes));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                        Replica::Create(backend_.devices[i].get(), ranks[i], layout_,
+                                        i > 0 ? replicas_[0].get() : nullptr));
+    replicas_.push_back(std::move(replica));
+  }
+  team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads);
+  MF_RETURN_IF_ERROR(team_->status());
+  variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
+  MF_RETURN_IF_ERROR(Reconnect());
+  if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
+  MF_RETURN_IF_ERROR(InitializeVariables());
+  return connection_.has_other_workers() ? TakeVariablesOfRank0() : absl::OkStatus();
+}
+
 bool Session::SharesVariables() const {
-  return backend_.ranks_share_memory && backend_.world_size > 1 &&
+  return backend_.has_teams && world_size() > 1 &&
          !options_.compile.disabled_passes.contains("reduce_in_updates") &&
          std::all_of(backend_.devices.begin(), backend_.devices.end(),
                      [](const auto& device) { return device->traits().host_memory; });
 }
 
-absl::Status Session::Connect() {
-  if (backend_.world_size == 1) return absl::OkStatus();
+absl::Status Session::Reconnect() {
   for (const auto& step : steps_) {
     for (const auto& variant : step->variants) {
+      variant->agreed = false;
       for (const auto& bound : variant->bound) bound->DropRecording();
     }
   }
-  MF_ASSIGN_OR_RETURN(communicators_, backend_.connect());
-  if (communicators_.size() != replicas_.size()) {
-    return absl::InternalError("expected one communicator for each local replica");
-  }
-  for (size_t i = 0; i < replicas_.size(); ++i) {
-    replicas_[i]->set_communicator(communicators_[i].get());
-    for (size_t r = 0; r < layout_.regions().size(); ++r) {
-      if (!layout_.regions()[r].gradients || communicators_[i] == nullptr) continue;
-      MF_RETURN_IF_ERROR(communicators_[i]->Register(
-          replicas_[i]->layout_region(static_cast<int>(r)), layout_.regions()[r].bytes));
-    }
+  num_agreements_ = 0;
+  return connection_.Connect(replicas_, ConnectDeadline());
+}
+
+absl::Status Session::OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work) {
+  std::vector<absl::Status> statuses(replicas_.size());
+  team_->Run([&](int r) {
+    Replica& replica = *replicas_[r];
+    constexpr LaneKind kLane = LaneKind::kCommunicate;
+    statuses[r] = replica.device().Execute(
+        {.count = 1,
+         .lane_of = [](int) { return kLane; },
+         .repetition_of = [](int) { return Repetition::kNone; },
+         .run = [&](int) { return work(replica, replica.device().lane(kLane)); },
+         .meanwhile = [] {},
+         .deadline = absl::Now() + options_.step_timeout,
+         .recording = nullptr,
+         .outcome = nullptr});
+  });
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return connection_.Break(status, next_step_, ConnectDeadline());
   }
   return absl::OkStatus();
 }
@@ -139,10 +160,19 @@ absl::StatusOr<StepSignature> Session::Resolve(absl::Span<const Output> feeds,
 
 absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,
                                       absl::Span<const Output> fetches,
-                                      absl::Span<const Operation> targets) {
+                                      absl::Span<const Operation> targets,
+                                      const PrepareOptions& options) {
   auto state = std::make_unique<Step::State>();
   state->session = this;
   MF_ASSIGN_OR_RETURN(state->signature, Resolve(feeds, fetches, targets));
+  MF_ASSIGN_OR_RETURN(const StepSignature local, Resolve({}, options.local_fetches, {}));
+  for (const Output& fetch : local.fetches) {
+    if (absl::c_linear_search(state->signature.fetches, fetch)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("local_fetches: expected some of the fetches, got ", fetch.ToString()));
+  }
+  state->signature.gathers_fetches = connection_.has_other_workers();
+  state->signature.local_fetches = local.fetches;
   steps_.push_back(std::move(state));
   return Step(steps_.back().get());
 }

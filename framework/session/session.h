@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
@@ -23,6 +25,8 @@
 #include "framework/runtime/replica_team.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/variable_layout.h"
+#include "framework/session/connection.h"
+#include "framework/session/worker_group.h"
 
 namespace mirrorflow {
 
@@ -36,6 +40,8 @@ struct SessionOptions {
   // How long one step may take before it is given up with DeadlineExceeded. A CPU looks between
   // kernels, now and then, and interrupts none.
   absl::Duration step_timeout = absl::Minutes(10);
+  // How long connecting and agreeing with other workers may take.
+  absl::Duration connect_timeout = absl::Minutes(5);
   bool pin_threads = true;
   // What the variables and one step may take on all local devices together, and its fetches on the
   // host; more is ResourceExhausted before any of it is allocated.
@@ -43,23 +49,22 @@ struct SessionOptions {
   CompileOptions compile;
 };
 
-// What a session needs from above the runtime: devices, kernels, the compiler's pipeline and a way
+// Dependencies that the layers above inject: devices, kernels, the compiler's pipeline, and a way
 // to connect the replicas.
 struct SessionBackend {
   using CompileFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
       const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
       const SessionBackend& backend, const CompileOptions& options);
-  using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>()>;
 
   std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // of the devices and of the host
   CompileFn compile = nullptr;
-  ConnectFn connect;  // one communicator a local replica
-  // Whether their collectives can be of the kind Update.
-  bool ranks_share_memory = false;
-  int world_size = 1;
-  int first_rank = 0;  // of the local replicas
+  Topology topology;  // whose ranks of this worker are the local replicas
+  // The ranks of a memory domain are a local team (Communicator::team), so they can share updates.
+  bool has_teams = false;
+  WorkerGroup* workers = nullptr;  // borrowed; null if this is the only worker
+  ConnectFn connect;
 };
 
 // The fetched values of one Run, in the order of the fetches. Views, valid until the session's next
@@ -74,9 +79,18 @@ struct RunOptions {
   // The feeds of the Run after this, if they are known: they travel to the devices while this step
   // computes. Their memory must not change until then.
   absl::Span<const Tensor> next_feeds = {};
+  // Feeds that are split have the rows of this worker's replicas alone, not of the global batch.
+  // Without `replica_rows` each replica of the world then has as many rows as each of this worker.
+  bool local_feeds = false;
 };
 
-// What there is to know of a compiled step; for `inspect` and `bench`.
+struct PrepareOptions {
+  // Some of the fetches: of these, where they are split over the replicas, each worker gets the
+  // rows of its own replicas. Others are gathered from all workers.
+  absl::Span<const Output> local_fetches = {};
+};
+
+// A compiled step, for `inspect` and `bench`.
 struct StepPlans {
   std::shared_ptr<const Program> program;
   std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
@@ -120,9 +134,12 @@ class Session {
                                                          SessionOptions options);
   ~Session();
 
-  // A step that takes `feeds`, gives `fetches` and runs `targets`, all of the session's graph.
+  // A step that takes `feeds`, gives `fetches` and runs `targets`, all of the session's graph. With
+  // several workers all of them prepare and run the same steps; before one runs for the first time
+  // they compare what they have made of it, and a difference is an error that names it.
   absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
-                               absl::Span<const Operation> targets = {});
+                               absl::Span<const Operation> targets = {},
+                               const PrepareOptions& options = {});
   // Prepares (once for equal arguments) and runs; for convenience.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
                                           absl::Span<const Output> fetches,
@@ -130,17 +147,29 @@ class Session {
 
   const VariableLayout& layout() const { return layout_; }
   int num_local_replicas() const { return static_cast<int>(replicas_.size()); }
-  int world_size() const { return backend_.world_size; }
+  int world_size() const { return backend_.topology.world_size(); }
+
+  // A failure in a step, on any worker, breaks the connection between the replicas on all workers.
+  // The next Run connects them again, as a new incarnation, for which it waits for the other
+  // workers; so does Reconnect. The variables stay as the step left them.
+  const Connection& connection() const { return connection_; }
+  absl::Status Reconnect();
+
+  // How many steps have run, which random ops draw from: a training that goes on elsewhere with
+  // this number draws the same. Equal on all workers.
+  uint64_t step() const { return next_step_; }
+  void SetStep(uint64_t step) { next_step_ = step; }
 
   // A variable is indeterminate after a step that failed while it updated variables, this one among
   // them, until it is assigned or a step overwrites it without reading it.
 
   // A copy of the variable: what every replica has, or of one that is synchronised on read the sum
-  // over the replicas. NotFound for an unknown name, FailedPrecondition if it is indeterminate.
-  absl::StatusOr<Tensor> ReadVariable(absl::string_view name) const;
+  // over all replicas of the world, for which all workers have to call it. NotFound for an unknown
+  // name, FailedPrecondition if it is indeterminate.
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
   // The same as local replica `replica` has it.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
-  // Sets the variable on all local replicas, or the sum over them.
+  // Sets the variable on all local replicas, or the sum over all. Each worker sets its own.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   // Whether it has a value that is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
@@ -154,6 +183,7 @@ class Session {
   enum class VariableState : char { kUnset, kSet, kIndeterminate };
 
   Session(SessionBackend backend, SessionOptions options);
+  absl::Status Initialize(const Graph& graph);
   // Whether the replicas can have one copy of a variable.
   bool SharesVariables() const;
   absl::Status InitializeVariables();
@@ -174,9 +204,23 @@ class Session {
   absl::Status RunVariant(Variant& variant, absl::Span<const Tensor> feeds);
   void SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds);
   absl::Status CopyFetches(Variant& variant, int replica);
+  int64_t FirstLocalRow(const Variant& variant, const PlannedFetch& fetch,
+                        const BoundPlan& bound) const;
+  const std::byte* ShareOf(const Variant& variant, const Tensor& feed, int replica,
+                           size_t index) const;
   void PlaceViews(Variant& variant);
-  absl::Status AfterFailure(Variant& variant, const absl::Status& status);
-  absl::Status Connect();
+  // Every error of a step comes through here: the one that it returns is the first cause.
+  absl::Status AfterFailure(const absl::Status& status);
+  absl::StatusOr<StepOutputs> RunStep(Step::State& step, absl::Span<const Tensor> feeds,
+                                      const RunOptions& options);
+  // Several workers alone.
+  absl::Status TakeSeedOfWorker0();
+  absl::Status TakeVariablesOfRank0();
+  absl::Status AgreeOn(const Step::State& step, Variant& variant);
+  absl::StatusOr<Tensor> SumOverRanks(int variable);
+  // Calls work(replica) for each local replica, on its thread, where its device runs collectives.
+  absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
+  absl::Time ConnectDeadline() const { return absl::Now() + options_.connect_timeout; }
   void AddTrace(const Variant& variant, uint64_t step);
 
   SessionBackend backend_;
@@ -184,13 +228,14 @@ class Session {
   Graph graph_;
   VariableLayout layout_;
   std::vector<std::unique_ptr<Replica>> replicas_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  Connection connection_;  // of the replicas, so it goes first
   std::unique_ptr<ReplicaTeam> team_;
   std::vector<std::unique_ptr<Step::State>> steps_;
   std::vector<VariableState> variable_states_;
   std::string indeterminate_cause_;    // the last error that left variables indeterminate
   const Variant* last_run_ = nullptr;  // whose values the replicas hold, if any
   uint64_t next_step_ = 0;
+  int num_agreements_ = 0;  // of this incarnation
   TraceWriter* trace_ = nullptr;
 };
 

@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   }
   const Compilation& c = variant->program->state;
   for (const int v : c.states_needed) variant->states.emplace_back(v, c.initialized[v]);
-  MF_ASSIGN_OR_RETURN(variant->rows, ShareRows(c.axes, replica_rows, backend_.world_size));
+  MF_ASSIGN_OR_RETURN(variant->rows, ShareRows(c.axes, replica_rows, world_size()));
   std::vector<std::shared_ptr<const Plan>> of_replica;
   std::vector<int64_t> own;  // rows of each axis
   for (const auto& replica : replicas_) {
@@ -109,7 +109,14 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
       variant->outputs.push_back(Tensor::View(fetch.dtype, fetch.global_shape, nullptr, nullptr));
       continue;
     }
-    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(fetch.dtype, fetch.global_shape));
+    Shape shape = fetch.global_shape;
+    if (const Sharded* s = AsSharded(fetch.sharding)) {
+      // Where it is not gathered, the rows of this worker, which has all if it is alone.
+      int64_t rows = 0;
+      for (const auto& replica : replicas_) rows += variant->rows[s->axis][replica->rank()];
+      shape.set_dim(s->dim, rows * s->factor);
+    }
+    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(fetch.dtype, shape));
     variant->outputs.push_back(std::move(output));
   }
   MF_RETURN_IF_ERROR(FindVariableUses(c, &variant->reads_first, &variant->writes));

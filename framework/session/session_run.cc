@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
@@ -18,55 +17,82 @@ absl::Status NotPrepared() {
   return absl::FailedPreconditionError("step: used before it was made by Session::Prepare");
 }
 
-// Of the replicas' statuses after a failed step, the cause: an aborted communicator hands the first
-// error to every rank, so those that are mere echoes of another come last.
-absl::Status FirstCause(absl::Span<const absl::Status> statuses) {
-  const absl::Status* first = nullptr;
-  for (const absl::Status& status : statuses) {
-    if (status.ok()) continue;
-    // An echo ends with the message of what it repeats, and says more in front of it.
-    bool is_echo = false;
-    for (const absl::Status& other : statuses) {
-      is_echo |= !other.ok() && other.message().size() < status.message().size() &&
-                 absl::EndsWith(status.message(), other.message());
-    }
-    if (!is_echo && first == nullptr) first = &status;
-  }
-  return first != nullptr ? *first : absl::OkStatus();
-}
-
 bool IsFed(const Plan& plan, const Operand& operand) {
   return operand.region >= Plan::kFirstFeedRegion && operand.region < plan.layout_region(0);
 }
 
-// Calls copy(offset in the share, offset in the whole, bytes) for each piece of memory that makes
-// up one replica's share of a fetch.
+// Calls copy(offset in the share, offset in the output, bytes) for each piece of memory that makes
+// up one replica's share of a fetch. `first_row`: of the share in the output, in rows of its axis.
 template <typename Copy>
-absl::Status ForEachPiece(const PlannedFetch& fetch, absl::Span<const int64_t> first_rows,
+absl::Status ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
                           const Copy& copy) {
   const auto size = static_cast<int64_t>(DataTypeSize(fetch.dtype));
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return copy(0, 0, fetch.local_shape.num_elements() * size);
   int64_t outer = 1, inner = size;
-  for (int d = 0; d < s->dim; ++d) outer *= fetch.global_shape.dim(d);
-  for (int d = s->dim + 1; d < fetch.global_shape.rank(); ++d) inner *= fetch.global_shape.dim(d);
-  const int64_t first = first_rows[s->axis] * s->factor * inner;
+  for (int d = 0; d < s->dim; ++d) outer *= output.dim(d);
+  for (int d = s->dim + 1; d < output.rank(); ++d) inner *= output.dim(d);
+  const int64_t first = first_row * s->factor * inner;
   const int64_t local = fetch.local_shape.dim(s->dim) * inner;
-  const int64_t global = fetch.global_shape.dim(s->dim) * inner;
+  const int64_t whole = output.dim(s->dim) * inner;
   for (int64_t o = 0; o < outer; ++o) {
-    MF_RETURN_IF_ERROR(copy(o * local, o * global + first, local));
+    MF_RETURN_IF_ERROR(copy(o * local, o * whole + first, local));
   }
   return absl::OkStatus();
 }
 
-// The piece of a global feed that is this replica's.
-const std::byte* ShareOf(const Tensor& feed, const BoundPlan& bound, size_t index,
-                         int64_t row_bytes) {
-  const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
-  return feed.raw() + (s != nullptr ? bound.first_rows()[s->axis] * row_bytes : 0);
+// The global shapes of feeds, of which those that are split have this worker's rows alone.
+absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs,
+                                                absl::Span<const Tensor> feeds,
+                                                absl::Span<const int64_t> replica_rows,
+                                                absl::Span<const int> local_ranks, int world_size) {
+  std::vector<Shape> shapes;
+  for (size_t f = 0; f < feeds.size(); ++f) {
+    Shape shape = feeds[f].shape();
+    if (IsSplit(outputs[f], shape)) {
+      const int64_t own = shape.dim(0);
+      const auto ranks = static_cast<int64_t>(local_ranks.size());
+      int64_t expected = own, all = own / ranks * world_size;
+      if (!replica_rows.empty()) {
+        expected = all = 0;
+        for (const int64_t rows : replica_rows) all += rows;
+        for (const int rank : local_ranks) expected += replica_rows[rank];
+      } else if (own % ranks != 0) {
+        expected = own / ranks * ranks;
+      }
+      if (own != expected) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("feed ", outputs[f].ToString(), ": expected ", expected, " rows for the ",
+                         ranks, " replicas of this worker, got ", own));
+      }
+      shape.set_dim(0, all);
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
 }
 
 }  // namespace
+
+// Where a replica's rows of a split fetch begin in the output, which has all rows or, if the fetch
+// is local, those of this worker.
+int64_t Session::FirstLocalRow(const Variant& variant, const PlannedFetch& fetch,
+                               const BoundPlan& bound) const {
+  const Sharded* s = AsSharded(fetch.sharding);
+  if (s == nullptr) return 0;
+  return bound.first_rows()[s->axis] - variant.bound[0]->first_rows()[s->axis];
+}
+
+// The piece of a feed that is this replica's.
+const std::byte* Session::ShareOf(const Variant& variant, const Tensor& feed, int replica,
+                                  size_t index) const {
+  const BoundPlan& bound = *variant.bound[replica];
+  const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
+  if (s == nullptr) return feed.raw();
+  // The first row that the feed has.
+  const int64_t first = variant.local_feeds ? variant.bound[0]->first_rows()[s->axis] : 0;
+  return feed.raw() + (bound.first_rows()[s->axis] - first) * variant.feed_row_bytes[index];
+}
 
 absl::Status Session::CopyFetches(Variant& variant, int replica) {
   BoundPlan& bound = *variant.bound[replica];
@@ -78,8 +104,9 @@ absl::Status Session::CopyFetches(Variant& variant, int replica) {
     }
     const std::byte* from = bound.fetch_address(static_cast<int>(i));
     std::byte* to = variant.outputs[i].raw();
-    MF_RETURN_IF_ERROR(
-        ForEachPiece(fetch, bound.first_rows(), [&](int64_t local, int64_t global, int64_t bytes) {
+    MF_RETURN_IF_ERROR(ForEachPiece(
+        fetch, variant.outputs[i].shape(), FirstLocalRow(variant, fetch, bound),
+        [&](int64_t local, int64_t global, int64_t bytes) {
           return replicas_[replica]->device().CopyOut(from + local, to + global, bytes);
         }));
   }
@@ -102,10 +129,10 @@ void Session::PlaceViews(Variant& variant) {
 void Session::SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds) {
   if (replicas_[0]->device().traits().host_memory) return;
   variant.next_feeds.clear();
-  if (feeds.size() != variant.shapes.size()) return;
+  if (feeds.size() != variant.fed_shapes.size()) return;
   for (size_t f = 0; f < feeds.size(); ++f) {
     if (feeds[f].dtype() != variant.bound[0]->plan().feeds[f].dtype ||
-        feeds[f].shape() != variant.shapes[f]) {
+        feeds[f].shape() != variant.fed_shapes[f]) {
       return;
     }
   }
@@ -119,13 +146,11 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
     for (size_t f = 0; f < feeds.size(); ++f) {
-      MF_RETURN_IF_ERROR(bound.SetFeed(static_cast<int>(f),
-                                       ShareOf(feeds[f], bound, f, variant.feed_row_bytes[f])));
+      MF_RETURN_IF_ERROR(bound.SetFeed(static_cast<int>(f), ShareOf(variant, feeds[f], r, f)));
     }
     for (size_t f = 0; f < variant.next_feeds.size(); ++f) {
       MF_RETURN_IF_ERROR(
-          bound.SetNextFeed(static_cast<int>(f),
-                            ShareOf(variant.next_feeds[f], bound, f, variant.feed_row_bytes[f])));
+          bound.SetNextFeed(static_cast<int>(f), ShareOf(variant, variant.next_feeds[f], r, f)));
     }
     if (trace_ != nullptr) {
       MF_RETURN_IF_ERROR(bound.RunTraced(step, options_.seed, deadline, &variant.spans[r]));
@@ -142,27 +167,30 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
       replicas_[r]->communicator()->Abort(variant.statuses[r]);
     }
   });
-  // After an abort every rank returns the first error, as the communicator passed it on.
   for (const absl::Status& status : variant.statuses) {
-    if (!status.ok()) return AfterFailure(variant, FirstCause(variant.statuses));
+    if (status.ok()) continue;
+    // No replica holds what these are copies of any more.
+    for (const auto& bound : variant.bound) bound->ForgetNextFeeds();
+    const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
+                                   [](const auto& bound) { return bound->wrote(); });
+    // Replicas that have all come to the end of the step wait for nothing.
+    const bool completed = std::all_of(variant.bound.begin(), variant.bound.end(),
+                                       [](const auto& bound) { return bound->completed(); });
+    const absl::Status cause =
+        completed && connection_.Check().ok() ? status : AfterFailure(status);
+    if (wrote) {
+      for (int v : variant.writes) variable_states_[v] = VariableState::kIndeterminate;
+      indeterminate_cause_ = std::string(cause.message());
+    }
+    return cause;
   }
   PlaceViews(variant);
   if (trace_ != nullptr) AddTrace(variant, step);
   return absl::OkStatus();
 }
 
-absl::Status Session::AfterFailure(Variant& variant, const absl::Status& status) {
-  // Nobody holds what they are copies of any more.
-  for (const auto& bound : variant.bound) bound->ForgetNextFeeds();
-  const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
-                                 [](const auto& bound) { return bound->wrote(); });
-  if (wrote) {
-    for (int v : variant.writes) variable_states_[v] = VariableState::kIndeterminate;
-    indeterminate_cause_ = std::string(status.message());
-  }
-  // An aborted communicator stays aborted; the next step gets new ones.
-  absl::Status connected = Connect();
-  return connected.ok() ? status : connected;
+absl::Status Session::AfterFailure(const absl::Status& status) {
+  return connection_.Break(status, next_step_ == 0 ? 0 : next_step_ - 1, ConnectDeadline());
 }
 
 void Session::AddTrace(const Variant& variant, uint64_t step) {
@@ -175,42 +203,68 @@ void Session::AddTrace(const Variant& variant, uint64_t step) {
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {
   if (state_ == nullptr) return NotPrepared();
   Session& session = *state_->session;
-  if (feeds.size() != state_->signature.feeds.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected ", state_->signature.feeds.size(), " feeds, got ", feeds.size()));
+  if (session.connection_.state() == Connection::State::kBroken) {
+    MF_RETURN_IF_ERROR(session.Reconnect());
   }
+  absl::StatusOr<StepOutputs> outputs = session.RunStep(*state_, feeds, options);
+  // Other workers must not wait for a step that this one does not take part in.
+  if (!outputs.ok() && session.connection_.has_other_workers() &&
+      session.connection_.state() == Connection::State::kConnected) {
+    return session.AfterFailure(outputs.status());
+  }
+  return outputs;
+}
+
+absl::StatusOr<StepOutputs> Session::RunStep(Step::State& step, absl::Span<const Tensor> feeds,
+                                             const RunOptions& options) {
+  MF_RETURN_IF_ERROR(connection_.Check());
+  const std::vector<Output>& signature = step.signature.feeds;
+  if (feeds.size() != signature.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected ", signature.size(), " feeds, got ", feeds.size()));
+  }
+  const bool local_feeds = options.local_feeds && connection_.has_other_workers();
   // The common case, without an allocation: the shapes of the last run.
-  Session::Variant* variant = state_->last;
-  bool same = variant != nullptr && session.HasStates(*variant) &&
+  Variant* variant = step.last;
+  bool same = variant != nullptr && HasStates(*variant) && variant->local_feeds == local_feeds &&
               std::equal(variant->replica_rows.begin(), variant->replica_rows.end(),
                          options.replica_rows.begin(), options.replica_rows.end());
   for (size_t i = 0; i < feeds.size(); ++i) {
-    const Output& feed = state_->signature.feeds[i];
+    const Output& feed = signature[i];
     if (feeds[i].dtype() != feed.dtype()) {
       return absl::InvalidArgumentError(absl::StrCat("feed ", feed.ToString(), ": expected dtype ",
                                                      DataTypeName(feed.dtype()), ", got ",
                                                      DataTypeName(feeds[i].dtype())));
     }
-    same = same && feeds[i].shape() == variant->shapes[i];
+    same = same && feeds[i].shape() == variant->fed_shapes[i];
   }
   if (!same) {
     std::vector<Shape> shapes;
     for (const Tensor& feed : feeds) shapes.push_back(feed.shape());
-    MF_ASSIGN_OR_RETURN(variant, session.FindVariant(*state_, shapes, options.replica_rows));
+    std::vector<Shape> fed = shapes;
+    if (local_feeds) {
+      MF_ASSIGN_OR_RETURN(shapes, GlobalShapes(signature, feeds, options.replica_rows,
+                                               connection_.local_ranks(), world_size()));
+    }
+    MF_ASSIGN_OR_RETURN(variant, FindVariant(step, shapes, options.replica_rows));
+    variant->fed_shapes = std::move(fed);
+    variant->local_feeds = local_feeds;
   }
   for (int v : variant->reads_first) {
-    MF_RETURN_IF_ERROR(session.CheckDeterminate(v));
-    if (session.variable_states_[v] == Session::VariableState::kSet) continue;
-    return absl::FailedPreconditionError(absl::StrCat("variable '",
-                                                      session.layout_.variables()[v].name,
+    MF_RETURN_IF_ERROR(CheckDeterminate(v));
+    if (variable_states_[v] == VariableState::kSet) continue;
+    return absl::FailedPreconditionError(absl::StrCat("variable '", layout_.variables()[v].name,
                                                       "' is read, but nothing has initialised it"));
   }
-  session.last_run_ = nullptr;
-  session.SetNextFeeds(*variant, options.next_feeds);
-  MF_RETURN_IF_ERROR(session.RunVariant(*variant, feeds));
-  for (int v : variant->writes) session.variable_states_[v] = Session::VariableState::kSet;
-  session.last_run_ = variant;
-  state_->last = variant;
+  if (!variant->agreed && connection_.has_other_workers()) {
+    MF_RETURN_IF_ERROR(AgreeOn(step, *variant));
+  }
+  last_run_ = nullptr;
+  SetNextFeeds(*variant, options.next_feeds);
+  MF_RETURN_IF_ERROR(RunVariant(*variant, feeds));
+  for (int v : variant->writes) variable_states_[v] = VariableState::kSet;
+  last_run_ = variant;
+  step.last = variant;
   return StepOutputs(variant->outputs);
 }
 
@@ -257,7 +311,8 @@ absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
     } else {
       // What was fed may be freed by now; each replica had its share of the copy that was made.
       MF_RETURN_IF_ERROR(ForEachPiece(
-          fetch, bound.first_rows(), [&](int64_t local, int64_t global, int64_t bytes) {
+          fetch, variant->outputs[i].shape(), session.FirstLocalRow(*variant, fetch, bound),
+          [&](int64_t local, int64_t global, int64_t bytes) {
             std::memcpy(value.raw() + local, variant->outputs[i].raw() + global, bytes);
             return absl::OkStatus();
           }));

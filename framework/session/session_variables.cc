@@ -125,9 +125,10 @@ absl::Status Session::CheckDeterminate(int variable) const {
                    indeterminate_cause_, "); expected that it is assigned before it is read"));
 }
 
-absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) const {
+absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
   MF_ASSIGN_OR_RETURN(Tensor value, ReadVariable(name, 0));
   if (!layout_.variables()[layout_.Find(name)].on_read) return value;
+  if (connection_.has_other_workers()) return SumOverRanks(layout_.Find(name));
   for (int r = 1; r < num_local_replicas(); ++r) {
     MF_ASSIGN_OR_RETURN(const Tensor part, ReadVariable(name, r));
     const void* const parts[] = {value.raw(), part.raw()};

@@ -15,13 +15,16 @@ namespace mirrorflow {
 
 // A step as compiled for one set of feed shapes and shares.
 struct Session::Variant {
-  std::vector<Shape> shapes;
+  std::vector<Shape> shapes;      // global
+  std::vector<Shape> fed_shapes;  // as they were fed last: of this worker's rows, if `local_feeds`
+  bool local_feeds = false;
   // The states of variables that it depends on (VarIsInitializedOp): (variable, is initialised).
   std::vector<std::pair<int, bool>> states;
   std::vector<int64_t> replica_rows;       // as asked for; empty: even
   std::vector<std::vector<int64_t>> rows;  // by axis and rank
   std::shared_ptr<const Program> program;
   std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
+  bool agreed = false;                            // with the other workers, in this incarnation
   std::vector<absl::Status> statuses;
   std::vector<int64_t> feed_row_bytes;  // by feed: what a row of its axis takes; 0: not sharded
   std::vector<Tensor> next_feeds;       // of the Run after, if they are known; else empty

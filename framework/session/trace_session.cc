@@ -72,10 +72,9 @@ void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view
     const bool start = instruction.kind == InstructionKind::kStart;
     if (start || instruction.kind == InstructionKind::kFinish) {
       const PlannedCollective& collective = plan.collectives[instruction.index];
-      const int64_t bytes = collective.count * static_cast<int64_t>(DataTypeSize(collective.dtype));
       uint64_t& id = ids[instruction.index];
       if (start) id = trace->events().size();
-      event.args.back().second = absl::StrCat(bytes);
+      event.args.back().second = absl::StrCat(collective.bytes());
       TraceEvent flight{.name = collective.name,
                         .category = "collective",
                         .kind = start ? TraceEvent::kAsyncBegin : TraceEvent::kAsyncEnd,

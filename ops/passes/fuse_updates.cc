@@ -54,7 +54,8 @@ bool IsByProduct(const Compilation& c, const Node& update) {
     return false;
   }
   if (!IsCollective(update)) return b.num_elements() <= kMaxOperandElements;
-  return RowsOfBoth(c, product) != nullptr && update.attr<std::string>(kReductionAttr) == "sum" &&
+  return c.world.one_domain && RowsOfBoth(c, product) != nullptr &&
+         update.attr<std::string>(kReductionAttr) == "sum" &&
          kMinLess * (a.num_elements() + b.num_elements()) <= elements;
 }
 

@@ -2,10 +2,12 @@
 //
 // The tests that every Communicator must pass, on ranks that are threads of the test.
 //
-// A backend's test names its factory in two lines, one a suite (in_process_test.cc shows them):
-//   CommunicatorConformance  results: every kind, count, dtype and reduction, order, splitting
+// A backend's test names its factory in two lines, one a suite (team_communicator_test.cc shows
+// them):
+//   CommunicatorConformance  results: every kind, count, dtype and reduction, order
 //   CommunicatorFailures     errors: every rank returns the same first one, in time
-// Neither assumes more of a backend than communicator.h says, but that sums are made in rank order.
+// Neither assumes more of a backend than communicator.h says, except that sums are made in rank
+// order where `sums_in_rank_order` is set.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 
@@ -33,6 +35,7 @@ struct ConformanceCase {
   // Connects the ranks of a new group, whose waits give up after `timeout`.
   std::function<absl::StatusOr<Communicators>(int world_size, absl::Duration timeout)> connect;
   int world_size;
+  bool sums_in_rank_order = true;
 };
 void PrintTo(const ConformanceCase& test_case, std::ostream* os);
 // `Backend_8`

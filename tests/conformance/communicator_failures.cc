@@ -38,18 +38,11 @@ void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCod
 struct Part {
   explicit Part(int ranks) : counts(ranks, 10), in(10 * ranks), out(10 * ranks) {}
 
-  Collective Of(CollectiveKind kind, absl::string_view name) {
-    Collective collective;
-    collective.kind = kind;
-    collective.dtype = DT_FLOAT;
-    collective.in = in.data();
-    collective.out = out.data();
-    collective.count = 10;
-    collective.counts = counts;
-    collective.name = name;
-    return collective;
+  template <typename Operation>
+  Collective Of(const Operation& operation, absl::string_view name) {
+    return {.operation = operation, .in = in.data(), .out = out.data(), .name = name};
   }
-  Collective AllReduce(absl::string_view name) { return Of(CollectiveKind::kAllReduce, name); }
+  Collective SumOfTen(absl::string_view name) { return Of(AllReduce{Reduction::kSum, 10}, name); }
 
   std::vector<int64_t> counts;
   Memory<double> in;  // wide enough for whatever dtype is asked for by mistake
@@ -72,7 +65,7 @@ TEST_P(CommunicatorAborts, AbortBeforeItsStartReachesAllRanks) {
   const int culprit = world_size() - 1;
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
-    const Collective collective = part.AllReduce("a");
+    const Collective collective = part.SumOfTen("a");
     if (communicator.rank() == culprit) {
       others_started.wait();
       communicator.Abort(absl::DataLossError("disk on fire"));
@@ -90,7 +83,7 @@ TEST_P(CommunicatorAborts, AbortBetweenStartAndFinishReachesAllRanks) {
   std::latch aborted(1);
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
-    const Collective collective = part.AllReduce("a");
+    const Collective collective = part.SumOfTen("a");
     MF_RETURN_IF_ERROR(communicator.Start(collective, nullptr));
     if (communicator.rank() == 0) {
       communicator.Abort(absl::DataLossError("disk on fire"));
@@ -114,7 +107,7 @@ TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
     Part part(world_size());
     absl::Status status;
     for (int i = 0; status.ok(); ++i) {
-      status = communicator.Run(part.AllReduce("a"));
+      status = communicator.Run(part.SumOfTen("a"));
       if (i < 10) busy.count_down();
     }
     return status;
@@ -128,7 +121,7 @@ TEST_P(CommunicatorAborts, FirstOfManyAbortsCounts) {
   const auto results = OnEachRank([&](Communicator& communicator) {
     all.arrive_and_wait();
     communicator.Abort(absl::InternalError(absl::StrCat("from rank ", communicator.rank())));
-    return communicator.Run({.kind = CollectiveKind::kBarrier, .name = "b"});
+    return communicator.Run({.operation = Barrier{}, .name = "b"});
   });
   ExpectSameFailure(results, absl::StatusCode::kInternal, {"from rank "});
 }
@@ -140,12 +133,11 @@ TEST_P(CommunicatorAborts, NothingWorksAfterAnAbort) {
   communicator(0).Abort(absl::InternalError("another reason"));
   OnEachRankOk([&](Communicator& communicator) {
     Part part(world_size());
-    const Collective collective = part.AllReduce("a");
+    const Collective collective = part.SumOfTen("a");
     for (int again = 0; again < 2; ++again) {
       EXPECT_EQ(communicator.Start(collective, nullptr), why);
       EXPECT_EQ(communicator.Finish(collective, nullptr), why);
-      EXPECT_EQ(communicator.Run({.kind = CollectiveKind::kBarrier, .name = "b"}), why);
-      EXPECT_EQ(communicator.Split(0, 0).status(), why);
+      EXPECT_EQ(communicator.Run({.operation = Barrier{}, .name = "b"}), why);
     }
     return absl::OkStatus();
   });
@@ -160,7 +152,7 @@ TEST_P(CommunicatorFailures, RankThatNeverStartsIsNamedByAllAfterTheTimeout) {
       Part part(world_size());
       const bool missing = communicator.rank() == culprit;
       if (missing) others_failed.wait();
-      const absl::Status status = communicator.Run(part.AllReduce("gradients"));
+      const absl::Status status = communicator.Run(part.SumOfTen("gradients"));
       if (!missing) others_failed.count_down();
       return status;
     });
@@ -176,7 +168,7 @@ TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllAfterTheTimeout) {
   const int culprit = 1;
   const auto results = OnEachRank([&](Communicator& communicator) {
     Part part(world_size());
-    const Collective collective = part.AllReduce("gradients");
+    const Collective collective = part.SumOfTen("gradients");
     EXPECT_EQ(communicator.Start(collective, nullptr), absl::OkStatus());
     if (communicator.rank() == culprit) others_failed.wait();
     const absl::Status status = communicator.Finish(collective, nullptr);
@@ -187,41 +179,32 @@ TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllAfterTheTimeout) {
                     {"all-reduce 'gradients'", absl::StrCat("by rank ", culprit)});
 }
 
-TEST_P(CommunicatorAborts, SplitFailsOnAllRanksWhenOneDoesNotCome) {
-  const Stopwatch stopwatch;
-  const auto results = OnEachRank([&](Communicator& communicator) {
-    if (communicator.rank() == 1) communicator.Abort(absl::CancelledError("not splitting"));
-    return communicator.Split(0, 0).status();
-  });
-  ExpectSameFailure(results, absl::StatusCode::kCancelled, {"not splitting"});
-}
-
 TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
+  using Operation = decltype(Collective::operation);
   struct Difference {
     const char* what;
-    CollectiveKind kind;  // of the others
-    std::function<void(Collective*)> change;
+    Operation usual;  // of the others
+    Operation odd;
+    DataType odd_dtype = DT_FLOAT;
   };
-  std::vector<int64_t> other_counts(world_size(), 10);
+  const std::vector<int64_t> counts(world_size(), 10);
+  std::vector<int64_t> other_counts = counts;
   std::swap(other_counts[0], other_counts[1] = 9);
+  const AllReduce sum{Reduction::kSum, 10};
   const Difference differences[] = {
-      {"name", CollectiveKind::kAllReduce, [](Collective*) {}},
-      {"count", CollectiveKind::kAllReduce, [](Collective* c) { c->count = 9; }},
-      {"dtype", CollectiveKind::kAllReduce, [](Collective* c) { c->dtype = DT_INT32; }},
-      {"reduction", CollectiveKind::kAllReduce,
-       [](Collective* c) { c->reduction = Reduction::kMean; }},
-      {"kind", CollectiveKind::kAllReduce,
-       [](Collective* c) { c->kind = CollectiveKind::kBroadcast; }},
-      {"barrier", CollectiveKind::kAllGather,
-       [](Collective* c) { c->kind = CollectiveKind::kBarrier; }},
-      {"no barrier", CollectiveKind::kBarrier,
-       [](Collective* c) { c->kind = CollectiveKind::kAllReduce; }},
-      {"root", CollectiveKind::kBroadcast, [](Collective* c) { c->root = 1; }},
-      {"count of a broadcast", CollectiveKind::kBroadcast, [](Collective* c) { c->count = 11; }},
-      {"shares", CollectiveKind::kAllGather, [&](Collective* c) { c->counts = other_counts; }},
-      {"shares", CollectiveKind::kReduceScatter, [&](Collective* c) { c->counts = other_counts; }},
-      {"reduction", CollectiveKind::kReduceScatter,
-       [](Collective* c) { c->reduction = Reduction::kMin; }},
+      {"name", sum, sum},
+      {"count", sum, AllReduce{Reduction::kSum, 9}},
+      {"dtype", sum, sum, DT_INT32},
+      {"reduction", sum, AllReduce{Reduction::kMean, 10}},
+      {"kind", sum, Broadcast{.count = 10}},
+      {"barrier", AllGather{counts}, Barrier{}},
+      {"no barrier", Barrier{}, sum},
+      {"root", Broadcast{.count = 10}, Broadcast{.count = 10, .root = 1}},
+      {"count of a broadcast", Broadcast{.count = 10}, Broadcast{.count = 11}},
+      {"shares", AllGather{counts}, AllGather{other_counts}},
+      {"shares", ReduceScatter{Reduction::kSum, counts},
+       ReduceScatter{Reduction::kSum, other_counts}},
+      {"reduction", ReduceScatter{Reduction::kSum, counts}, ReduceScatter{Reduction::kMin, counts}},
   };
   for (const Difference& difference : differences) {
     for (const int culprit : {0, world_size() - 1}) {
@@ -232,11 +215,12 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
       const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
         Part part(world_size());
         // One that agrees comes first: it must go well.
-        absl::Status status = communicator.Run(part.AllReduce("start"));
+        absl::Status status = communicator.Run(part.SumOfTen("start"));
         EXPECT_TRUE(status.ok()) << status;
-        Collective collective = part.Of(difference.kind, "usual");
+        Collective collective = part.Of(difference.usual, "usual");
         if (communicator.rank() == culprit) {
-          difference.change(&collective);
+          collective.operation = difference.odd;
+          collective.dtype = difference.odd_dtype;
           if (!same_name) collective.name = "odd";
         }
         return communicator.Run(collective);
@@ -254,8 +238,8 @@ TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAll) {
   const Stopwatch stopwatch;
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
-    const Collective a = part.AllReduce("a");
-    const Collective b = part.AllReduce("b");
+    const Collective a = part.SumOfTen("a");
+    const Collective b = part.SumOfTen("b");
     const bool odd = communicator.rank() == 1;
     const Collective& first = odd ? b : a;
     const Collective& second = odd ? a : b;
@@ -269,34 +253,38 @@ TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAll) {
 }
 
 TEST_P(CommunicatorFailures, ImpossibleCollectiveOnOneRankIsReportedByAll) {
+  const std::vector<int64_t> counts(world_size(), 10);
   const std::vector<int64_t> short_counts(world_size() - 1, 10);
   const std::vector<int64_t> negative_counts(world_size(), -1);
   struct Impossible {
     const char* word;  // that the error must have
-    CollectiveKind kind;
-    std::function<void(Collective*)> change;
+    decltype(Collective::operation) operation;
+    std::function<void(Collective*)> change = [](Collective*) {};
   };
+  const AllReduce sum{Reduction::kSum, 10};
   const Impossible impossibles[] = {
-      {"sum of bool", CollectiveKind::kAllReduce, [](Collective* c) { c->dtype = DT_BOOL; }},
-      {"any of float", CollectiveKind::kReduceScatter,
-       [](Collective* c) { c->reduction = Reduction::kAny; }},
-      {"string", CollectiveKind::kBroadcast, [](Collective* c) { c->dtype = DT_STRING; }},
-      {"-1", CollectiveKind::kAllReduce, [](Collective* c) { c->count = -1; }},
-      {"-1", CollectiveKind::kAllGather, [&](Collective* c) { c->counts = negative_counts; }},
-      {"count", CollectiveKind::kAllGather, [&](Collective* c) { c->counts = short_counts; }},
-      {"root", CollectiveKind::kBroadcast, [&](Collective* c) { c->root = world_size(); }},
-      {"root", CollectiveKind::kBroadcast, [](Collective* c) { c->root = -1; }},
-      {"memory", CollectiveKind::kAllReduce, [](Collective* c) { c->in = nullptr; }},
-      {"memory", CollectiveKind::kBroadcast, [](Collective* c) { c->out = nullptr; }},
+      {"sum of bool", sum, [](Collective* c) { c->dtype = DT_BOOL; }},
+      {"any of float", ReduceScatter{Reduction::kAny, counts}},
+      {"string", Broadcast{.count = 10}, [](Collective* c) { c->dtype = DT_STRING; }},
+      {"-1", AllReduce{Reduction::kSum, -1}},
+      {"-1", AllGather{negative_counts}},
+      {"count", AllGather{short_counts}},
+      {"root", Broadcast{.count = 10, .root = world_size()}},
+      {"root", Broadcast{.count = 10, .root = -1}},
+      {"memory", sum, [](Collective* c) { c->in = nullptr; }},
+      {"memory", Broadcast{.count = 10}, [](Collective* c) { c->out = nullptr; }},
   };
   for (const Impossible& impossible : impossibles) {
-    SCOPED_TRACE(absl::StrCat(CollectiveKindName(impossible.kind), ": ", impossible.word));
+    SCOPED_TRACE(impossible.word);
     const Stopwatch stopwatch;
     Connect(kPatient);
     const auto results = OnEachRank([&](Communicator& communicator) {
       Part part(world_size());
-      Collective collective = part.Of(impossible.kind, "odd");
-      if (communicator.rank() == 1) impossible.change(&collective);
+      Collective collective = part.SumOfTen("odd");
+      if (communicator.rank() == 1) {
+        collective.operation = impossible.operation;
+        impossible.change(&collective);
+      }
       return communicator.Run(collective);
     });
     ExpectSameFailure(results, absl::StatusCode::kInvalidArgument, {"'odd'", impossible.word});
@@ -309,9 +297,9 @@ TEST_P(CommunicatorFailures, MoreInFlightThanPromisedIsAnErrorOnAllRanks) {
     Part part(world_size());
     absl::Status status;
     for (int i = 0; i <= Communicator::kMaxInFlight; ++i) {
-      status.Update(communicator.Start(part.AllReduce("many"), nullptr));
+      status.Update(communicator.Start(part.SumOfTen("many"), nullptr));
     }
-    status.Update(communicator.Finish(part.AllReduce("many"), nullptr));
+    status.Update(communicator.Finish(part.SumOfTen("many"), nullptr));
     return status;
   });
   ExpectSameFailure(results, absl::StatusCode::kResourceExhausted, {"'many'"});
@@ -334,10 +322,10 @@ TEST_P(CommunicatorFailures, MemoryOfARankIsLeftAloneOnceItHasSeenAFailure) {
     });
     OnEachRankOk([&](Communicator& communicator) {
       Memory<float>& own = memory[communicator.rank()];
-      Collective collective{.kind = CollectiveKind::kAllReduce, .dtype = DT_FLOAT, .name = "a"};
-      collective.in = own.data();
-      collective.out = own.data();
-      collective.count = kCount;
+      const Collective collective{.operation = AllReduce{Reduction::kSum, kCount},
+                                  .in = own.data(),
+                                  .out = own.data(),
+                                  .name = "a"};
       while (communicator.Run(collective).ok()) finished.fetch_add(1);
       own.Fill(mark);
       return absl::OkStatus();

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The communicators of GPUs, on doubles of CUDA and NCCL.
+#include <algorithm>
 #include <memory>
+#include <numeric>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "distribute/collective/nccl/nccl_double.h"
@@ -31,13 +36,9 @@ class Waiting final : public Communicator {
     const std::byte from[1] = {};
     std::byte to[1];
     MF_RETURN_IF_ERROR(lane().Read(from, to, 1, absl::InfiniteFuture()));
-    return inner_->Check();
+    return inner_->status();
   }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
-    MF_ASSIGN_OR_RETURN(auto part, inner_->Split(color, key));
-    MF_ASSIGN_OR_RETURN(auto device, CreateCudaDevice(rank(), rank()));
-    return std::make_unique<Waiting>(std::move(device), std::move(part));
-  }
+  absl::Status status() const override { return inner_->status(); }
   void Abort(absl::Status why) override { inner_->Abort(why); }
 
  private:
@@ -62,13 +63,49 @@ void Reset(int num_gpus) {
   ResetNcclDouble();
 }
 
+Topology WorkersOf(int world_size, int num_workers) {
+  Topology topology;
+  for (int rank = 0; rank < world_size; ++rank) {
+    topology.replicas.push_back({.worker = rank * num_workers / world_size, .domain = rank});
+  }
+  return topology;
+}
+
 const ConformanceCase kNccl = {
     "Nccl", [](int world_size, absl::Duration timeout) {
       Reset(world_size);
-      std::vector<int> gpus;
-      for (int i = 0; i < world_size; ++i) gpus.push_back(i);
-      return OnDevices(CreateNcclCommunicators(gpus, {.timeout = timeout}));
+      std::vector<int> ranks(world_size);
+      std::iota(ranks.begin(), ranks.end(), 0);
+      return OnDevices(ConnectNccl(WorkersOf(world_size, 1), ranks, ranks, /*workers=*/nullptr,
+                                   absl::Now() + timeout, {.timeout = timeout}));
     }};
+
+// Groups of two workers in one process, which share NCCL's unique id alone. A failure of one would
+// reach the other through its worker group, which belongs to the session.
+absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration timeout) {
+  Reset(world_size);
+  const int num_workers = std::min(world_size, 2);
+  const Topology topology = WorkersOf(world_size, num_workers);
+  const auto groups = CreateMemoryWorkerGroups(num_workers);
+  std::vector<absl::StatusOr<Communicators>> connected(num_workers);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < num_workers; ++w) {
+    threads.emplace_back([&, w] {
+      const std::vector<int> ranks = topology.RanksOfWorker(w);
+      connected[w] = ConnectNccl(topology, ranks, ranks, groups[w].get(), absl::Now() + timeout,
+                                 {.timeout = timeout});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Communicators all;
+  for (absl::StatusOr<Communicators>& of_worker : connected) {
+    MF_RETURN_IF_ERROR(of_worker.status());
+    for (auto& communicator : *of_worker) all.push_back(std::move(communicator));
+  }
+  return OnDevices(std::move(all));
+}
+const ConformanceCase kNcclTwoWorkers = {"NcclTwoWorkers", ConnectTwoWorkers};
+
 const ConformanceCase kDeviceCopy = {
     "DeviceCopy", [](int world_size, absl::Duration timeout) {
       Reset(world_size);
@@ -77,6 +114,8 @@ const ConformanceCase kDeviceCopy = {
 
 INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kNccl)),
                          ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(NcclTwoWorkers, CommunicatorConformance,
+                         testing::ValuesIn(AtEveryWorldSize(kNcclTwoWorkers)), ConformanceCaseName);
 // Of many ranks this takes long: a step of a collective is R × R waits of streams.
 std::vector<ConformanceCase> Small(const std::vector<ConformanceCase>& all) {
   std::vector<ConformanceCase> cases;

@@ -5,6 +5,7 @@
 // collectives, and how it fails.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -162,10 +163,7 @@ class Swapping final : public Communicator {
     return started_ == 2 ? inner_->Start(first_, lane) : absl::OkStatus();
   }
   absl::Status Finish(const Collective& c, Lane* lane) override { return inner_->Finish(c, lane); }
-  absl::Status Check() override { return inner_->Check(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
-    return inner_->Split(color, key);
-  }
+  absl::Status status() const override { return inner_->status(); }
   void Abort(absl::Status why) override { inner_->Abort(why); }
 
  private:
@@ -364,9 +362,16 @@ TEST(GpuSessionTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
 TEST(GpuSessionTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
   Reset();
   EXPECT_EQ(CreateCudaDevice(0, kGpus).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(CreateNcclCommunicators({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
+  const auto connect = [](const std::vector<int>& gpus) {
+    const std::vector<std::string> devices(gpus.size());
+    std::vector<int> ranks(gpus.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ConnectNccl(Topology::OneWorker(devices, /*one_domain=*/false), ranks, gpus,
+                       /*workers=*/nullptr, absl::Now() + absl::Milliseconds(50));
+  };
+  EXPECT_EQ(connect({0, 1, 0}).status().code(), absl::StatusCode::kInvalidArgument);
   Reset({}, {.connecting_hangs = true});
-  const auto hung = CreateNcclCommunicators({0, 1}, {.timeout = absl::Milliseconds(50)});
+  const auto hung = connect({0, 1});
   EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
 }
 

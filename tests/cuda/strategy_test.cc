@@ -262,10 +262,10 @@ TEST(GpuStrategyErrorsTest, TakesEveryGpuAndRefusesWhatCannotWork) {
   Reset();
   const auto all = MirroredStrategy::Create();
   ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_EQ((*all)->mesh().devices, Devices({"GPU:0", "GPU:1"}));
+  EXPECT_EQ((*all)->topology().devices(), Devices({"GPU:0", "GPU:1"}));
   const auto cpus = MirroredStrategy::Create({.num_cpu_replicas = 3});
   ASSERT_TRUE(cpus.ok()) << cpus.status();
-  EXPECT_EQ((*cpus)->mesh().devices, Devices({"CPU:0", "CPU:1", "CPU:2"}));
+  EXPECT_EQ((*cpus)->topology().devices(), Devices({"CPU:0", "CPU:1", "CPU:2"}));
   struct {
     Devices devices;
     const char* expected;
@@ -282,7 +282,7 @@ TEST(GpuStrategyErrorsTest, TakesEveryGpuAndRefusesWhatCannotWork) {
   Reset({.failing_call = "cudaGetDeviceCount", .error = cudaErrorNoDevice});
   const auto none = MirroredStrategy::Create();
   ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_EQ((*none)->mesh().devices[0], "CPU:0");
+  EXPECT_EQ((*none)->topology().devices()[0], "CPU:0");
 }
 
 }  // namespace

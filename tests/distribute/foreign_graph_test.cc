@@ -88,7 +88,7 @@ TEST_P(ForeignGraphTest, TrainsToTensorFlowsNumbers) {
   const auto plans = step->Compile(shapes);
   ASSERT_TRUE(plans.ok()) << plans.status();
   for (const PlannedCollective& c : plans->plans[0]->collectives) {
-    EXPECT_TRUE(c.kind == CollectiveKind::kAllReduce || c.update >= 0) << c.name;
+    EXPECT_TRUE(c.is<PlannedAllReduce>() || c.update() != nullptr) << c.name;
   }
   for (int s = 1; s <= 5; ++s) {
     const auto out = step->Run(values);

@@ -32,7 +32,7 @@ struct Setting {
   bool interpret = true;
 };
 
-absl::StatusOr<std::string> CompareVariables(const Session& want, const Session& got,
+absl::StatusOr<std::string> CompareVariables(Session& want, Session& got,
                                              Interpreter* interpreter, const Tolerance& tolerance) {
   for (const VariableInfo& variable : want.layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor value, want.ReadVariable(variable.name));

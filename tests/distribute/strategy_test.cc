@@ -119,7 +119,7 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
         if (!moving && !v.is_slot) parameters += v.bytes();
       }
       for (const PlannedCollective& c : plans->plans[0]->collectives) {
-        EXPECT_TRUE(c.kind == CollectiveKind::kAllReduce || c.update >= 0) << c.name;
+        EXPECT_TRUE(c.is<PlannedAllReduce>() || c.update() != nullptr) << c.name;
         sent += c.count * static_cast<int64_t>(DataTypeSize(c.dtype));
       }
       if (replicas == 1) {
@@ -143,9 +143,8 @@ TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
     ASSERT_TRUE(plans.ok()) << plans.status();
     const Plan& plan = *plans->plans[0];
     size_t first_start = 0, first_finish = 0, last_gradient = 0;
-    const auto first =
-        std::find_if(plan.collectives.begin(), plan.collectives.end(),
-                     [](const auto& c) { return c.kind == CollectiveKind::kUpdate; });
+    const auto first = std::find_if(plan.collectives.begin(), plan.collectives.end(),
+                                    [](const auto& c) { return c.is<PlannedUpdate>(); });
     ASSERT_NE(first, plan.collectives.end()) << model;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];

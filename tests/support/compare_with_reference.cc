@@ -18,7 +18,7 @@ namespace {
 constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
 constexpr int kSteps = 2;
 
-absl::StatusOr<std::string> DifferenceOfVariables(const Session& session, Interpreter& reference) {
+absl::StatusOr<std::string> DifferenceOfVariables(Session& session, Interpreter& reference) {
   for (const VariableInfo& variable : session.layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor got, session.ReadVariable(variable.name));
     const std::string difference =
@@ -40,7 +40,7 @@ std::string ProgramSetting::ToString() const {
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
   for (const VariableInfo& variable : session.layout().variables()) {
     if (variable.on_read) continue;
-    MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name));
+    MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name, 0));
     for (int r = 1; r < session.num_local_replicas(); ++r) {
       MF_ASSIGN_OR_RETURN(const Tensor other, session.ReadVariable(variable.name, r));
       if (!Tensor::Identical(first, other)) {

@@ -116,7 +116,6 @@ absl::Status SetDevices(const std::vector<int>& gpus, SessionBackend* backend) {
     backend->devices.push_back(std::move(device));
   }
   backend->kernels = &DoubleKernels();
-  backend->ranks_share_memory = false;
   return absl::OkStatus();
 }
 
@@ -126,8 +125,10 @@ absl::Status SetGpuDoubles(const TestSessionOptions& options, SessionBackend* ba
   std::vector<int> gpus;
   for (int i = 0; i < options.replicas; ++i) gpus.push_back(i);
   MF_RETURN_IF_ERROR(SetDevices(gpus, backend));
-  backend->connect = [gpus, timeout = options.collective_timeout] {
-    return CreateNcclCommunicators(gpus, {.timeout = timeout});
+  backend->connect = [gpus, timeout = options.collective_timeout](
+                         const Topology& topology, absl::Span<const int> ranks,
+                         WorkerGroup* workers, uint64_t, absl::Time) {
+    return ConnectNccl(topology, ranks, gpus, workers, absl::Now() + timeout, {.timeout = timeout});
   };
   return absl::OkStatus();
 }

@@ -15,9 +15,10 @@ absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* b
     backend->devices.push_back(std::move(device));
   }
   backend->kernels = &AllKernels();
-  backend->ranks_share_memory = false;
-  backend->connect = [size, timeout = options.collective_timeout] {
-    return CreateDeviceCopyCommunicators(size, /*gpu=*/0, {.timeout = timeout});
+  backend->connect = [timeout = options.collective_timeout](const Topology& topology,
+                                                            absl::Span<const int>, WorkerGroup*,
+                                                            uint64_t, absl::Time) {
+    return CreateDeviceCopyCommunicators(topology.world_size(), /*gpu=*/0, {.timeout = timeout});
   };
   return absl::OkStatus();
 }

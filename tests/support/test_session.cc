@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/test_session.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "distribute/all_kernels.h"
-#include "distribute/collective/in_process.h"
+#include "distribute/collective/team_communicator.h"
 #include "distribute/pipeline.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
@@ -23,9 +24,11 @@ void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
                                               : CreateCpuDevice(i));
   }
   backend->kernels = &TestKernels();
-  backend->ranks_share_memory = true;
-  backend->connect = [size = options.replicas, timeout = options.collective_timeout] {
-    return CreateInProcessCommunicators(size, {.timeout = timeout});
+  backend->has_teams = true;
+  backend->connect = [timeout = options.collective_timeout](const Topology& topology,
+                                                            absl::Span<const int>, WorkerGroup*,
+                                                            uint64_t, absl::Time) {
+    return CreateTeamCommunicators(topology.world_size(), timeout);
   };
 }
 
@@ -41,14 +44,19 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   }
   backend.ops = &AllOps();
   backend.compile = CompileProgram;
-  backend.world_size = options.replicas;
+  backend.topology = Topology::OneWorker(std::vector<std::string>(options.replicas),
+                                         /*one_domain=*/backend.has_teams);
   if (options.wrap_device) {
     for (auto& device : backend.devices) device = options.wrap_device(std::move(device));
   }
   if (options.wrap_communicator) {
-    backend.connect = [connect = backend.connect, wrap = options.wrap_communicator]()
-        -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
-      MF_ASSIGN_OR_RETURN(auto communicators, connect());
+    backend.connect =
+        [connect = backend.connect, wrap = options.wrap_communicator](
+            const Topology& topology, absl::Span<const int> ranks, WorkerGroup* workers,
+            uint64_t incarnation,
+            absl::Time deadline) -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {
+      MF_ASSIGN_OR_RETURN(auto communicators,
+                          connect(topology, ranks, workers, incarnation, deadline));
       for (auto& communicator : communicators) communicator = wrap(std::move(communicator));
       return communicators;
     };

@@ -50,7 +50,7 @@ std::unique_ptr<Session> SessionOf(const Model& model, int replicas = 1) {
   return *std::move(session);
 }
 
-std::string Variable(const Session& session, const char* name, std::vector<float> want) {
+std::string Variable(Session& session, const char* name, std::vector<float> want) {
   return Difference(Tensor::Vector<float>(want),
                     *session.ReadVariable(absl::StrCat("batch_norm/", name)), {1e-5, 1e-5});
 }

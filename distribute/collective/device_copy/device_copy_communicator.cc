@@ -55,9 +55,8 @@ std::byte* At(const void* memory, DataType dtype, int64_t element) {
 
 class DeviceCopyCommunicator final : public Communicator {
  public:
-  DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank, int gpu,
-                         const DeviceCopyOptions& options)
-      : group_(std::move(group)), rank_(rank), gpu_(gpu), options_(options) {}
+  DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)), rank_(rank) {}
   // As others do: without one rank there are no collectives.
   ~DeviceCopyCommunicator() override {
     group_->meeting.Fail(
@@ -77,15 +76,8 @@ class DeviceCopyCommunicator final : public Communicator {
     return group_->meeting.status();
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->meeting.status(); }
-  absl::Status Check() override { return group_->meeting.status(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
-    MF_ASSIGN_OR_RETURN(
-        const auto part,
-        group_->meeting.Split<Group>(rank_, color, key, [&](const std::vector<int>& members) {
-          return Group::Create(static_cast<int>(members.size()), gpu_, options_);
-        }));
-    return std::make_unique<DeviceCopyCommunicator>(part.group, part.rank, gpu_, options_);
-  }
+  absl::Status status() const override { return group_->meeting.status(); }
+  int num_domains() const override { return world_size(); }
   void Abort(absl::Status why) override { group_->meeting.Fail(why); }
 
  private:
@@ -95,7 +87,7 @@ class DeviceCopyCommunicator final : public Communicator {
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].ready, stream));
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (size_t r = 0; r < ranks.size(); ++r) {
-      if (!SameCollective(c, ranks[r].collective)) {
+      if (Fingerprint(c) != Fingerprint(ranks[r].collective)) {
         return absl::InvalidArgumentError(absl::StrCat("device copy: rank ", rank_, " has ",
                                                        CollectiveToString(c), ", rank ", r, " has ",
                                                        CollectiveToString(ranks[r].collective)));
@@ -116,46 +108,53 @@ class DeviceCopyCommunicator final : public Communicator {
 
   // What this rank does of a collective.
   absl::Status Share(const Collective& c, cudaStream_t stream) const {
-    const std::vector<Group::Rank>& ranks = group_->ranks;
-    const auto size = static_cast<int64_t>(DataTypeSize(c.dtype));
-    int64_t first = 0;  // of this rank, in what is gathered or scattered
-    for (int r = 0; r < rank_ && !c.counts.empty(); ++r) first += c.counts[r];
-    absl::InlinedVector<const void*, kMaxLogicalGpus> in;
-    absl::InlinedVector<void*, kMaxLogicalGpus> out;
-    switch (c.kind) {
-      case CollectiveKind::kBarrier:
-        return absl::OkStatus();
-      case CollectiveKind::kAllReduce: {
-        const int64_t begin = c.count * rank_ / world_size();
-        const int64_t end = c.count * (rank_ + 1) / world_size();
-        for (const Group::Rank& rank : ranks) {
-          in.push_back(At(rank.collective.in, c.dtype, begin));
-          out.push_back(At(rank.collective.out, c.dtype, begin));
-        }
-        MF_RETURN_IF_CUDA_ERROR(
-            ReduceOnDevice(c.reduction, c.dtype, in, absl::MakeSpan(out), end - begin, stream));
-        return absl::OkStatus();
-      }
-      case CollectiveKind::kReduceScatter:
-        for (const Group::Rank& rank : ranks) {
-          in.push_back(At(rank.collective.in, c.dtype, first));
-        }
-        out.push_back(c.out);
-        MF_RETURN_IF_CUDA_ERROR(
-            ReduceOnDevice(c.reduction, c.dtype, in, absl::MakeSpan(out), c.counts[rank_], stream));
-        return absl::OkStatus();
-      case CollectiveKind::kAllGather:
-        for (const Group::Rank& rank : ranks) {
-          MF_RETURN_IF_ERROR(
-              Copy(c.in, At(rank.collective.out, c.dtype, first), c.counts[rank_] * size, stream));
-        }
-        return absl::OkStatus();
-      case CollectiveKind::kBroadcast:
-        return Copy(ranks[c.root].collective.in, c.out, c.count * size, stream);
-      default:
-        return absl::UnimplementedError(absl::StrCat("device copy: ", CollectiveKindName(c.kind)));
-    }
+    return std::visit([&](const auto& what) { return Share(what, c, stream); }, c.operation);
   }
+
+  absl::Status Share(const Barrier&, const Collective&, cudaStream_t) const {
+    return absl::OkStatus();
+  }
+  absl::Status Share(const AllReduce& a, const Collective& c, cudaStream_t stream) const {
+    const int64_t begin = a.count * rank_ / world_size();
+    const int64_t end = a.count * (rank_ + 1) / world_size();
+    Pointers<void*> out;
+    for (const Group::Rank& rank : group_->ranks) {
+      out.push_back(At(rank.collective.out, c.dtype, begin));
+    }
+    MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(a.reduction, c.dtype, InsFrom(begin, c.dtype),
+                                           absl::MakeSpan(out), end - begin, stream));
+    return absl::OkStatus();
+  }
+  absl::Status Share(const ReduceScatter& s, const Collective& c, cudaStream_t stream) const {
+    void* const out = c.out;
+    MF_RETURN_IF_CUDA_ERROR(ReduceOnDevice(s.reduction, c.dtype,
+                                           InsFrom(FirstOf(rank_, s.counts), c.dtype), {&out, 1},
+                                           s.counts[rank_], stream));
+    return absl::OkStatus();
+  }
+  absl::Status Share(const AllGather& g, const Collective& c, cudaStream_t stream) const {
+    const int64_t first = FirstOf(rank_, g.counts);
+    for (const Group::Rank& rank : group_->ranks) {
+      MF_RETURN_IF_ERROR(
+          Copy(c.in, At(rank.collective.out, c.dtype, first), g.counts[rank_] * SizeOf(c), stream));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Share(const Broadcast& b, const Collective& c, cudaStream_t stream) const {
+    return Copy(group_->ranks[b.root].collective.in, c.out, b.count * SizeOf(c), stream);
+  }
+
+  template <typename T>
+  using Pointers = absl::InlinedVector<T, kMaxLogicalGpus>;
+  // Where the inputs of all ranks have this element.
+  Pointers<const void*> InsFrom(int64_t element, DataType dtype) const {
+    Pointers<const void*> in;
+    for (const Group::Rank& rank : group_->ranks) {
+      in.push_back(At(rank.collective.in, dtype, element));
+    }
+    return in;
+  }
+  static int64_t SizeOf(const Collective& c) { return static_cast<int64_t>(DataTypeSize(c.dtype)); }
 
   static absl::Status Copy(const void* from, void* to, int64_t bytes, cudaStream_t stream) {
     if (bytes == 0 || from == to) return absl::OkStatus();
@@ -165,8 +164,6 @@ class DeviceCopyCommunicator final : public Communicator {
 
   const std::shared_ptr<Group> group_;
   const int rank_;
-  const int gpu_;
-  const DeviceCopyOptions options_;
 };
 
 }  // namespace
@@ -180,7 +177,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateDeviceCopyCommu
   MF_ASSIGN_OR_RETURN(const auto group, Group::Create(world_size, gpu, options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank) {
-    communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank, gpu, options));
+    communicators.push_back(std::make_unique<DeviceCopyCommunicator>(group, rank));
   }
   return communicators;
 }

@@ -4,8 +4,8 @@
 // cannot run. What runs on several GPUs can be tried out on one.
 //
 // Contract, beyond that of Communicator. Lanes are those of the ranks' CUDA devices. Sums are made
-// in rank order, by the digits of in_process. Start enqueues, after the hosts of all ranks have
-// come to the same Start; Finish and Check only say whether the communicator still works.
+// in rank order, with the bits of a local team. Start enqueues, after the hosts of all ranks have
+// come to the same Start; Finish and status only say whether the communicator still works.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_DEVICE_COPY_DEVICE_COPY_COMMUNICATOR_H_
 

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/collective/check_collective.h"
-#include "distribute/collective/rank_meeting.h"
 #include "framework/core/status.h"
+#include "framework/runtime/failure.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_status.h"
 
@@ -42,8 +41,7 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view call) {
 
 #define MF_RETURN_IF_NCCL_ERROR(call) MF_RETURN_IF_ERROR(NcclStatus((call), #call))
 
-// Nothing if NCCL has no such type.
-std::optional<ncclDataType_t> NcclType(DataType dtype) {
+absl::StatusOr<ncclDataType_t> NcclType(DataType dtype) {
   switch (dtype) {
     case DT_FLOAT:
       return ncclFloat32;
@@ -63,7 +61,7 @@ std::optional<ncclDataType_t> NcclType(DataType dtype) {
     case DT_INT64:
       return ncclInt64;
     default:
-      return std::nullopt;
+      return absl::InvalidArgumentError(absl::StrCat("NCCL: no ", DataTypeName(dtype)));
   }
 }
 
@@ -107,14 +105,17 @@ absl::StatusOr<void*> BarrierMemory(int gpu) {
   return own;
 }
 
-// All ranks of one process, which fail together.
+// All ranks of one worker, which fail together. Ranks are numbered from 0 in here, and called by
+// their numbers in the world.
 class Group {
  public:
-  Group(absl::Span<const int> gpus, const NcclOptions& options)
+  Group(const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
+        const NcclOptions& options)
       : options_(options),
+        world_size_(topology.world_size()),
+        world_ranks_(local_ranks.begin(), local_ranks.end()),
         gpus_(gpus.begin(), gpus.end()),
-        ranks_(gpus.size()),
-        meeting_(static_cast<int>(gpus.size()), options.timeout) {}
+        ranks_(gpus.size()) {}
   ~Group() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -127,27 +128,35 @@ class Group {
   }
 
   const NcclOptions& options() const { return options_; }
-  int world_size() const { return static_cast<int>(ranks_.size()); }
+  int world_size() const { return world_size_; }
+  int world_rank(int r) const { return world_ranks_[r]; }
 
-  absl::Status Connect() {
+  absl::Status Connect(WorkerGroup* workers, absl::Time deadline) {
     ShareRegistrations();
     if (options_.deterministic) SetForNccl("NCCL_ALGO", "allreduce:ring;reducescatter:ring");
     // Its way to mix captured and other collectives has hung where one process has several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
-    MF_RETURN_IF_ERROR(ConnectAs(kEager));
-    if (options_.can_be_captured) MF_RETURN_IF_ERROR(ConnectAs(kCaptured));
-    for (int r = 0; r < world_size(); ++r) {
+    MF_RETURN_IF_ERROR(ConnectAs(kEager, workers, deadline));
+    if (options_.can_be_captured) MF_RETURN_IF_ERROR(ConnectAs(kCaptured, workers, deadline));
+    for (int r = 0; r < num_local(); ++r) {
       MF_ASSIGN_OR_RETURN(ranks_[r].barrier, BarrierMemory(gpus_[r]));
     }
     watchdog_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }
 
-  absl::Status status() const { return meeting_.status(); }
+  absl::Status status() const {
+    std::lock_guard<std::mutex> lock(failure_mu_);
+    return failure_;
+  }
 
-  // The first failure is everybody's. Ends what GPUs wait in.
+  // The first failure is that of all ranks. Ends what GPUs wait in.
   void Fail(const absl::Status& why) {
-    if (!meeting_.Fail(why)) return;
+    {
+      std::lock_guard<std::mutex> lock(failure_mu_);
+      if (!failure_.ok()) return;
+      failure_ = why;
+    }
     for (Rank& rank : ranks_) rank.Abort();
   }
 
@@ -155,7 +164,7 @@ class Group {
   enum Use { kEager, kCaptured, kUses };
 
   // Calls issue(comm) for rank `r` and waits until NCCL has taken it. That it has not is
-  // everybody's failure, with what `describe` says in front.
+  // a failure of all ranks, with what `describe` says in front.
   template <typename Issue, typename Describe>
   absl::Status Run(int r, Use use, const Issue& issue, const Describe& describe) {
     MF_RETURN_IF_ERROR(status());
@@ -173,22 +182,13 @@ class Group {
 
   void* barrier(int r) { return ranks_[r].barrier; }
 
-  // The group of the ranks that pass the same color, and the new rank. Each has communicators of
-  // its own: aborting one leaves the other.
-  absl::StatusOr<RankMeeting::Part<Group>> Split(int r, int color, int key) {
-    return meeting_.Split<Group>(
-        r, color, key,
-        [&](const std::vector<int>& members) -> absl::StatusOr<std::shared_ptr<Group>> {
-          std::vector<int> gpus;
-          for (const int member : members) gpus.push_back(gpus_[member]);
-          return Create(gpus, options_);
-        });
-  }
-
-  static absl::StatusOr<std::shared_ptr<Group>> Create(absl::Span<const int> gpus,
+  static absl::StatusOr<std::shared_ptr<Group>> Create(const Topology& topology,
+                                                       absl::Span<const int> local_ranks,
+                                                       absl::Span<const int> gpus,
+                                                       WorkerGroup* workers, absl::Time deadline,
                                                        const NcclOptions& options) {
-    auto group = std::make_shared<Group>(gpus, options);
-    const absl::Status connected = group->Connect();
+    auto group = std::make_shared<Group>(topology, local_ranks, gpus, options);
+    const absl::Status connected = group->Connect(workers, deadline);
     if (connected.ok()) return group;
     group->Fail(connected);
     return connected;
@@ -208,27 +208,48 @@ class Group {
     }
   };
 
-  absl::Status ConnectAs(Use use) {
+  int num_local() const { return static_cast<int>(ranks_.size()); }
+
+  // The id of the world's communicators for `use`, which worker 0 makes.
+  absl::StatusOr<ncclUniqueId> UniqueId(Use use, WorkerGroup* workers, absl::Time deadline) {
     ncclUniqueId id;
-    MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+    const bool makes_it = workers == nullptr || workers->worker() == 0;
+    if (makes_it) MF_RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+    if (workers == nullptr) return id;
+    const std::string key = absl::StrCat("nccl/", use == kEager ? "eager" : "captured");
+    if (makes_it) {
+      MF_RETURN_IF_ERROR(workers->Put(key, std::string(id.internal, sizeof id.internal), deadline));
+      return id;
+    }
+    MF_ASSIGN_OR_RETURN(const std::string bytes, workers->Get(key, deadline));
+    if (bytes.size() != sizeof id.internal) {
+      return absl::InternalError(absl::StrCat("NCCL: unique id of worker 0: expected ",
+                                              sizeof id.internal, " bytes, got ", bytes.size()));
+    }
+    std::copy(bytes.begin(), bytes.end(), id.internal);
+    return id;
+  }
+
+  absl::Status ConnectAs(Use use, WorkerGroup* workers, absl::Time deadline) {
+    MF_ASSIGN_OR_RETURN(const ncclUniqueId id, UniqueId(use, workers, deadline));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
     absl::Status status;
-    for (int r = 0; r < world_size() && status.ok(); ++r) {
+    for (int r = 0; r < num_local() && status.ok(); ++r) {
       status = CudaStatus(cudaSetDevice(gpus_[r]), "cudaSetDevice");
       if (!status.ok()) break;
-      status =
-          NcclStatus(ncclCommInitRankConfig(&ranks_[r].comms[use], world_size(), id, r, &config),
-                     "ncclCommInitRankConfig");
+      status = NcclStatus(
+          ncclCommInitRankConfig(&ranks_[r].comms[use], world_size_, id, world_ranks_[r], &config),
+          "ncclCommInitRankConfig");
     }
     // In any case: a group that was begun must end.
     const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
     MF_RETURN_IF_ERROR(status);
     MF_RETURN_IF_ERROR(ended);
-    const absl::Time deadline = absl::Now() + options_.timeout;
-    for (int r = 0; r < world_size(); ++r) {
-      MF_RETURN_IF_ERROR(Annotate(Settle(r, use, deadline), absl::StrCat("connecting rank ", r)));
+    for (int r = 0; r < num_local(); ++r) {
+      MF_RETURN_IF_ERROR(
+          Annotate(Settle(r, use, deadline), absl::StrCat("connecting rank ", world_ranks_[r])));
     }
     return absl::OkStatus();
   }
@@ -248,9 +269,9 @@ class Group {
       const ncclResult_t state = Ask(r, use);
       if (state != ncclInProgress) return NcclStatus(state, "ncclCommGetAsyncError");
       if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", r,
-                                                        " was still in progress after ",
-                                                        absl::FormatDuration(options_.timeout)));
+        return absl::DeadlineExceededError(absl::StrCat("NCCL: rank ", world_ranks_[r],
+                                                        " was still in progress at ",
+                                                        absl::FormatTime(deadline)));
       }
       std::this_thread::yield();
     }
@@ -261,10 +282,10 @@ class Group {
     while (!over_ && status().ok()) {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.watch_interval));
       lock.unlock();
-      for (int r = 0; r < world_size(); ++r) {
+      for (int r = 0; r < num_local(); ++r) {
         for (const Use use : {kEager, kCaptured}) {
-          const absl::Status seen = NcclStatus(Ask(r, use), absl::StrCat("rank ", r));
-          if (!seen.ok()) Fail(seen);
+          const absl::Status seen = NcclStatus(Ask(r, use), absl::StrCat("rank ", world_ranks_[r]));
+          if (!seen.ok()) Fail(WithFailure(seen, {.rank = world_ranks_[r]}));
         }
       }
       lock.lock();
@@ -272,32 +293,39 @@ class Group {
   }
 
   const NcclOptions options_;
-  const std::vector<int> gpus_;
+  const int world_size_;
+  const std::vector<int> world_ranks_;  // by local rank
+  const std::vector<int> gpus_;         // the same
   std::vector<Rank> ranks_;
   std::mutex mu_;
   std::condition_variable changed_;
-  RankMeeting meeting_;
+  mutable std::mutex failure_mu_;
+  absl::Status failure_;  // guarded by failure_mu_
   bool over_ = false;
   std::thread watchdog_;
 };
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<Group> group, int rank)
-      : group_(std::move(group)), rank_(rank) {}
+  // `local`: the rank's number in its group.
+  NcclCommunicator(std::shared_ptr<Group> group, int local)
+      : group_(std::move(group)), local_(local) {}
   // As others do: without one rank there are no collectives.
   ~NcclCommunicator() override {
-    group_->Fail(absl::CancelledError(absl::StrCat("NCCL: rank ", rank_, " was destroyed")));
+    group_->Fail(
+        WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
+                    {.rank = rank()}));
   }
 
-  int rank() const override { return rank_; }
+  int rank() const override { return group_->world_rank(local_); }
   int world_size() const override { return group_->world_size(); }
+  int num_domains() const override { return world_size(); }
 
   absl::Status Start(const Collective& c, Lane* lane) override {
     if (lane == nullptr) return absl::InvalidArgumentError("NCCL: expected a lane, got none");
-    const absl::Status possible = CheckCollective(c, rank_, world_size());
+    const absl::Status possible = CheckCollective(c, rank(), world_size());
     if (!possible.ok()) {
-      group_->Fail(possible);
+      group_->Fail(Located(possible, c));
       return group_->status();
     }
     const cudaStream_t stream = StreamOf(*lane);
@@ -307,11 +335,11 @@ class NcclCommunicator final : public Communicator {
     }
     const auto use = capturing == cudaStreamCaptureStatusNone ? Group::kEager : Group::kCaptured;
     return group_->Run(
-        rank_, use, [&](ncclComm_t comm) { return Issue(c, comm, stream); },
+        local_, use, [&](ncclComm_t comm) { return Located(Issue(c, comm, stream), c); },
         [&] { return CollectiveToString(c); });
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
-  absl::Status Check() override { return group_->status(); }
+  absl::Status status() const override { return group_->status(); }
   // Ends with the communicator.
   absl::Status Register(std::byte* memory, size_t bytes) override {
     const auto with = [&](ncclComm_t comm) {
@@ -319,62 +347,71 @@ class NcclCommunicator final : public Communicator {
       return NcclStatus(ncclCommRegister(comm, memory, bytes, &handle), "ncclCommRegister");
     };
     const auto describe = [&] { return absl::StrCat("registering ", bytes, " bytes"); };
-    MF_RETURN_IF_ERROR(group_->Run(rank_, Group::kEager, with, describe));
-    return can_be_repeated() ? group_->Run(rank_, Group::kCaptured, with, describe)
+    MF_RETURN_IF_ERROR(group_->Run(local_, Group::kEager, with, describe));
+    return can_be_repeated() ? group_->Run(local_, Group::kCaptured, with, describe)
                              : absl::OkStatus();
   }
   bool can_be_repeated() const override { return group_->options().can_be_captured; }
-  absl::Status GroupBegin() override { return NcclStatus(ncclGroupStart(), "ncclGroupStart"); }
-  absl::Status GroupEnd() override { return NcclStatus(ncclGroupEnd(), "ncclGroupEnd"); }
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) override {
-    MF_ASSIGN_OR_RETURN(const auto part, group_->Split(rank_, color, key));
-    return std::make_unique<NcclCommunicator>(part.group, part.rank);
-  }
   void Abort(absl::Status why) override { group_->Fail(why); }
 
  private:
+  absl::Status Located(const absl::Status& status, const Collective& c) const {
+    return WithFailure(status,
+                       {.rank = rank(), .sequence = c.sequence, .name = std::string(c.name)});
+  }
+
   absl::Status Issue(const Collective& c, ncclComm_t comm, cudaStream_t stream) const {
-    if (c.kind == CollectiveKind::kBarrier) {
-      void* const one = group_->barrier(rank_);
-      MF_RETURN_IF_NCCL_ERROR(ncclAllReduce(one, one, 1, ncclInt32, ncclSum, comm, stream));
+    return std::visit([&](const auto& what) { return Issue(what, c, comm, stream); }, c.operation);
+  }
+
+  absl::Status Issue(const Barrier&, const Collective&, ncclComm_t comm,
+                     cudaStream_t stream) const {
+    void* const one = group_->barrier(local_);
+    MF_RETURN_IF_NCCL_ERROR(ncclAllReduce(one, one, 1, ncclInt32, ncclSum, comm, stream));
+    return absl::OkStatus();
+  }
+
+  absl::Status Issue(const AllReduce& a, const Collective& c, ncclComm_t comm,
+                     cudaStream_t stream) const {
+    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
+    MF_RETURN_IF_NCCL_ERROR(
+        ncclAllReduce(c.in, c.out, a.count, type, NcclReduction(a.reduction), comm, stream));
+    return absl::OkStatus();
+  }
+
+  absl::Status Issue(const Broadcast& b, const Collective& c, ncclComm_t comm,
+                     cudaStream_t stream) const {
+    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
+    MF_RETURN_IF_NCCL_ERROR(ncclBroadcast(c.in, c.out, b.count, type, b.root, comm, stream));
+    return absl::OkStatus();
+  }
+
+  absl::Status Issue(const AllGather& g, const Collective& c, ncclComm_t comm,
+                     cudaStream_t stream) const {
+    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
+    if (AllEqual(g.counts)) {
+      MF_RETURN_IF_NCCL_ERROR(ncclAllGather(c.in, c.out, g.counts[rank()], type, comm, stream));
       return absl::OkStatus();
     }
-    const std::optional<ncclDataType_t> type = NcclType(c.dtype);
-    if (!type.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("NCCL: no ", DataTypeName(c.dtype)));
+    // NCCL gathers equal parts; these each come from their rank.
+    return ForEachPart(g.counts, [&](int root, int64_t first, int64_t count) {
+      return ncclBroadcast(c.in, At(c.out, c.dtype, first), count, type, root, comm, stream);
+    });
+  }
+
+  absl::Status Issue(const ReduceScatter& s, const Collective& c, ncclComm_t comm,
+                     cudaStream_t stream) const {
+    MF_ASSIGN_OR_RETURN(const ncclDataType_t type, NcclType(c.dtype));
+    const ncclRedOp_t reduction = NcclReduction(s.reduction);
+    if (AllEqual(s.counts)) {
+      MF_RETURN_IF_NCCL_ERROR(
+          ncclReduceScatter(c.in, c.out, s.counts[rank()], type, reduction, comm, stream));
+      return absl::OkStatus();
     }
-    const ncclRedOp_t reduction = NcclReduction(c.reduction);
-    switch (c.kind) {
-      case CollectiveKind::kAllReduce:
-        MF_RETURN_IF_NCCL_ERROR(
-            ncclAllReduce(c.in, c.out, c.count, *type, reduction, comm, stream));
-        return absl::OkStatus();
-      case CollectiveKind::kBroadcast:
-        MF_RETURN_IF_NCCL_ERROR(ncclBroadcast(c.in, c.out, c.count, *type, c.root, comm, stream));
-        return absl::OkStatus();
-      case CollectiveKind::kAllGather:
-        if (AllEqual(c.counts)) {
-          MF_RETURN_IF_NCCL_ERROR(ncclAllGather(c.in, c.out, c.counts[rank_], *type, comm, stream));
-          return absl::OkStatus();
-        }
-        // NCCL gathers equal parts; these each come from their rank.
-        return ForEachPart(c, [&](int root, int64_t first, int64_t count) {
-          return ncclBroadcast(c.in, At(c.out, c.dtype, first), count, *type, root, comm, stream);
-        });
-      case CollectiveKind::kReduceScatter:
-        if (AllEqual(c.counts)) {
-          MF_RETURN_IF_NCCL_ERROR(
-              ncclReduceScatter(c.in, c.out, c.counts[rank_], *type, reduction, comm, stream));
-          return absl::OkStatus();
-        }
-        return ForEachPart(c, [&](int root, int64_t first, int64_t count) {
-          return ncclReduce(At(const_cast<void*>(c.in), c.dtype, first), c.out, count, *type,
-                            reduction, root, comm, stream);
-        });
-      default:
-        return absl::UnimplementedError(
-            absl::StrCat("NCCL: ", CollectiveKindName(c.kind), " needs ranks that share memory"));
-    }
+    return ForEachPart(s.counts, [&](int root, int64_t first, int64_t count) {
+      return ncclReduce(At(const_cast<void*>(c.in), c.dtype, first), c.out, count, type, reduction,
+                        root, comm, stream);
+    });
   }
 
   static bool AllEqual(absl::Span<const int64_t> counts) {
@@ -386,13 +423,13 @@ class NcclCommunicator final : public Communicator {
   }
   // call(rank, first element, count) for each rank that has some, as one launch.
   template <typename Call>
-  static absl::Status ForEachPart(const Collective& c, const Call& call) {
+  static absl::Status ForEachPart(absl::Span<const int64_t> counts, const Call& call) {
     MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
     ncclResult_t result = ncclSuccess;
     int64_t first = 0;
-    for (size_t r = 0; r < c.counts.size() && NcclStatus(result, "").ok(); ++r) {
-      if (c.counts[r] > 0) result = call(static_cast<int>(r), first, c.counts[r]);
-      first += c.counts[r];
+    for (size_t r = 0; r < counts.size() && NcclStatus(result, "").ok(); ++r) {
+      if (counts[r] > 0) result = call(static_cast<int>(r), first, counts[r]);
+      first += counts[r];
     }
     const ncclResult_t ended = ncclGroupEnd();
     MF_RETURN_IF_ERROR(NcclStatus(result, "a part"));
@@ -400,21 +437,27 @@ class NcclCommunicator final : public Communicator {
   }
 
   const std::shared_ptr<Group> group_;
-  const int rank_;
+  const int local_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
-    absl::Span<const int> gpus, const NcclOptions& options) {
-  if (gpus.empty()) return absl::InvalidArgumentError("NCCL: expected a GPU, got none");
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
+    const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
+    WorkerGroup* workers, absl::Time deadline, const NcclOptions& options) {
+  if (gpus.empty() || gpus.size() != local_ranks.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("NCCL: expected a GPU for each of one or more local ranks, ",
+                     local_ranks.size(), "; got ", gpus.size()));
+  }
   for (size_t r = 0; r < gpus.size(); ++r) {
     if (std::count(gpus.begin(), gpus.begin() + r, gpus[r]) > 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("NCCL: expected a GPU for each rank, got ", gpus[r], " twice"));
     }
   }
-  MF_ASSIGN_OR_RETURN(const auto group, Group::Create(gpus, options));
+  MF_ASSIGN_OR_RETURN(const auto group,
+                      Group::Create(topology, local_ranks, gpus, workers, deadline, options));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (size_t r = 0; r < gpus.size(); ++r) {
     communicators.push_back(std::make_unique<NcclCommunicator>(group, static_cast<int>(r)));

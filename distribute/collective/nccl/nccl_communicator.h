@@ -18,12 +18,14 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "framework/runtime/communicator.h"
+#include "framework/runtime/topology.h"
+#include "framework/session/worker_group.h"
 #include "kernels/cuda/gpu_options.h"
 
 namespace mirrorflow {
 
 struct NcclOptions {
-  // How long the ranks may take to connect, and how long one call may take to be enqueued.
+  // How long one call may take to be enqueued.
   absl::Duration timeout = absl::Minutes(5);
   // How often the watchdog looks.
   absl::Duration watch_interval = absl::Milliseconds(20);
@@ -33,11 +35,14 @@ struct NcclOptions {
   bool deterministic = false;
 };
 
-// The ends of ranks 0, 1, …, of which rank r is the GPU that CUDA calls `gpus[r]`; each for one
-// thread. InvalidArgument if a GPU is named twice, which NCCL cannot do. Unimplemented in a build
-// without CUDA.
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
-    absl::Span<const int> gpus, const NcclOptions& options = {});
+// The ends of `local_ranks` of the world, of which rank local_ranks[i] is the GPU that CUDA calls
+// `gpus[i]`; each for one thread. Workers exchange NCCL's unique ids through `workers`, which is
+// null if there is one. InvalidArgument if a GPU is named twice, which NCCL cannot do;
+// DeadlineExceeded if the other ranks are not there by `deadline`. Unimplemented in a build without
+// CUDA.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(
+    const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
+    WorkerGroup* workers, absl::Time deadline, const NcclOptions& options = {});
 
 // Memory that NCCL's collectives reach in the fastest way there is, once it is registered with
 // their communicators. Null in a build without CUDA.

@@ -3,8 +3,11 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateNcclCommunicators(
-    absl::Span<const int>, const NcclOptions&) {
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectNccl(const Topology&,
+                                                                       absl::Span<const int>,
+                                                                       absl::Span<const int>,
+                                                                       WorkerGroup*, absl::Time,
+                                                                       const NcclOptions&) {
   return absl::UnimplementedError("NCCL: this program was built without CUDA");
 }
 

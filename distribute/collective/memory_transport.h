@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network in the memory of one process, for tests of what workers do: messages are copied twice,
+// and ranks can be made to fall silent.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "distribute/collective/transport.h"
+
+namespace mirrorflow {
+
+class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
+ public:
+  static std::shared_ptr<MemoryNetwork> Create(int world_size);
+
+  // The end of one rank, whose Finish waits at most `timeout`.
+  std::unique_ptr<Transport> TransportOf(int rank, absl::Duration timeout);
+
+  // From now on what the rank sends is lost, and so is what is sent to it. Any thread.
+  void Silence(int rank);
+
+ private:
+  class End;
+  struct Message {
+    uint64_t tag;
+    std::vector<std::byte> bytes;
+  };
+
+  explicit MemoryNetwork(int world_size)
+      : world_size_(world_size), boxes_(world_size * world_size) {}
+  std::deque<Message>& Box(int from, int to) { return boxes_[from * world_size_ + to]; }
+
+  const int world_size_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<std::deque<Message>> boxes_;  // of messages that nobody has received; guarded by mu_
+  std::set<int> silent_;                    // guarded by mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_

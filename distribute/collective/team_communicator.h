@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TeamCommunicator: collectives on host memory, for replicas on CPUs. Within a memory domain its
+// ranks work as a local team; between domains they exchange messages.
+//
+// Contract, beyond that of Communicator. Lanes are ignored. Reductions are made in rank order
+// within a domain, then in the order of the domains, so all ranks get the same bits in every run.
+// Start neither waits nor computes; in Finish each rank does its share. A collective succeeds on
+// all ranks of a domain or on none. Destroying one rank's communicator ends the others' of its
+// domain.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/collective/domain_exchange.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/local_team.h"
+#include "framework/runtime/topology.h"
+
+namespace mirrorflow {
+
+// The end of `rank` of the world. `exchange` is null if one domain has all ranks; a failure of the
+// team must abort it (ThreadTeamOptions::on_failure).
+std::unique_ptr<Communicator> CreateTeamCommunicator(const Topology& topology, int rank,
+                                                     std::unique_ptr<LocalTeam> team,
+                                                     std::shared_ptr<DomainExchange> exchange);
+
+// The ends of all ranks of a world of one worker and one domain, each for one thread. `timeout`:
+// how long a Finish waits for the other ranks before it aborts all of them.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateTeamCommunicators(
+    int world_size, absl::Duration timeout = absl::Minutes(5));
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/bound_collective.h"
+
+#include <type_traits>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "framework/runtime/shared_update.h"
+#include "framework/runtime/update_kernel.h"
+
+namespace mirrorflow {
+namespace {
+
+std::byte* Locate(const CollectiveBinding& binding, const Operand& operand) {
+  return binding.bases[operand.region] + operand.offset;
+}
+
+std::vector<int64_t> CountsOf(const SplitRows& split,
+                              const std::vector<std::vector<int64_t>>& rows) {
+  std::vector<int64_t> counts;
+  for (const int64_t own : rows[split.axis]) counts.push_back(own * split.elements_per_row);
+  return counts;
+}
+
+// What the communicator does by itself.
+class BoundTransfer final : public BoundCollective {
+ public:
+  BoundTransfer(int sequence, Collective collective, std::vector<int64_t> counts,
+                const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[sequence]),
+        binding_(binding),
+        counts_(std::move(counts)),
+        collective_(std::move(collective)) {
+    collective_.dtype = planned_.dtype;
+    collective_.name = planned_.name;
+    collective_.sequence = sequence;
+    if (auto* scatter = std::get_if<ReduceScatter>(&collective_.operation)) {
+      scatter->counts = counts_;
+    } else if (auto* gather = std::get_if<AllGather>(&collective_.operation)) {
+      gather->counts = counts_;
+    }
+  }
+
+  absl::Status Start(Communicator* communicator, Lane& lane) override {
+    if (communicator == nullptr) return absl::OkStatus();
+    if (!std::holds_alternative<Barrier>(collective_.operation)) {
+      collective_.in = Locate(binding_, planned_.in);
+      collective_.out = Locate(binding_, planned_.out);
+    }
+    return communicator->Start(collective_, &lane);
+  }
+  absl::Status Finish(Communicator* communicator, Lane& lane) override {
+    return communicator == nullptr ? absl::OkStatus() : communicator->Finish(collective_, &lane);
+  }
+
+ private:
+  const PlannedCollective& planned_;
+  const CollectiveBinding binding_;
+  const std::vector<int64_t> counts_;
+  Collective collective_;
+};
+
+// Calls the kernel of an update.
+class BoundCall {
+ public:
+  BoundCall(const UpdateCall& call, const CollectiveBinding& binding)
+      : call_(call), binding_(binding), variables_(call.variables.size()) {}
+
+  // Where the variables are in this step.
+  absl::Span<std::byte* const> LocateVariables() {
+    nanoseconds_ = 0;
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const Plan& plan = binding_.plan;
+      variables_[i] = Locate(binding_, plan.operands[call_.first_operand + call_.variables[i]]);
+    }
+    return variables_;
+  }
+
+  // work(kernel, args)
+  template <typename K, typename Work>
+  void Run(const Work& work) {
+    binding_.updated.store(true, std::memory_order_relaxed);
+    const Plan& plan = binding_.plan;
+    const KernelArgs args(binding_.bases, &plan.operands[call_.first_operand], call_.num_inputs,
+                          /*num_outputs=*/0);
+    const int64_t begin_ns = binding_.traced ? absl::GetCurrentTimeNanos() : 0;
+    work(static_cast<const K&>(*plan.kernels[call_.kernel]), args);
+    if (binding_.traced) nanoseconds_ += absl::GetCurrentTimeNanos() - begin_ns;
+  }
+
+  int64_t nanoseconds() const { return nanoseconds_; }
+
+ private:
+  const UpdateCall& call_;
+  const CollectiveBinding binding_;
+  std::vector<std::byte*> variables_;
+  int64_t nanoseconds_ = 0;
+};
+
+class BoundUpdate final : public BoundCollective {
+ public:
+  BoundUpdate(int sequence, const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[sequence]),
+        binding_(binding),
+        call_(*planned_.update(), binding),
+        update_({.name = planned_.name,
+                 .sequence = sequence,
+                 .reduction = std::get<PlannedUpdate>(planned_.operation).reduction,
+                 .dtype = planned_.dtype,
+                 .count = planned_.count,
+                 .num_variables = planned_.update()->variables.size()}) {}
+
+  absl::Status Start(Communicator* communicator, Lane&) override {
+    return update_.Start(communicator, Locate(binding_, planned_.in), call_.LocateVariables());
+  }
+  absl::Status Finish(Communicator* communicator, Lane&) override {
+    return update_.Finish(communicator, [this](int64_t first, const void* gradient, int64_t count) {
+      call_.Run<UpdateKernel>([&](const UpdateKernel& kernel, const KernelArgs& args) {
+        kernel.RunPart(args, gradient, first, count);
+      });
+    });
+  }
+  int64_t update_ns() const override { return call_.nanoseconds(); }
+
+ private:
+  const PlannedCollective& planned_;
+  const CollectiveBinding binding_;
+  BoundCall call_;
+  SharedUpdate update_;
+};
+
+class BoundProductUpdate final : public BoundCollective {
+ public:
+  BoundProductUpdate(int sequence, std::vector<int64_t> counts, const CollectiveBinding& binding)
+      : planned_(binding.plan.collectives[sequence]),
+        product_(std::get<PlannedProductUpdate>(planned_.operation)),
+        binding_(binding),
+        call_(product_.call, binding),
+        update_({.name = planned_.name,
+                 .sequence = sequence,
+                 .dtype = planned_.dtype,
+                 .rows = product_.rows,
+                 .row_bytes = product_.row_bytes,
+                 .counts = std::move(counts),
+                 .num_variables = product_.call.variables.size()}) {}
+
+  absl::Status Start(Communicator* communicator, Lane&) override {
+    return update_.Start(communicator, Locate(binding_, planned_.in),
+                         Locate(binding_, product_.right), call_.LocateVariables());
+  }
+  absl::Status Finish(Communicator* communicator, Lane&) override {
+    return update_.Finish(communicator,
+                          [this](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
+                            call_.Run<UpdateByProductKernel>(
+                                [&](const UpdateByProductKernel& kernel, const KernelArgs& args) {
+                                  kernel.RunRows(args, parts, first, last);
+                                });
+                          });
+  }
+  int64_t update_ns() const override { return call_.nanoseconds(); }
+
+ private:
+  const PlannedCollective& planned_;
+  const PlannedProductUpdate& product_;
+  const CollectiveBinding binding_;
+  BoundCall call_;
+  SharedProductUpdate update_;
+};
+
+template <typename... Fns>
+struct Overloaded : Fns... {
+  using Fns::operator()...;
+};
+template <typename... Fns>
+Overloaded(Fns...) -> Overloaded<Fns...>;
+
+}  // namespace
+
+std::unique_ptr<BoundCollective> BindCollective(int sequence,
+                                                const std::vector<std::vector<int64_t>>& rows,
+                                                const CollectiveBinding& binding) {
+  const PlannedCollective& planned = binding.plan.collectives[sequence];
+  using Bound = std::unique_ptr<BoundCollective>;
+  const auto transfer = [&](auto operation, std::vector<int64_t> counts = {}) -> Bound {
+    return std::make_unique<BoundTransfer>(sequence, Collective{.operation = operation},
+                                           std::move(counts), binding);
+  };
+  return std::visit(
+      Overloaded{
+          [&](const Barrier& barrier) { return transfer(barrier); },
+          [&](const PlannedAllReduce& p) {
+            return transfer(AllReduce{p.reduction, planned.count});
+          },
+          [&](const PlannedReduceScatter& p) {
+            return transfer(ReduceScatter{p.reduction, {}}, CountsOf(p.split, rows));
+          },
+          [&](const PlannedAllGather& p) { return transfer(AllGather{}, CountsOf(p.split, rows)); },
+          [&](const PlannedUpdate&) -> Bound {
+            return std::make_unique<BoundUpdate>(sequence, binding);
+          },
+          [&](const PlannedProductUpdate& p) -> Bound {
+            return std::make_unique<BoundProductUpdate>(sequence, CountsOf(p.split, rows), binding);
+          },
+      },
+      planned.operation);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/failure.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kPayloadType[] = "mirrorflow/failure";
+
+// Numbers first: a name may hold any character.
+std::string Encode(const Failure& f) {
+  return absl::StrCat(f.rank, " ", f.worker, " ", f.step, " ", f.sequence, " ", f.name);
+}
+
+// Payloads may come from another process, so what cannot be read is no Failure.
+std::optional<Failure> Decode(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 4));
+  Failure f;
+  if (parts.size() != 5 || !absl::SimpleAtoi(parts[0], &f.rank) ||
+      !absl::SimpleAtoi(parts[1], &f.worker) || !absl::SimpleAtoi(parts[2], &f.step) ||
+      !absl::SimpleAtoi(parts[3], &f.sequence)) {
+    return std::nullopt;
+  }
+  f.name = parts[4];
+  return f;
+}
+
+}  // namespace
+
+std::string Failure::ToString() const {
+  std::vector<std::string> parts;
+  if (rank >= 0) parts.push_back(absl::StrCat("rank ", rank));
+  if (worker >= 0) parts.push_back(absl::StrCat("worker ", worker));
+  if (step >= 0) parts.push_back(absl::StrCat("step ", step));
+  if (sequence >= 0) parts.push_back(absl::StrCat("collective ", sequence));
+  if (!name.empty()) parts.push_back(absl::StrCat("'", name, "'"));
+  return absl::StrJoin(parts, ", ");
+}
+
+absl::Status WithFailure(absl::Status status, const Failure& failure) {
+  if (status.ok()) return status;
+  Failure merged = FailureOf(status).value_or(Failure());
+  if (merged.rank < 0) merged.rank = failure.rank;
+  if (merged.worker < 0) merged.worker = failure.worker;
+  if (merged.step < 0) merged.step = failure.step;
+  if (merged.sequence < 0) merged.sequence = failure.sequence;
+  if (merged.name.empty()) merged.name = failure.name;
+  status.SetPayload(kPayloadType, absl::Cord(Encode(merged)));
+  return status;
+}
+
+std::optional<Failure> FailureOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayloadType);
+  return payload.has_value() ? Decode(std::string(*payload)) : std::nullopt;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Failure: where a step failed first, as a payload of the status that says why. It travels with the
+// status to every rank, so that no error text has to be parsed to find the cause.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+// Numbers that are not known, or mean nothing there, are -1.
+struct Failure {
+  int rank = -1;          // at fault: where it happened, or the first that did not come in time
+  int worker = -1;        // of that rank
+  int64_t step = -1;      // of the session
+  int sequence = -1;      // of the collective, in the step
+  std::string name = {};  // of the node or collective
+
+  // `rank 3, worker 1, step 17, collective 4, 'gradients/dense'`, without what is not known.
+  std::string ToString() const;
+
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// `status` with a Failure; what it already has of one stays. OK stays OK.
+absl::Status WithFailure(absl::Status status, const Failure& failure);
+
+// What the status carries, if it does.
+std::optional<Failure> FailureOf(const absl::Status& status);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LocalTeam: the ranks of one memory domain, as one of them sees them. A rank offers its memory for
+// a piece of joint work; when all have, each does its share of it on the memory of all.
+//
+//   MF_RETURN_IF_ERROR(team.Start(offer));
+//   …
+//   return team.Finish(offer, [&](absl::Span<const TeamOffer* const> offers) {
+//     return AddUpMyShare(offers);  // one offer a rank
+//   });
+//
+// Contract. All ranks start and finish the same work in the same order, at most kMaxInFlight pieces
+// in flight; a difference is an error on every rank. Start neither waits nor computes. A piece of
+// work succeeds on all ranks or on none. No rank touches another's memory after that rank's Finish,
+// or after one of its calls has returned an error. Every wait has a deadline. After the first
+// failure or Abort, all calls of all ranks return that first status.
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+// What the work is, for errors; alive until the Finish.
+class TeamWork {
+ public:
+  virtual ~TeamWork() = default;
+  // `all-reduce 'gradients/0' of 100 float (sum)`
+  virtual std::string ToString() const = 0;
+};
+
+struct TeamOffer {
+  uint64_t fingerprint = 0;  // of all that must not differ between ranks
+  const TeamWork* work = nullptr;
+  absl::string_view name = {};  // for errors, as is the next; alive until the Finish
+  int sequence = -1;            // its place among the collectives of a step
+  // The rank's memory; what it means is up to the work.
+  const void* in = nullptr;
+  const void* right = nullptr;
+  absl::Span<std::byte* const> out;  // alive until the Finish
+};
+
+class LocalTeam {
+ public:
+  static constexpr int kMaxInFlight = 256;
+  using Work = absl::FunctionRef<absl::Status(absl::Span<const TeamOffer* const> offers)>;
+
+  virtual ~LocalTeam() = default;
+
+  virtual int rank() const = 0;  // among the ranks of the domain
+  virtual int size() const = 0;
+
+  virtual absl::Status Start(const TeamOffer& offer) = 0;
+  // Waits until all ranks have started, calls `work`, and waits until all ranks have done theirs.
+  // `offer` is the first that was started and not finished. An error of `work` is a failure of all.
+  virtual absl::Status Finish(const TeamOffer& offer, Work work) = 0;
+
+  // The first failure of any rank; OK until there is one.
+  virtual absl::Status status() const = 0;
+  // Wakes every waiting rank with `why`. Any thread; the first call on any rank wins.
+  virtual void Abort(absl::Status why) = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_SHARE_H_
+#define MIRRORFLOW_FRAMEWORK_RUNTIME_SHARE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mirrorflow {
+
+// Elements [first, first + count).
+struct Share {
+  int64_t first = 0;
+  int64_t count = 0;
+
+  int64_t end() const { return first + count; }
+};
+
+// The elements of `count` that member `index` of `size` works on: whole cache lines, so that no two
+// members write to one, as even as they come.
+inline Share ShareOf(int64_t count, int64_t element_bytes, int index, int size) {
+  constexpr int64_t kLineBytes = 64;
+  const int64_t per_line = kLineBytes / element_bytes;
+  const int64_t lines = (count + per_line - 1) / per_line;
+  const int64_t first = std::min(count, lines * index / size * per_line);
+  return {first, std::min(count, lines * (index + 1) / size * per_line) - first};
+}
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_RUNTIME_SHARE_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/session/agreement.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kHashBytes = SHA256_DIGEST_LENGTH;
+
+std::string Sha256(absl::string_view bytes) {
+  std::string hash(kHashBytes, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+         reinterpret_cast<unsigned char*>(hash.data()));
+  return hash;
+}
+
+absl::string_view Last(const std::string& hashes) {
+  return absl::string_view(hashes).substr(hashes.size() - std::min(hashes.size(), kHashBytes));
+}
+
+// The first line whose prefixes differ.
+size_t FirstDifference(absl::string_view a, absl::string_view b) {
+  const size_t lines = std::min(a.size(), b.size()) / kHashBytes;
+  size_t low = 0, high = lines;
+  // invariant: the prefixes before `low` are equal, and those from `high` on are not
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (a.substr(middle * kHashBytes, kHashBytes) == b.substr(middle * kHashBytes, kHashBytes)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+std::string WorkerAndRanks(const Topology& topology, int worker) {
+  const std::vector<int> ranks = topology.RanksOfWorker(worker);
+  const std::string numbers = ranks.size() == 1
+                                  ? absl::StrCat("rank ", ranks[0])
+                                  : absl::StrCat("ranks ", ranks.front(), " to ", ranks.back());
+  return absl::StrCat("worker ", worker, " (", numbers, ")");
+}
+
+}  // namespace
+
+void Agreement::Add(absl::string_view what, absl::string_view value) {
+  lines_.push_back(absl::StrCat(what, " = ", value));
+}
+
+void Agreement::AddText(absl::string_view text) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    lines_.emplace_back(line);
+  }
+}
+
+std::string Agreement::PrefixHashes() const {
+  std::string hashes, last;
+  hashes.reserve(lines_.size() * kHashBytes);
+  for (const std::string& line : lines_) {
+    last = Sha256(absl::StrCat(last, line));
+    hashes += last;
+  }
+  return hashes;
+}
+
+absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
+                   WorkerGroup& workers, absl::Time deadline) {
+  const std::string hashes = own.PrefixHashes();
+  const int self = workers.worker();
+  const auto key = [&](absl::string_view what, int worker) {
+    return absl::StrCat("agreement/", name, "/", what, "/", worker);
+  };
+  MF_RETURN_IF_ERROR(workers.Put(key("hash", self), std::string(Last(hashes)), deadline));
+  // Worker 0 is the measure. All workers find the same odd one, and return the same error.
+  std::string first;
+  int odd = -1;
+  for (int w = 0; w < workers.num_workers() && odd < 0; ++w) {
+    MF_ASSIGN_OR_RETURN(std::string hash, workers.Get(key("hash", w), deadline));
+    if (w == 0) first = hash;
+    if (hash != first) odd = w;
+  }
+  if (odd < 0) return absl::OkStatus();
+
+  if (self == 0 || self == odd) {
+    MF_RETURN_IF_ERROR(workers.Put(key("hashes", self), hashes, deadline));
+  }
+  MF_ASSIGN_OR_RETURN(const std::string of_first, workers.Get(key("hashes", 0), deadline));
+  MF_ASSIGN_OR_RETURN(const std::string of_odd, workers.Get(key("hashes", odd), deadline));
+  const size_t line = FirstDifference(of_first, of_odd);
+  if (self == 0 || self == odd) {
+    const std::string text = line < own.lines().size() ? own.lines()[line] : "nothing more";
+    MF_RETURN_IF_ERROR(workers.Put(key("line", self), text, deadline));
+  }
+  MF_ASSIGN_OR_RETURN(const std::string line_of_first, workers.Get(key("line", 0), deadline));
+  MF_ASSIGN_OR_RETURN(const std::string line_of_odd, workers.Get(key("line", odd), deadline));
+  return WithFailure(
+      absl::InvalidArgumentError(absl::StrCat(
+          name, ": workers differ; ", WorkerAndRanks(topology, 0), " has `", line_of_first, "`, ",
+          WorkerAndRanks(topology, odd), " has `", line_of_odd, "`")),
+      {.rank = topology.RanksOfWorker(odd)[0], .worker = odd, .name = std::string(name)});
+}
+
+}  // namespace mirrorflow

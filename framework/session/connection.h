@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connection: what ties a session's replicas to one another and to those of other workers. It is a
+// state machine: connected; broken, with the first cause; connected again, as a new incarnation.
+//
+//   MF_RETURN_IF_ERROR(connection.Connect(replicas, deadline));
+//   …
+//   if (!status.ok()) return connection.Break(status, step);  // the first cause, on every worker
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/runtime/communicator.h"
+#include "framework/runtime/replica.h"
+#include "framework/runtime/topology.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+// Connects the communicators of `local_ranks`, one each, for one incarnation of the world, and
+// returns when all ranks are connected, at most at `deadline`. `workers` is null where there is one
+// worker.
+using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
+    const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
+    uint64_t incarnation, absl::Time deadline)>;
+
+class Connection {
+ public:
+  enum class State { kBroken, kConnected };
+
+  // `workers`, borrowed, is null for one worker.
+  Connection(Topology topology, WorkerGroup* workers, ConnectFn connect)
+      : topology_(std::move(topology)), workers_(workers), connect_(std::move(connect)) {}
+  ~Connection() { Disconnect(); }
+
+  const Topology& topology() const { return topology_; }
+  WorkerGroup* workers() const { return workers_; }
+  bool has_other_workers() const { return topology_.num_workers() > 1; }
+  int worker() const { return workers_ == nullptr ? 0 : workers_->worker(); }
+  std::vector<int> local_ranks() const { return topology_.RanksOfWorker(worker()); }
+
+  State state() const { return state_; }
+  // The first cause of the last break, with its Failure as a payload; OK if there was none.
+  const absl::Status& failure() const { return failure_; }
+  // Of the connection: 0 before the first.
+  uint64_t incarnation() const { return incarnation_; }
+
+  // Connects the local replicas, in the order of their ranks, as a new incarnation. Waits for the
+  // other workers, which have to connect, too.
+  absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
+
+  // The failure that another rank has caused meanwhile; OK if there is none.
+  absl::Status Check() const;
+
+  // Ends what any rank waits in, on all workers, and returns the first cause: `cause` unless
+  // another one came before it. `step`: for its Failure.
+  absl::Status Break(const absl::Status& cause, uint64_t step, absl::Time deadline);
+
+ private:
+  void Disconnect();
+
+  const Topology topology_;
+  WorkerGroup* const workers_;
+  const ConnectFn connect_;
+  State state_ = State::kBroken;
+  absl::Status failure_;
+  uint64_t incarnation_ = 0;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::vector<Replica*> replicas_;  // that hold them
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a session does where the replicas are on several workers: all start from worker 0's seed and
+// rank 0's variables, and agree on each step before it first runs.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/session/agreement.h"
+#include "framework/session/session_variant.h"
+
+namespace mirrorflow {
+namespace {
+
+std::string YesOrNo(bool value) { return value ? "yes" : "no"; }
+
+void AddOptions(const CompileOptions& options, Agreement* agreement) {
+  std::vector<std::string> disabled(options.disabled_passes.begin(), options.disabled_passes.end());
+  std::sort(disabled.begin(), disabled.end());
+  agreement->Add("option disabled_passes", absl::StrJoin(disabled, ", "));
+  agreement->Add("option compute_dtype", DataTypeName(options.compute_dtype));
+  agreement->Add("option allow_tf32", YesOrNo(options.kernels.allow_tf32));
+  agreement->Add("option autotune", YesOrNo(options.kernels.autotune));
+}
+
+void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_shapes,
+                  Agreement* agreement) {
+  for (size_t i = 0; i < signature.feeds.size(); ++i) {
+    const Output& feed = signature.feeds[i];
+    agreement->Add(
+        absl::StrCat("feed ", i),
+        absl::StrCat(feed.ToString(), " ", DataTypeName(feed.dtype()), feed_shapes[i].ToString()));
+  }
+  for (size_t i = 0; i < signature.fetches.size(); ++i) {
+    const Output& fetch = signature.fetches[i];
+    const bool is_local = absl::c_linear_search(signature.local_fetches, fetch);
+    agreement->Add(absl::StrCat("fetch ", i),
+                   absl::StrCat(fetch.ToString(), is_local ? " (local)" : ""));
+  }
+  for (size_t i = 0; i < signature.targets.size(); ++i) {
+    agreement->Add(absl::StrCat("target ", i), signature.targets[i]->name());
+  }
+}
+
+void AddLayout(const VariableLayout& layout, Agreement* agreement) {
+  for (const LayoutRegion& region : layout.regions()) {
+    agreement->Add(absl::StrCat("region ", region.name), absl::StrCat(region.bytes, " bytes"));
+  }
+  for (const VariableInfo& v : layout.variables()) {
+    agreement->Add(absl::StrCat("variable ", v.name),
+                   absl::StrCat(DataTypeName(v.dtype), v.shape.ToString(), " in region ", v.region,
+                                " at ", v.offset));
+  }
+}
+
+void AddSchedule(const Plan& plan, Agreement* agreement) {
+  for (size_t i = 0; i < plan.collectives.size(); ++i) {
+    const PlannedCollective& c = plan.collectives[i];
+    agreement->Add(
+        absl::StrCat("collective ", i),
+        absl::StrCat(c.kind(), " '", c.name, "' of ", c.count, " ", DataTypeName(c.dtype)));
+  }
+  for (const PlannedControl& control : plan.controls) {
+    for (const auto& inner : control.plans) AddSchedule(*inner, agreement);
+  }
+}
+
+}  // namespace
+
+absl::Status Session::AgreeOn(const Step::State& step, Variant& variant) {
+  constexpr const char* kStates[] = {"not initialised", "initialised", "indeterminate"};
+  Agreement agreement;
+  agreement.Add("topology", connection_.topology().ToString());
+  agreement.Add("step", absl::StrCat(next_step_));
+  agreement.Add("seed", absl::StrCat(options_.seed));
+  agreement.Add("option bucket_bytes", absl::StrCat(options_.bucket_bytes));
+  AddOptions(options_.compile, &agreement);
+  AddSignature(step.signature, variant.shapes, &agreement);
+  for (size_t axis = 0; axis < variant.rows.size(); ++axis) {
+    agreement.Add(absl::StrCat("rows of axis ", axis, " by rank"),
+                  absl::StrJoin(variant.rows[axis], ", "));
+  }
+  for (size_t v = 0; v < variable_states_.size(); ++v) {
+    agreement.Add(absl::StrCat("state of variable ", layout_.variables()[v].name),
+                  kStates[static_cast<int>(variable_states_[v])]);
+  }
+  AddLayout(layout_, &agreement);
+  agreement.AddText(variant.program->ToString());
+  AddSchedule(variant.bound[0]->plan(), &agreement);
+  MF_RETURN_IF_ERROR(Agree(agreement, absl::StrCat("preparation ", num_agreements_++),
+                           connection_.topology(), *connection_.workers(), ConnectDeadline()));
+  variant.agreed = true;
+  return absl::OkStatus();
+}
+
+absl::Status Session::TakeSeedOfWorker0() {
+  WorkerGroup& workers = *connection_.workers();
+  if (workers.worker() == 0) {
+    return workers.Put("seed", absl::StrCat(options_.seed), ConnectDeadline());
+  }
+  MF_ASSIGN_OR_RETURN(const std::string seed, workers.Get("seed", ConnectDeadline()));
+  if (absl::SimpleAtoi(seed, &options_.seed)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("seed of worker 0: expected a number, got '", seed, "'"));
+}
+
+// Workers may compute initial values on processors that round differently.
+absl::Status Session::TakeVariablesOfRank0() {
+  return OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
+    for (const VariableInfo& v : layout_.variables()) {
+      if (v.on_read) continue;  // whose parts differ, and sum up to the value
+      std::byte* const memory = replica.VariableAddress(v);
+      MF_RETURN_IF_ERROR(replica.communicator()->Run(
+          {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
+           .dtype = v.dtype,
+           .in = memory,
+           .out = memory,
+           .name = v.name},
+          &lane));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Tensor> Session::SumOverRanks(int variable) {
+  const VariableInfo& v = layout_.variables()[variable];
+  if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
+  std::vector<std::shared_ptr<std::byte>> sums(replicas_.size());
+  const int first_rank = replicas_[0]->rank();
+  MF_RETURN_IF_ERROR(OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
+    std::shared_ptr<std::byte>& sum = sums[replica.rank() - first_rank];
+    MF_ASSIGN_OR_RETURN(sum, replica.device().Allocate(v.bytes()));
+    return replica.communicator()->Run(
+        {.operation = AllReduce{Reduction::kSum, v.shape.num_elements()},
+         .dtype = v.dtype,
+         .in = replica.VariableAddress(v),
+         .out = replica.device().KernelAddress(sum.get()),
+         .name = v.name},
+        &lane);
+  }));
+  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(v.dtype, v.shape));
+  MF_RETURN_IF_ERROR(replicas_[0]->device().CopyOut(sums[0].get(), value.raw(), value.bytes()));
+  return value;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/team_communicator.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/memory_transport.h"
+#include "distribute/collective/thread_team.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+#include "framework/runtime/shared_update.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/communicator_conformance.h"
+
+namespace mirrorflow {
+namespace {
+
+// The end of a team that others may have to abort for as long as it is there.
+class HeldTeam final : public LocalTeam {
+ public:
+  explicit HeldTeam(std::shared_ptr<LocalTeam> team) : team_(std::move(team)) {}
+  int rank() const override { return team_->rank(); }
+  int size() const override { return team_->size(); }
+  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
+  absl::Status Finish(const TeamOffer& offer, Work work) override {
+    return team_->Finish(offer, work);
+  }
+  absl::Status status() const override { return team_->status(); }
+  void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
+
+ private:
+  const std::shared_ptr<LocalTeam> team_;
+};
+
+// What a failure of one domain ends in all, as a worker group would have it.
+struct AllDomains {
+  std::vector<std::shared_ptr<DomainExchange>> exchanges;
+  std::vector<std::weak_ptr<LocalTeam>> teams;
+
+  void Abort(const absl::Status& why) const {
+    for (const auto& team : teams) {
+      if (const auto held = team.lock()) held->Abort(why);
+    }
+    for (const auto& exchange : exchanges) exchange->Abort(why);
+  }
+};
+
+// Ranks in domains of sizes as even as they come.
+absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
+                                             absl::Duration timeout) {
+  Topology topology;
+  topology.replicas.resize(world_size);
+  num_domains = std::min(num_domains, world_size);
+  for (int rank = 0; rank < world_size; ++rank) {
+    topology.replicas[rank].domain = rank * num_domains / world_size;
+  }
+  const auto network = MemoryNetwork::Create(world_size);
+  const auto all = std::make_shared<AllDomains>();
+  for (int rank = 0; rank < world_size; ++rank) {
+    // Longer than in a domain: the one that a missing rank is in has to say so first.
+    all->exchanges.push_back(
+        std::make_shared<DomainExchange>(topology, rank, network->TransportOf(rank, 2 * timeout)));
+  }
+  Communicators communicators;
+  for (int domain = 0; domain < num_domains; ++domain) {
+    const std::vector<int> ranks = topology.RanksOfDomain(domain);
+    MF_ASSIGN_OR_RETURN(
+        auto team,
+        CreateThreadTeam(static_cast<int>(ranks.size()),
+                         {.timeout = timeout,
+                          .world_ranks = ranks,
+                          .on_failure = [all](const absl::Status& why) { all->Abort(why); }}));
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const std::shared_ptr<LocalTeam> held = std::move(team[i]);
+      all->teams.push_back(held);
+      communicators.push_back(CreateTeamCommunicator(
+          topology, ranks[i], std::make_unique<HeldTeam>(held), all->exchanges[ranks[i]]));
+    }
+  }
+  return communicators;
+}
+
+const ConformanceCase kOneDomain = {"OneDomain", [](int world_size, absl::Duration timeout) {
+                                      return CreateTeamCommunicators(world_size, timeout);
+                                    }};
+const ConformanceCase kTwoDomains = {
+    .backend = "TwoDomains",
+    .connect = [](int world_size,
+                  absl::Duration timeout) { return ConnectDomains(world_size, 2, timeout); },
+    .sums_in_rank_order = false};
+// Each rank alone: the order of the domains is that of the ranks.
+const ConformanceCase kDomainEach = {"DomainEach", [](int world_size, absl::Duration timeout) {
+                                       return ConnectDomains(world_size, world_size, timeout);
+                                     }};
+
+std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
+  std::vector<ConformanceCase> cases;
+  for (const ConformanceCase& backend : {kOneDomain, kTwoDomains, kDomainEach}) {
+    for (ConformanceCase& sized : sizes(backend)) cases.push_back(std::move(sized));
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(AtEveryWorldSize)),
+                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
+                         testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
+                         ConformanceCaseName);
+// Between domains a difference shows as another message than the one that is expected, which does
+// not say what the other rank runs.
+INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
+                         testing::ValuesIn(AtEveryWorldSizeAboveOne(kOneDomain)),
+                         ConformanceCaseName);
+
+// Beyond the contract of all communicators.
+
+TEST(TeamCommunicatorTest, WorldSizeMustBePossible) {
+  for (const int world_size : {-1, 0, 1 << 30}) {
+    const absl::Status status = CreateThreadTeam(world_size).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
+}
+
+TEST(TeamCommunicatorTest, TimeoutMustBePositiveAndMayBeInfinite) {
+  const absl::Status status = CreateTeamCommunicators(1, absl::ZeroDuration()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  auto pair = CreateTeamCommunicators(2, absl::InfiniteDuration()).value();
+  const Collective barrier{.operation = Barrier{}, .name = "b"};
+  std::thread peer([&] { EXPECT_EQ(pair[1]->Run(barrier), absl::OkStatus()); });
+  EXPECT_EQ(pair[0]->Run(barrier), absl::OkStatus());
+  peer.join();
+}
+
+TEST(TeamCommunicatorTest, DifferenceIsToldInFull) {
+  auto pair = CreateTeamCommunicators(2).value();
+  float memory[2][100] = {};
+  const Collective a{.operation = AllReduce{Reduction::kSum, 10},
+                     .in = memory[0],
+                     .out = memory[0],
+                     .name = "a",
+                     .sequence = 3};
+  const Collective b{.operation = AllReduce{Reduction::kSum, 100},
+                     .in = memory[1],
+                     .out = memory[1],
+                     .name = "b",
+                     .sequence = 3};
+  ASSERT_EQ(pair[1]->Start(b, nullptr), absl::OkStatus());
+  ASSERT_EQ(pair[0]->Start(a, nullptr), absl::OkStatus());
+  const absl::Status status = pair[0]->Finish(a, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "collective 1 differs between ranks: rank 1 runs all-reduce 'b' of 100 float (sum), "
+            "rank 0 all-reduce 'a' of 10 float (sum)");
+  EXPECT_EQ(FailureOf(status), (Failure{.rank = 1, .sequence = 3, .name = "a"}));
+}
+
+TEST(TeamCommunicatorTest, TimeoutIsToldInFull) {
+  auto three = CreateTeamCommunicators(3, absl::Milliseconds(1)).value();
+  const Collective barrier{.operation = Barrier{}, .name = "b", .sequence = 7};
+  ASSERT_EQ(three[1]->Start(barrier, nullptr), absl::OkStatus());
+  const absl::Status status = three[1]->Finish(barrier, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(),
+            "barrier 'b', collective 1: rank 1 timed out after 1ms; expected 3 ranks, not started "
+            "by rank 0, 2");
+  EXPECT_EQ(FailureOf(status), (Failure{.rank = 0, .sequence = 7, .name = "b"}));
+}
+
+TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTheTimeout) {
+  Topology topology;
+  topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
+  const auto network = MemoryNetwork::Create(2);
+  network->Silence(1);
+  auto exchange =
+      std::make_shared<DomainExchange>(topology, 0, network->TransportOf(0, absl::Milliseconds(1)));
+  auto team = CreateThreadTeam(1).value();
+  const auto rank_0 = CreateTeamCommunicator(topology, 0, std::move(team[0]), exchange);
+  float value = 1;
+  const absl::Status status = rank_0->Run({.operation = AllReduce{Reduction::kSum, 1},
+                                           .in = &value,
+                                           .out = &value,
+                                           .name = "loss",
+                                           .sequence = 2});
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(),
+            "all-reduce 'loss' of 1 float (sum): rank 0 timed out after 1ms; expected 4 bytes from "
+            "rank 1, got none");
+  EXPECT_EQ(FailureOf(status), (Failure{.rank = 1, .sequence = 2, .name = "loss"}));
+  EXPECT_EQ(rank_0->status(), status);
+}
+
+TEST(TeamCommunicatorTest, AnotherCollectiveInAnotherDomainIsAnError) {
+  auto two = ConnectDomains(2, 2, absl::Seconds(30)).value();
+  std::vector<absl::Status> results(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      float value = 1;
+      results[rank] = two[rank]->Run({.operation = AllReduce{Reduction::kSum, 1},
+                                      .in = &value,
+                                      .out = &value,
+                                      .name = rank == 0 ? "a" : "b"});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kInvalidArgument) << results[0];
+  EXPECT_EQ(results[1], results[0]);
+}
+
+// Looks at what another thread is about to write, to know that it has begun.
+__attribute__((no_sanitize("thread"))) int32_t Peek(const int32_t* element) {
+  return *const_cast<const volatile int32_t*>(element);
+}
+
+// Who knows that its collective went well may act on it, so the others must not hear otherwise. One
+// rank has all the work here: the others wait for it, and the abort comes while it is at it.
+TEST(TeamCommunicatorTest, CollectiveSucceedsOnAllRanksOrOnNoneWhenAborted) {
+  constexpr int kRanks = 3;
+  constexpr int64_t kCount = 4 << 20;
+  const std::vector<int64_t> counts = {0, 0, kCount};
+  const std::vector<int32_t> in(kCount, 1);
+  std::vector<int32_t> out(kCount);
+  for (int round = 0; round < 15; ++round) {
+    out[0] = 0;
+    auto ranks = CreateTeamCommunicators(kRanks).value();
+    std::vector<absl::Status> results(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        results[rank] = ranks[rank]->Run({.operation = ReduceScatter{Reduction::kSum, counts},
+                                          .dtype = DT_INT32,
+                                          .in = in.data(),
+                                          .out = out.data()});
+      });
+    }
+    while (Peek(&out[0]) == 0) std::this_thread::yield();
+    ranks[0]->Abort(absl::CancelledError("no more"));
+    for (std::thread& thread : threads) thread.join();
+    for (int rank = 1; rank < kRanks; ++rank) {
+      EXPECT_EQ(results[rank], results[0]) << "on rank " << rank;
+    }
+  }
+}
+
+// Adds the gradient, and the element's number, to the variable.
+void AddToVariable(int64_t first, const void* gradient, int64_t count, float* variable) {
+  const float* values = static_cast<const float*>(gradient);
+  for (int64_t i = 0; i < count; ++i) {
+    variable[first + i] += values[i] + static_cast<float>(first + i);
+  }
+}
+
+struct UpdateCase {
+  const char* name;
+  std::optional<Reduction> reduction;
+  int num_domains;
+};
+
+class SharedUpdateTest : public testing::TestWithParam<UpdateCase> {};
+INSTANTIATE_TEST_SUITE_P(, SharedUpdateTest,
+                         testing::Values(UpdateCase{"SumInOneDomain", Reduction::kSum, 1},
+                                         UpdateCase{"MeanInOneDomain", Reduction::kMean, 1},
+                                         UpdateCase{"WholeInOneDomain", std::nullopt, 1},
+                                         UpdateCase{"SumInTwoDomains", Reduction::kSum, 2},
+                                         UpdateCase{"MeanInThreeDomains", Reduction::kMean, 3},
+                                         UpdateCase{"WholeInTwoDomains", std::nullopt, 2}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SharedUpdateTest, IsDoneOnceForEachElementAndSeenByAll) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    for (const int64_t count : {0, 1, 17, 4096, 50'001}) {
+      SCOPED_TRACE(absl::StrCat(count, " elements, ", world_size, " ranks"));
+      auto ranks = ConnectDomains(world_size, GetParam().num_domains, absl::Seconds(50)).value();
+      const bool is_whole = !GetParam().reduction.has_value();
+      std::vector<std::vector<float>> gradients(world_size), first(world_size), second(world_size);
+      std::vector<int64_t> updated(world_size);
+      for (int rank = 0; rank < world_size; ++rank) {
+        gradients[rank].assign(count, is_whole ? 6.0f : static_cast<float>(rank + 1));
+        first[rank].assign(count, 10);
+        second[rank].assign(count, 20);  // named, and never written
+      }
+      const auto given = gradients;
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < world_size; ++rank) {
+        threads.emplace_back([&, rank] {
+          std::byte* const variables[] = {reinterpret_cast<std::byte*>(first[rank].data()),
+                                          reinterpret_cast<std::byte*>(second[rank].data())};
+          SharedUpdate update(
+              {.name = "u", .reduction = GetParam().reduction, .count = count, .num_variables = 2});
+          for (int round = 0; round < 2; ++round) {
+            EXPECT_EQ(update.Start(ranks[rank].get(), gradients[rank].data(), variables),
+                      absl::OkStatus());
+            EXPECT_EQ(update.Finish(ranks[rank].get(),
+                                    [&](int64_t at, const void* gradient, int64_t n) {
+                                      AddToVariable(at, gradient, n, first[rank].data());
+                                      updated[rank] += n;
+                                    }),
+                      absl::OkStatus());
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      int64_t all_updated = 0;
+      for (int rank = 0; rank < world_size; ++rank) {
+        all_updated += updated[rank];
+        EXPECT_EQ(first[rank], first[0]);
+        EXPECT_EQ(second[rank], std::vector<float>(count, 20));
+        EXPECT_EQ(gradients[rank], given[rank]);
+      }
+      EXPECT_EQ(all_updated, 2 * count * ranks[0]->num_domains());
+      float sum = is_whole ? 6.0f : static_cast<float>(world_size * (world_size + 1) / 2);
+      if (GetParam().reduction == Reduction::kMean) sum *= 1.0f / static_cast<float>(world_size);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(first[0][i], 10 + 2 * (sum + static_cast<float>(i))) << "element " << i;
+      }
+    }
+  }
+}
+
+TEST_P(SharedUpdateTest, OfAWorldOfOneNeedsNoCommunicator) {
+  float gradient[] = {1, 2, 3}, variable[] = {10, 10, 10};
+  std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable)};
+  SharedUpdate update({.name = "u", .reduction = GetParam().reduction, .count = 3});
+  ASSERT_EQ(update.Start(nullptr, gradient, variables), absl::OkStatus());
+  ASSERT_EQ(update.Finish(nullptr, [&](int64_t first, const void* values,
+                                       int64_t n) { AddToVariable(first, values, n, variable); }),
+            absl::OkStatus());
+  EXPECT_EQ(variable[2], 10 + 3 + 2);
+}
+
+constexpr int64_t kColumns = 3;
+
+// Adds rows of the product of two matrices of all ranks to the variable.
+void AddProduct(absl::Span<const ProductRows> parts, int64_t first, int64_t last, int64_t rows,
+                float* variable) {
+  for (const ProductRows& part : parts) {
+    const float *a = static_cast<const float*>(part.a), *b = static_cast<const float*>(part.b);
+    for (int64_t k = 0; k < part.count; ++k, a += rows, b += kColumns) {
+      for (int64_t i = first; i < last; ++i) {
+        for (int64_t j = 0; j < kColumns; ++j) variable[i * kColumns + j] += a[i] * b[j];
+      }
+    }
+  }
+}
+
+TEST(SharedProductUpdateTest, SeesTheRowsOfAllAndIsSeenByAll) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    for (const int64_t rows : {1, 4, 50}) {
+      SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
+      auto ranks = CreateTeamCommunicators(world_size).value();
+      std::vector<int64_t> counts;  // of examples: the first rank has none
+      for (int rank = 0; rank < world_size; ++rank) counts.push_back(world_size > 1 ? rank : 2);
+      std::vector<std::vector<float>> left(world_size), right(world_size), variable(world_size);
+      std::vector<int64_t> updated(world_size);
+      for (int rank = 0; rank < world_size; ++rank) {
+        for (int64_t i = 0; i < counts[rank] * rows; ++i) left[rank].push_back(rank + i % 7);
+        for (int64_t i = 0; i < counts[rank] * kColumns; ++i) {
+          right[rank].push_back(static_cast<float>(i % 5));
+        }
+        variable[rank].assign(rows * kColumns, 10);
+      }
+      std::vector<float> want = variable[0];
+      for (int rank = 0; rank < world_size; ++rank) {
+        const ProductRows part = {left[rank].data(), right[rank].data(), counts[rank]};
+        for (int round = 0; round < 2; ++round) AddProduct({&part, 1}, 0, rows, rows, want.data());
+      }
+      std::vector<std::thread> threads;
+      for (int rank = 0; rank < world_size; ++rank) {
+        threads.emplace_back([&, rank] {
+          std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable[rank].data())};
+          SharedProductUpdate update({.name = "u",
+                                      .rows = rows,
+                                      .row_bytes = kColumns * static_cast<int64_t>(sizeof(float)),
+                                      .counts = counts});
+          for (int round = 0; round < 2; ++round) {
+            EXPECT_EQ(
+                update.Start(ranks[rank].get(), left[rank].data(), right[rank].data(), variables),
+                absl::OkStatus());
+            EXPECT_EQ(update.Finish(
+                          ranks[rank].get(),
+                          [&](absl::Span<const ProductRows> parts, int64_t first, int64_t last) {
+                            AddProduct(parts, first, last, rows, variable[rank].data());
+                            updated[rank] += last - first;
+                          }),
+                      absl::OkStatus());
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      int64_t all_updated = 0;
+      for (int rank = 0; rank < world_size; ++rank) {
+        all_updated += updated[rank];
+        EXPECT_EQ(variable[rank], want) << "on rank " << rank;
+      }
+      EXPECT_EQ(all_updated, 2 * rows);
+    }
+  }
+}
+
+TEST(SharedProductUpdateTest, NeedsOneDomain) {
+  auto two = ConnectDomains(2, 2, absl::Seconds(1)).value();
+  SharedProductUpdate update({.name = "u", .rows = 1, .row_bytes = 4, .counts = {1, 1}});
+  const absl::Status status = update.Start(two[0].get(), nullptr, nullptr, {});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+}
+
+TEST(TeamCommunicatorTest, RankThatLeavesEndsTheOthers) {
+  auto pair = CreateTeamCommunicators(2).value();
+  const Collective barrier{.operation = Barrier{}, .name = "b"};
+  ASSERT_EQ(pair[0]->Start(barrier, nullptr), absl::OkStatus());
+  pair[1].reset();
+  const absl::Status status = pair[0]->Finish(barrier, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(status.message(), "rank 1 has left its communicator");
+  EXPECT_EQ(FailureOf(status), Failure{.rank = 1});
+}
+
+TEST(TeamCommunicatorTest, OnlyTheFirstInFlightCanBeFinished) {
+  const Collective a{.operation = Barrier{}, .name = "a"};
+  const Collective b{.operation = Barrier{}, .name = "b"};
+  for (const bool start : {false, true}) {
+    auto one = CreateTeamCommunicators(1).value();
+    if (start) {
+      ASSERT_EQ(one[0]->Start(a, nullptr), absl::OkStatus());
+      ASSERT_EQ(one[0]->Start(b, nullptr), absl::OkStatus());
+    }
+    const absl::Status status = one[0]->Finish(b, nullptr);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(one[0]->Run(a), status);
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several workers in one process: a session each, over a MemoryCluster.
+//
+//   MF_ASSIGN_OR_RETURN(auto workers, TestWorkers::Create({.workers = 2}, {.graph = graph}));
+//   const auto statuses = workers->OnEach([&](int w) { return workers->session(w)…; });
+#ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_WORKERS_H_
+#define MIRRORFLOW_TESTS_SUPPORT_TEST_WORKERS_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/memory_cluster.h"
+#include "framework/session/session.h"
+
+namespace mirrorflow {
+
+struct TestWorkersOptions {
+  int workers = 2;
+  int replicas = 2;         // of each
+  bool one_domain = false;  // of memory for all, or one for each worker
+  absl::Duration collective_timeout = absl::Seconds(60);
+  SessionOptions session = {};
+  // What one worker has different from the others.
+  std::function<void(int worker, SessionOptions*, SessionBackend*)> change = nullptr;
+};
+
+class TestWorkers {
+ public:
+  // `graph_of(w)` is worker w's graph. The sessions are created at the same time, as they wait for
+  // one another.
+  static absl::StatusOr<std::unique_ptr<TestWorkers>> Create(
+      const std::function<const Graph&(int worker)>& graph_of, const TestWorkersOptions& options);
+
+  int size() const { return static_cast<int>(sessions_.size()); }
+  Session& session(int worker) { return *sessions_[worker]; }
+  MemoryCluster& cluster() { return cluster_; }
+
+  // Calls work(w) for each worker, on a thread of its own; what it returned, by worker.
+  std::vector<absl::Status> OnEach(const std::function<absl::Status(int worker)>& work);
+  // The first error among these.
+  absl::Status OnAll(const std::function<absl::Status(int worker)>& work);
+
+ private:
+  explicit TestWorkers(const TestWorkersOptions& options)
+      : cluster_(options.workers, options.collective_timeout), sessions_(options.workers) {}
+
+  MemoryCluster cluster_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_TEST_WORKERS_H_
