@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -64,7 +66,13 @@ std::vector<Operation> DoneBefore(const Node& node) {
   return before;
 }
 
-Graph::Graph() : values_(std::make_unique<ShapeTable>()) {}
+struct Graph::Names {
+  absl::flat_hash_map<absl::string_view, Node*> by_name;  // names are the nodes' own
+  absl::flat_hash_map<std::string, int> counters;
+  absl::flat_hash_set<std::string> prefixes;
+};
+
+Graph::Graph() : names_(std::make_unique<Names>()), values_(std::make_unique<ShapeTable>()) {}
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
@@ -84,7 +92,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   };
   if (!IsValidNodeName(name))
     return fail("illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
-  if (by_name_.contains(name)) return fail("a node of this name exists already");
+  if (names_->by_name.contains(name)) return fail("a node of this name exists already");
   absl::Status status = CompleteAttrs(op, &attrs);
   if (!status.ok()) return fail(status.message());
   absl::StatusOr<DataTypes> in_types = ArgDataTypes(op.inputs, attrs);
@@ -121,7 +129,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   node->attrs_ = std::move(attrs);
   Node* raw = node.get();
   nodes_.push_back(std::move(node));
-  by_name_.emplace(raw->name_, raw);
+  names_->by_name.emplace(raw->name_, raw);
   ++num_nodes_;
   raw->place_in_uses_.resize(raw->inputs_.size());
   for (int i = 0; i < raw->num_inputs(); ++i) AddUse(raw, i);
@@ -155,7 +163,7 @@ void Graph::RemoveNode(Node* node) {
   MF_CHECK(node->uses_.empty());
   const int num_edges = static_cast<int>(node->place_in_uses_.size());
   for (int edge = 0; edge < num_edges; ++edge) RemoveUse(node, edge);
-  by_name_.erase(node->name_);
+  names_->by_name.erase(node->name_);
   --num_nodes_;
   values_->Forget(*node);
   nodes_[node->id_].reset();
@@ -276,23 +284,23 @@ const OpDef& Graph::UnknownOp(absl::string_view name, int num_outputs) {
 }
 
 Node* Graph::FindNode(absl::string_view name) const {
-  const auto it = by_name_.find(name);
-  return it != by_name_.end() ? it->second : nullptr;
+  const auto it = names_->by_name.find(name);
+  return it != names_->by_name.end() ? it->second : nullptr;
 }
 
 std::string Graph::UniqueName(absl::string_view prefix) {
-  if (!by_name_.contains(prefix)) return std::string(prefix);
-  int& counter = name_counters_[prefix];
+  if (!names_->by_name.contains(prefix)) return std::string(prefix);
+  int& counter = names_->counters[prefix];
   std::string name;
   do {
     name = absl::StrCat(prefix, "_", ++counter);
-  } while (by_name_.contains(name));
+  } while (names_->by_name.contains(name));
   return name;
 }
 
 std::string Graph::UniquePrefix(absl::string_view prefix) {
   std::string candidate(prefix);
-  for (int n = 1; !prefixes_.insert(candidate).second; ++n) {
+  for (int n = 1; !names_->prefixes.insert(candidate).second; ++n) {
     candidate = absl::StrCat(prefix, "_", n);
   }
   return candidate;
@@ -319,10 +327,10 @@ Graph Graph::Clone() const {
     for (Output& in : node->inputs_) translate(in.node);
     for (Node*& control : node->control_inputs_) translate(control);
     for (Use& use : node->uses_) translate(use.user);
-    copy.by_name_.emplace(node->name_, node.get());
+    copy.names_->by_name.emplace(node->name_, node.get());
   }
-  copy.name_counters_ = name_counters_;
-  copy.prefixes_ = prefixes_;
+  copy.names_->counters = names_->counters;
+  copy.names_->prefixes = names_->prefixes;
   copy.unknown_ops_ = unknown_ops_;
   copy.num_nodes_ = num_nodes_;
   copy.functions_ = functions_;

@@ -15,8 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -201,9 +199,8 @@ class Graph {
   static int FindControlEdge(const Node* from, const Node* to);  // an edge of `to`, or -1
 
   std::vector<std::unique_ptr<Node>> nodes_;
-  absl::flat_hash_map<absl::string_view, Node*> by_name_;  // names are the nodes' own
-  absl::flat_hash_map<std::string, int> name_counters_;
-  absl::flat_hash_set<std::string> prefixes_;
+  struct Names;  // in graph.cc, as every source file would pay for the header of its tables
+  std::unique_ptr<Names> names_;
   std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
       unknown_ops_;  // by name and outputs
   int num_nodes_ = 0;

@@ -5,6 +5,7 @@
 // one, with each optional pass on and off.
 //
 //   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*   a long run by hand
+#include "absl/container/flat_hash_set.h"
 #include "distribute/pipeline.h"
 #include "gtest/gtest.h"
 #include "tests/support/compare_with_reference.h"
