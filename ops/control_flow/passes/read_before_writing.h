@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_OPS_PASSES_READ_BEFORE_WRITING_H_
-#define MIRRORFLOW_OPS_PASSES_READ_BEFORE_WRITING_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_READ_BEFORE_WRITING_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_READ_BEFORE_WRITING_H_
 
 #include "framework/compiler/compilation.h"
 
@@ -12,4 +12,4 @@ void ReadBeforeWriting(Compilation& body);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_READ_BEFORE_WRITING_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_READ_BEFORE_WRITING_H_

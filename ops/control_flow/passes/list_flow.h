@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What becomes of each list: how much room it needs follows from what is pushed later.
-#ifndef MIRRORFLOW_OPS_PASSES_LIST_FLOW_H_
-#define MIRRORFLOW_OPS_PASSES_LIST_FLOW_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 
 #include "absl/container/flat_hash_map.h"
 #include "framework/compiler/compilation.h"
@@ -20,4 +20,4 @@ absl::StatusOr<ListsByValue> FindLists(const Compilation& c);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_LIST_FLOW_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/loop_bound.h"
+#include "ops/control_flow/passes/loop_bound.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/lower_tensor_lists.h"
+#include "ops/control_flow/passes/lower_tensor_lists.h"
 
 #include <algorithm>
 #include <optional>
@@ -15,14 +15,14 @@
 #include "ops/cast.h"
 #include "ops/constant.h"
 #include "ops/control.h"
+#include "ops/control_flow/optional.h"
+#include "ops/control_flow/passes/list_flow.h"
+#include "ops/control_flow/passes/list_parts.h"
+#include "ops/control_flow/passes/list_rows.h"
+#include "ops/control_flow/passes/read_before_writing.h"
+#include "ops/control_flow/tensor_list.h"
 #include "ops/identity.h"
-#include "ops/optional.h"
-#include "ops/passes/list_flow.h"
-#include "ops/passes/list_parts.h"
-#include "ops/passes/list_rows.h"
-#include "ops/passes/read_before_writing.h"
 #include "ops/reshape.h"
-#include "ops/tensor_list.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {

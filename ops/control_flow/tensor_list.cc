@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tensor_list.h"
+#include "ops/control_flow/tensor_list.h"
 
 #include <algorithm>
 #include <limits>

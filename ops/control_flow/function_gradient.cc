@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/function_gradient.h"
+#include "ops/control_flow/function_gradient.h"
 
 #include <vector>
 

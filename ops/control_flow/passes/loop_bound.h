@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_OPS_PASSES_LOOP_BOUND_H_
-#define MIRRORFLOW_OPS_PASSES_LOOP_BOUND_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOOP_BOUND_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOOP_BOUND_H_
 
 #include <optional>
 
@@ -15,4 +15,4 @@ std::optional<int64_t> LoopBound(const Compilation& c, const Node& loop);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_LOOP_BOUND_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOOP_BOUND_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/list_rows.h"
+#include "ops/control_flow/passes/list_rows.h"
 
 #include <algorithm>
 #include <vector>

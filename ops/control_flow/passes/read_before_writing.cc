@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/read_before_writing.h"
+#include "ops/control_flow/passes/read_before_writing.h"
 
 #include <vector>
 

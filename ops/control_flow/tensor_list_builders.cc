@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "ops/constant.h"
+#include "ops/control_flow/tensor_list.h"
 #include "ops/registry.h"
-#include "ops/tensor_list.h"
 
 namespace mirrorflow {
 namespace ops {

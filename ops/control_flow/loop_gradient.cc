@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/loop_gradient.h"
+#include "ops/control_flow/loop_gradient.h"
 
 #include <algorithm>
 #include <map>
@@ -15,10 +15,10 @@
 #include "ops/binary.h"
 #include "ops/constant.h"
 #include "ops/control.h"
-#include "ops/function_gradient.h"
+#include "ops/control_flow/function_gradient.h"
+#include "ops/control_flow/tensor_list.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
-#include "ops/tensor_list.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/list_parts.h"
+#include "ops/control_flow/passes/list_parts.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A list of one or more kinds (ListInfo) as LowerTensorLists has it: rows for each kind.
-#ifndef MIRRORFLOW_OPS_PASSES_LIST_PARTS_H_
-#define MIRRORFLOW_OPS_PASSES_LIST_PARTS_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "framework/graph/list_info.h"
-#include "ops/passes/list_rows.h"
+#include "ops/control_flow/passes/list_rows.h"
 
 namespace mirrorflow {
 
@@ -34,4 +34,4 @@ ListParts TakeParts(const ListInfo& info, absl::FunctionRef<Output()> next);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_LIST_PARTS_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_

@@ -4,8 +4,8 @@
 // also where they go through branches and loops. Behind it no value is a variant. The shape of the
 // rows and how long a list becomes are known here (InferAndFold, LoopBound), so every list has room
 // for all of its elements from the start, and what sets or pushes one writes one row.
-#ifndef MIRRORFLOW_OPS_PASSES_LOWER_TENSOR_LISTS_H_
-#define MIRRORFLOW_OPS_PASSES_LOWER_TENSOR_LISTS_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
 
 #include "framework/compiler/pass.h"
 
@@ -21,4 +21,4 @@ class LowerTensorLists final : public Pass {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_LOWER_TENSOR_LISTS_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/list_flow.h"
+#include "ops/control_flow/passes/list_flow.h"
 
 #include <string>
 #include <utility>
@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "ops/control.h"
-#include "ops/optional.h"
-#include "ops/tensor_list.h"
+#include "ops/control_flow/optional.h"
+#include "ops/control_flow/tensor_list.h"
 
 namespace mirrorflow {
 namespace {

@@ -15,8 +15,8 @@
 // handle. Under a strategy a value keeps its sharding on the way into a function and out of it; a
 // loop's values keep what they have in every iteration. The predicate is the same on all replicas.
 // After an error there are as many invalid outputs as inputs, and at least one.
-#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_H_
-#define MIRRORFLOW_OPS_CONTROL_FLOW_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 
 #include <vector>
 
@@ -55,4 +55,4 @@ std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, F
 }  // namespace ops
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the gradients of If and While have in common: they are made of their functions' gradients.
-#ifndef MIRRORFLOW_OPS_FUNCTION_GRADIENT_H_
-#define MIRRORFLOW_OPS_FUNCTION_GRADIENT_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -24,4 +24,4 @@ Output GradientArgument(const Graph& graph, const Output& like, const Shape& sha
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_FUNCTION_GRADIENT_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_

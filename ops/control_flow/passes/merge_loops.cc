@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/merge_loops.h"
+#include "ops/control_flow/passes/merge_loops.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "ops/loop_gradient.h"
+#include "ops/control_flow/loop_gradient.h"
 
 namespace mirrorflow {
 namespace {

@@ -6,8 +6,8 @@
 // (LowerTensorLists), so it must be known how long it can become: by `num_elements` or
 // `max_num_elements`, by the tensor that it is made of, or by how often the loop can run that
 // pushes. Nothing can be fed or fetched that is a list.
-#ifndef MIRRORFLOW_OPS_TENSOR_LIST_H_
-#define MIRRORFLOW_OPS_TENSOR_LIST_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 
 #include <vector>
 
@@ -81,4 +81,4 @@ Output TensorListScatterIntoExistingList(const Scope& scope, Output list, Output
 }  // namespace ops
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_TENSOR_LIST_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_

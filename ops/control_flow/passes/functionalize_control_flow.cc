@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/functionalize_control_flow.h"
+#include "ops/control_flow/passes/functionalize_control_flow.h"
 
 #include <algorithm>
 #include <string>
@@ -15,8 +15,8 @@
 #include "framework/graph/variable_handle.h"
 #include "ops/binary.h"
 #include "ops/control.h"
-#include "ops/passes/known_branches.h"
-#include "ops/passes/merge_loops.h"
+#include "ops/control_flow/passes/known_branches.h"
+#include "ops/control_flow/passes/merge_loops.h"
 #include "ops/variable.h"
 
 namespace mirrorflow {

@@ -3,8 +3,8 @@
 // What is known of branches before the step runs: whether a variable has a value, and which branch
 // an If takes whose predicate follows from that, or from constants. Such an If is what it takes, so
 // the other branch may read what has no value: `initialised ? read : initial value`.
-#ifndef MIRRORFLOW_OPS_PASSES_KNOWN_BRANCHES_H_
-#define MIRRORFLOW_OPS_PASSES_KNOWN_BRANCHES_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_KNOWN_BRANCHES_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_KNOWN_BRANCHES_H_
 
 #include <cstdint>
 #include <vector>
@@ -30,4 +30,4 @@ absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_KNOWN_BRANCHES_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_KNOWN_BRANCHES_H_

@@ -5,8 +5,8 @@
 // read before the node; what it writes becomes a result, assigned behind the node. So a body is a
 // plain function of values, and the order of reads and writes is a matter of the graph around it.
 // The idea is that of XLA's pass of this name.
-#ifndef MIRRORFLOW_OPS_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
-#define MIRRORFLOW_OPS_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
 
 #include "framework/compiler/pass.h"
 
@@ -22,4 +22,4 @@ class FunctionalizeControlFlow final : public Pass {
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/control_flow.h"
+#include "ops/control_flow/control_flow.h"
 
 #include <algorithm>
 #include <string>
@@ -13,8 +13,8 @@
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/variable_handle.h"
 #include "ops/control.h"
-#include "ops/function_gradient.h"
-#include "ops/loop_gradient.h"
+#include "ops/control_flow/function_gradient.h"
+#include "ops/control_flow/loop_gradient.h"
 #include "ops/registry.h"
 #include "ops/unary.h"
 #include "ops/variable.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/optional.h"
+#include "ops/control_flow/optional.h"
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/known_branches.h"
+#include "ops/control_flow/passes/known_branches.h"
 
 #include <algorithm>
 #include <string>

@@ -2,8 +2,8 @@
 //
 // A list as LowerTensorLists has it: a tensor and a length; and what each list op is, said in ops
 // on tensors.
-#ifndef MIRRORFLOW_OPS_PASSES_LIST_ROWS_H_
-#define MIRRORFLOW_OPS_PASSES_LIST_ROWS_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_
 
 #include <vector>
 
@@ -55,4 +55,4 @@ ListRows ScatterRows(const Scope& scope, const ListRows& list, const Output& ind
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_PASSES_LIST_ROWS_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_ROWS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_OPS_LOOP_GRADIENT_H_
-#define MIRRORFLOW_OPS_LOOP_GRADIENT_H_
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_LOOP_GRADIENT_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_LOOP_GRADIENT_H_
 
 #include <vector>
 
@@ -24,4 +24,4 @@ absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_OPS_LOOP_GRADIENT_H_
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_LOOP_GRADIENT_H_
