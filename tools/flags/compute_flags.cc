@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/compute_flags.h"
+#include "tools/flags/compute_flags.h"
 
 #include <string>
 

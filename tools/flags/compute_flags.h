@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The flags of programs that compute, on what precision may be traded for speed.
-#ifndef MIRRORFLOW_TOOLS_COMPUTE_FLAGS_H_
-#define MIRRORFLOW_TOOLS_COMPUTE_FLAGS_H_
+#ifndef MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
+#define MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 
 #include "absl/status/statusor.h"
 #include "framework/compiler/compilation.h"
@@ -15,4 +15,4 @@ absl::StatusOr<CompileOptions> CompileOptionsOfFlags();
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_COMPUTE_FLAGS_H_
+#endif  // MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_

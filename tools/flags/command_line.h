@@ -2,8 +2,8 @@
 //
 // Command lines of our programs: Abseil flags, with errors as Status in place of Abseil's exit, and
 // the one form in which a program ends in an error.
-#ifndef MIRRORFLOW_TOOLS_COMMAND_LINE_H_
-#define MIRRORFLOW_TOOLS_COMMAND_LINE_H_
+#ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
+#define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
 #include <cstdint>
 #include <limits>
@@ -57,4 +57,4 @@ int FlushOutput();
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_COMMAND_LINE_H_
+#endif  // MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
