@@ -20,8 +20,8 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "mirrorflow.h"
-#include "tools/command_line.h"
-#include "tools/compute_flags.h"
+#include "tools/flags/command_line.h"
+#include "tools/flags/compute_flags.h"
 #include "train/loop.h"
 
 ABSL_FLAG(std::string, model, "cnn",

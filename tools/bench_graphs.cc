@@ -22,7 +22,7 @@
 #include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
 #include "mirrorflow.h"
-#include "tools/command_line.h"
+#include "tools/flags/command_line.h"
 
 ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: the largest graph");
 

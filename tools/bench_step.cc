@@ -15,7 +15,7 @@
 #include "framework/core/status.h"
 #include "tools/bench_overlap.h"
 #include "tools/bench_peers.h"
-#include "tools/command_line.h"
+#include "tools/flags/command_line.h"
 #include "tools/peer_process.h"
 
 ABSL_FLAG(std::string, model, "mlp",

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tools/command_line.h"
+#include "tools/flags/command_line.h"
 
 namespace mirrorflow {
 

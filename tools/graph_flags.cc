@@ -7,7 +7,7 @@
 
 #include "absl/flags/flag.h"
 #include "framework/core/status.h"
-#include "tools/command_line.h"
+#include "tools/flags/command_line.h"
 
 ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
           "inspect, explain, run: nodes of the graph, all function calls inlined");

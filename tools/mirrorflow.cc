@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench.h"
-#include "tools/command_line.h"
 #include "tools/devices.h"
 #include "tools/explain.h"
+#include "tools/flags/command_line.h"
 #include "tools/inspect.h"
 #include "tools/run.h"
 

@@ -16,7 +16,7 @@
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow.h"
 #include "ops/registry.h"
-#include "tools/compute_flags.h"
+#include "tools/flags/compute_flags.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
 #include "train/checkpoint.h"

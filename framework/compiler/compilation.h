@@ -89,6 +89,8 @@ inline bool Computes(const OpDef& op) {
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
+// The attribute of a read that must be a copy (OrderVariables).
+inline constexpr char kCopyAttr[] = "_copy";
 // An update that has this attribute is a collective: each rank updates a part of the variable for
 // all. It names the reduction of the gradients of the ranks, or says that all have the same.
 inline constexpr char kReductionAttr[] = "_reduction";

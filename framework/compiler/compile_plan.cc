@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/check_plan.h"
 #include "framework/compiler/memory_planner.h"
-#include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/scheduler.h"
 #include "framework/compiler/storage.h"
 #include "framework/core/status.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "framework/compiler/gradient_places.h"
-#include "framework/compiler/passes/order_variables.h"
 #include "framework/core/status.h"
 #include "framework/runtime/plan.h"
 

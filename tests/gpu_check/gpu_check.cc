@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/gpu_check/bench.h"
 #include "tests/gpu_check/figures.h"
-#include "tools/command_line.h"
+#include "tools/flags/command_line.h"
 
 namespace mirrorflow {
 namespace {

@@ -22,6 +22,31 @@ LEVEL = {
     "tools": 5,
     "tests": 5,
 }
+# The same inside the top folders that have several, from the lowest row to the highest; folders of
+# one row do not know each other. A folder means its own files, without those of its subfolders.
+ROWS = (
+    ("framework/core", "framework/proto"),
+    ("framework/graph",),
+    ("framework/runtime",),
+    ("framework/compiler", "framework/reference"),
+    ("framework/compiler/passes",),
+    ("framework/session",),
+    ("ops",),
+    ("ops/control_flow",),
+    ("ops/control_flow/passes", "ops/passes", "ops/(tables of contents)"),
+    ("distribute/collective",),
+    ("distribute/collective/device_copy", "distribute/collective/nccl", "distribute/passes"),
+    ("distribute",),
+    ("distribute/strategy",),
+)
+ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
+# These lie beside ops and name every op, those of subfolders too; so they count as a folder of
+# their own, above both. Builders get all ops from ops/registry.h, which names none.
+TABLES_OF_CONTENTS = {
+    "ops/all_ops.cc": "ops/(tables of contents)",
+    "ops/all_ops.h": "ops/(tables of contents)",
+    "ops/ops.h": "ops/(tables of contents)",
+}
 # `train` builds graphs; only its loop knows a strategy.
 MAY_NAME_A_STRATEGY = ("train/loop",)
 
@@ -158,6 +183,73 @@ def build_deps_go_down(tree):
                     yield Violation(path, line, f"{label}: {why}")
 
 
+@dataclasses.dataclass
+class _Arrow:
+    """From one folder inside a top folder to another, and where it is drawn."""
+
+    source: str
+    target: str
+    path: str
+    line: int
+
+
+def _folder(path):
+    return TABLES_OF_CONTENTS.get(path) or os.path.dirname(path)
+
+
+def _include_arrows(tree):
+    for path, text in tree.with_suffix(*CXX).items():
+        for line, match in _find(r'^\s*#\s*include\s+"([^"]+)', text):
+            if _top(path) in LEVEL and _top(match[1]) in LEVEL:
+                yield _Arrow(_folder(path), _folder(match[1]), path, line)
+
+
+def _dep_arrows(tree):
+    for path, text in tree.build_files().items():
+        for line, _, uses, _ in _targets(text):
+            for label in uses:
+                match = re.match(r"//([\w/]+)", label)
+                if match and _top(path) in LEVEL and _top(match[1]) in LEVEL:
+                    yield _Arrow(os.path.dirname(path), match[1], path, line)
+
+
+def _reachable(start, targets):
+    """The folders that `start` leads to, itself included only if it is on a cycle."""
+    found, stack = set(), [start]
+    while stack:
+        new = targets.get(stack.pop(), set()) - found
+        found |= new
+        stack += new
+    return found
+
+
+def no_two_folders_include_each_other(tree):
+    """Neither directly nor by way of others, be it by includes or by the packages of Bazel."""
+    for arrows in (list(_include_arrows(tree)), list(_dep_arrows(tree))):
+        targets = {}
+        for arrow in arrows:
+            if arrow.source != arrow.target:
+                targets.setdefault(arrow.source, set()).add(arrow.target)
+        reachable = {folder: _reachable(folder, targets) for folder in targets}
+        for arrow in arrows:
+            if arrow.source != arrow.target and arrow.source in reachable.get(arrow.target, ()):
+                what = f"{arrow.source} uses {arrow.target}, from which a way leads back"
+                yield Violation(arrow.path, arrow.line, what)
+
+
+def folders_keep_their_rows(tree):
+    has_rows = {_top(folder) for folder in ROW}
+    for path in tree.with_suffix(*CXX, "BUILD"):
+        if _top(path) in has_rows and _folder(path) not in ROW:
+            yield Violation(path, 1, f"{_folder(path)} is in no row of house_rules.ROWS")
+    for arrow in [*_include_arrows(tree), *_dep_arrows(tree)]:
+        if _top(arrow.source) != _top(arrow.target) or arrow.source == arrow.target:
+            continue  # Of top folders, LEVEL says who lies below whom.
+        if ROW.get(arrow.target, -1) >= ROW.get(arrow.source, len(ROWS)):
+            what = f"{arrow.source} does not lie above {arrow.target} and may not name it"
+            yield Violation(arrow.path, arrow.line, what)
+
+
 def visibility_goes_up(tree):
     """A target is visible at its own level and above, so that Bazel itself refuses other arrows."""
     for path, text in tree.build_files().items():
@@ -282,6 +374,8 @@ def setup_installs_what_the_build_names(tree):
 RULES = [
     includes_go_down,
     build_deps_go_down,
+    no_two_folders_include_each_other,
+    folders_keep_their_rows,
     visibility_goes_up,
     devices_stay_in_their_rooms,
     an_op_is_named_by_its_stem_alone,

@@ -12,9 +12,6 @@
 
 namespace mirrorflow {
 
-// The attribute of a read that must be a copy.
-inline constexpr char kCopyAttr[] = "_copy";
-
 class OrderVariables final : public Pass {
  public:
   absl::string_view name() const override { return "order_variables"; }

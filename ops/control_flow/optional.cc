@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/control_flow/optional.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "framework/graph/list_info.h"
+#include "framework/graph/shape_inference.h"
+#include "ops/no_flow.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::string_view kIsAList =
+    "an optional value is a list: LowerTensorLists makes it a tensor";
+constexpr absl::string_view kOfGradients =
+    "TensorFlow's gradients make it; the gradient of such a graph is taken before they do";
+
+absl::Status CheckOne(int values) {
+  if (values == 1) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("an optional must be of one tensor, got ", values));
+}
+
+absl::Status FromValueShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckOne(c.num_inputs()));
+  const DataType dtype = c.node().input(0).dtype();
+  if (dtype == DT_RESOURCE) {
+    return absl::UnimplementedError("an optional must be of a tensor, got a resource");
+  }
+  ListInfo list;
+  if (dtype == DT_VARIANT) {
+    MF_ASSIGN_OR_RETURN(list, ListInput(c, 0).InList());
+    SetList(c, 0, list);
+    return absl::OkStatus();
+  }
+  list.dtype = dtype;
+  list.element = c.input(0);
+  list.length = list.max_length = 1;
+  if (c.constant(0) != nullptr) list.common = *c.constant(0);
+  SetList(c, 0, list);
+  return absl::OkStatus();
+}
+
+// Of what it has no value the other branch says.
+absl::Status NoneShape(ShapeContext& c) {
+  ListInfo list;
+  list.length = list.max_length = 0;
+  SetList(c, 0, list);
+  return absl::OkStatus();
+}
+
+// An optional of several kinds has the one that the attributes tell from the others.
+absl::Status GetValueShape(ShapeContext& c) {
+  MF_RETURN_IF_ERROR(CheckOne(c.num_outputs()));
+  const auto& shapes = c.attr<AttrList>("output_shapes");
+  if (shapes.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output_shapes must be one shape, got ", shapes.size()));
+  }
+  const ListInfo list = ListInput(c, 0);
+  if (c.node().output_dtype(0) == DT_VARIANT) {
+    SetList(c, 0, list.ElementList());
+    return absl::OkStatus();
+  }
+  const ListKind said{.dtype = c.node().output_dtype(0), .element = shapes[0].get<Shape>()};
+  const std::vector<ListKind> kinds = list.kinds();
+  const int found = FindKind(kinds, said, 0);
+  if (found < 0 && list.known()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the optional is of ", DataTypeName(list.dtype), " ", list.element.ToString(),
+                     list.others.empty() ? "" : " or others", ", the attributes say ",
+                     DataTypeName(said.dtype), " ", said.element.ToString()));
+  }
+  if (found >= 0 && FindKind(absl::MakeSpan(kinds).subspan(found + 1), said, 0) >= 0) {
+    return absl::UnimplementedError(absl::StrCat(
+        "the optional may be of several tensors of ", DataTypeName(said.dtype),
+        "; expected output_shapes that tell them from each other, got ", said.element.ToString()));
+  }
+  if (found < 0) {
+    c.set_output(0, said.element);
+  } else if (kinds[found].common.has_value()) {
+    c.set_constant(0, kinds[found].common);
+  } else {
+    MF_ASSIGN_OR_RETURN(Shape merged, said.element.MergeWith(kinds[found].element));
+    c.set_output(0, std::move(merged));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HasValueShape(ShapeContext& c) {
+  c.set_output(0, Shape());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterOptional(OpRegistry& ops) {
+  ops.Define(ops::kOptionalFromValue)
+      .Doc("an optional that has this value")
+      .Input("components: Toutput_types")
+      .Output("optional: variant")
+      .Attr("Toutput_types: list(type) >= 1")
+      .Shape(FromValueShape)
+      .Gathers(kIsAList)
+      .NoGradient(kOfGradients);
+  ops.Define(ops::kOptionalGetValue)
+      .Doc("the value of an optional; an error of the step if it has none")
+      .Input("optional: variant")
+      .Output("components: output_types")
+      .Attr("output_types: list(type) >= 1")
+      .Attr("output_shapes: list(shape) >= 1")
+      .Shape(GetValueShape)
+      .Gathers(kIsAList)
+      .NoGradient(kOfGradients);
+  ops.Define(ops::kOptionalHasValue)
+      .Doc("whether the optional has a value")
+      .Input("optional: variant")
+      .Output("has_value: bool")
+      .Shape(HasValueShape)
+      .Gathers(kIsAList)
+      .Gradient(NoFlow);
+  ops.Define(ops::kOptionalNone)
+      .Doc("an optional without a value")
+      .Output("optional: variant")
+      .Shape(NoneShape)
+      .Gathers(kIsAList)
+      .Gradient(NoFlow);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/control_flow/passes/list_flow.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+#include "ops/control.h"
+#include "ops/control_flow/optional.h"
+#include "ops/control_flow/tensor_list.h"
+
+namespace mirrorflow {
+namespace {
+
+ListInfo InfoOf(const Compilation& c, const Output& list) {
+  return ListInfo::From(c.values().at(list));
+}
+
+// From a list to what an op, a branch or a loop makes of it: another list, an element of it, or the
+// list that it was an element of.
+struct Becomes {
+  Output from, to;
+  enum { kList, kElement, kOuter } what = kList;
+};
+
+void CollectOpLists(const Node& node, std::vector<Becomes>* steps) {
+  const std::string& op = node.op().name;
+  const bool gets = op == ops::kOptionalGetValue;
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (!IsList(node.input(i)) || !IsList(node.output(0))) continue;
+    const bool enters = op == ops::kOptionalFromValue || (op == ops::kTensorListPushBack && i == 1);
+    steps->push_back({node.input(i), node.output(0),
+                      gets ? Becomes::kElement : (enters ? Becomes::kOuter : Becomes::kList)});
+  }
+  if (op == ops::kTensorListPopBack && IsList(node.output(1))) {
+    steps->push_back({node.input(0), node.output(1), Becomes::kElement});
+  }
+}
+
+// Puts what the graph says of its lists, and of those in its bodies, into `lists`, and what becomes
+// what into `steps`, in the order in which things happen.
+absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
+  auto becomes = [&](const Output& from, const Output& to) {
+    if (IsList(from) && IsList(to)) steps->push_back({from, to});
+  };
+  MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
+  for (const Node* node : order) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      if (IsList(node->output(i))) lists->emplace(node->output(i), InfoOf(c, node->output(i)));
+    }
+    if (!IsControlFlow(node->op())) {
+      if (node->num_outputs() == 0) continue;
+      CollectOpLists(*node, steps);
+      continue;
+    }
+    const bool loops = node->op().role == OpRole::kLoop;
+    const Compilation::Bodies& bodies = c.bodies.at(node->id());
+    for (size_t i = 0; i < bodies.back()->feeds.size(); ++i) {
+      const Output in = node->input(FirstArgument(node->op()) + static_cast<int>(i));
+      if (loops) becomes(in, node->output(static_cast<int>(i)));
+      for (const auto& body : bodies) becomes(in, body->feeds[i]);
+    }
+    for (const auto& body : bodies) {
+      MF_RETURN_IF_ERROR(CollectLists(*body, lists, steps));
+      if (loops && body == bodies.front()) continue;
+      for (size_t i = 0; i < body->fetches.size(); ++i) {
+        becomes(body->fetches[i], node->output(static_cast<int>(i)));
+        for (size_t k = 0; k < bodies.size() && loops; ++k) {
+          becomes(body->fetches[i], bodies[k]->feeds[i]);
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds what `later`, which `list` becomes, is to what `list` is; whether that was new.
+absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Becomes& step) {
+  if (step.what == Becomes::kElement) {
+    MF_ASSIGN_OR_RETURN(later, later.InList());
+    later.max_length = list->max_length;  // it says nothing of how many elements there are
+  } else if (step.what == Becomes::kOuter) {
+    later = later.ElementList();
+  }
+  MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(*list, later));
+  if (!either.known() && !either.holds_nothing()) either = list->OfAnyLength();
+  either.length = list->length;
+  const bool is_new = !(either == *list);
+  *list = std::move(either);
+  return is_new;
+}
+
+}  // namespace
+
+absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
+  ListsByValue lists;
+  std::vector<Becomes> steps;
+  MF_RETURN_IF_ERROR(CollectLists(c, &lists, &steps));
+  // Backwards once is enough but for loops.
+  for (bool again = true; again;) {
+    again = false;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      const absl::StatusOr<bool> is_new = Extend(&lists.at(step->from), lists.at(step->to), *step);
+      if (!is_new.ok()) return Annotate(is_new.status(), OpAndName(*step->from.node));
+      again |= *is_new;
+    }
+  }
+  return lists;
+}
+
+}  // namespace mirrorflow

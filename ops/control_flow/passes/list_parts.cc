@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/control_flow/passes/list_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Whether the list's length must be carried with it: it is not always the same, or that of one kind
+// only.
+bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
+
+}  // namespace
+
+absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
+                                int64_t length) {
+  bool bounded = capacity >= 0;
+  for (const int64_t max : kind.inner) bounded &= max >= 0;
+  if (!bounded) {
+    return absl::UnimplementedError(
+        "how long the list becomes cannot be told before the step runs; expected max_num_elements, "
+        "or elements pushed by a loop that a counter and a constant bound (`maximum_iterations` of "
+        "a loop whose gradient is taken)");
+  }
+  Shape row;
+  std::vector<Output> inner;
+  for (const int64_t max : kind.inner) {
+    inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
+    row.AddDim(max);
+  }
+  // What is not known of the shape now is of elements that are never there; so is the dtype of an
+  // optional that has no value anywhere.
+  const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
+  for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));
+  ListRows none = ZeroRows(scope, kind.known() ? kind.dtype : DT_BOOL, capacity, row, length);
+  none.inner = std::move(inner);
+  return none;
+}
+
+absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
+                                      const ListInfo& want, bool is_element,
+                                      absl::FunctionRef<ListRows(int)> get) {
+  const std::vector<ListKind> kinds = have.kinds();
+  ListParts parts;
+  for (const ListKind& kind : want.kinds()) {
+    const int found = FindKind(kinds, kind, kind.inner.size() + (is_element ? 1 : 0));
+    if (found >= 0) {
+      parts.push_back(get(found));
+    } else {  // that, it never is
+      MF_ASSIGN_OR_RETURN(ListRows none, NoRows(scope, kind, want.max_length, 0));
+      parts.push_back(std::move(none));
+    }
+  }
+  return parts;
+}
+
+void AppendParts(const Scope& scope, const ListParts& parts, const ListInfo& info,
+                 std::vector<Output>* values) {
+  for (const ListRows& part : parts) {
+    values->push_back(part.rows);
+    if (Varies(info)) values->push_back(LengthOf(scope, part));
+    values->insert(values->end(), part.inner.begin(), part.inner.end());
+  }
+}
+
+ListParts TakeParts(const ListInfo& info, absl::FunctionRef<Output()> next) {
+  ListParts parts;
+  for (const ListKind& kind : info.kinds()) {
+    ListRows part{.rows = next(), .length = Output(), .fixed = info.length};
+    if (Varies(info)) part.length = next();
+    for (size_t k = 0; k < kind.inner.size(); ++k) part.inner.push_back(next());
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace mirrorflow

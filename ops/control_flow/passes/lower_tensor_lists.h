@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LowerTensorLists: makes lists of tensors into tensors, one row an element, and their lengths,
+// also where they go through branches and loops. Behind it no value is a variant. The shape of the
+// rows and how long a list becomes are known here (InferAndFold, LoopBound), so every list has room
+// for all of its elements from the start, and what sets or pushes one writes one row.
+#ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
+#define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
+
+#include "framework/compiler/pass.h"
+
+namespace mirrorflow {
+
+class LowerTensorLists final : public Pass {
+ public:
+  absl::string_view name() const override { return "lower_lists"; }
+  Facts needs() const override { return kPruned | kShapesKnown; }
+  bool enters_bodies() const override { return true; }  // with the lists of the node around them
+  absl::StatusOr<bool> Run(Compilation& c) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_

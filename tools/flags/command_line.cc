@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/flags/command_line.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "framework/core/file.h"
+#include "framework/core/status.h"
+#include "framework/graph/op_registry.h"
+
+namespace mirrorflow {
+namespace {
+
+// A call of the standard library that finds no memory throws, on whatever thread; and what else is
+// thrown is a bug of ours. Both end the process here, with a line and a code.
+[[noreturn]] void EndByException() {
+  const char* line = "ERROR INTERNAL process: terminated\n";
+  ExitCode code = kExitInternal;
+  if (const std::exception_ptr exception = std::current_exception()) {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::bad_alloc&) {
+      line = "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more to be free\n";
+      code = kExitResources;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+    }
+  }
+  std::fputs(line, stderr);
+  std::_Exit(code);
+}
+
+absl::Status UnknownFlag(absl::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& entry : absl::GetAllFlags()) names.emplace_back(entry.first);
+  std::sort(names.begin(), names.end());
+  const std::string nearest = NearestName(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", name, ": unknown flag; ",
+                   nearest.empty() ? "--help lists those that there are"
+                                   : absl::StrCat("did you mean --", nearest, "?")));
+}
+
+const char* KindOf(const absl::CommandLineFlag& flag) {
+  if (flag.IsOfType<bool>()) return "true or false";
+  if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "an integer of 32 bits";
+  if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
+  if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
+  return flag.IsOfType<double>() ? "a number" : "another value";
+}
+
+// A list that is given again grows.
+absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
+  std::string error;
+  std::string longer;
+  if (flag.IsOfType<std::vector<std::string>>() && !flag.CurrentValue().empty()) {
+    longer = absl::StrCat(flag.CurrentValue(), ",", value);
+    value = longer;
+  }
+  if (flag.ParseFrom(value, &error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag.Name(), ": illegal value; expected ",
+                                                 KindOf(flag), ", got '", value, "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::set_terminate(EndByException);
+  CommandLine line;
+  bool flags_ended = false;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view arg = argv[i];
+    if (flags_ended || !absl::StartsWith(arg, "-") || arg == "-") {
+      line.positional.emplace_back(arg);
+      continue;
+    }
+    if (arg == "--") {
+      flags_ended = true;
+      continue;
+    }
+    if (!absl::ConsumePrefix(&arg, "--")) absl::ConsumePrefix(&arg, "-");
+    const size_t equals = arg.find('=');
+    const absl::string_view name = arg.substr(0, equals);
+    if (name == "help") {
+      line.help = true;
+      continue;
+    }
+    if (absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name)) {
+      if (equals != absl::string_view::npos) {
+        MF_RETURN_IF_ERROR(SetFlag(*flag, arg.substr(equals + 1)));
+      } else if (flag->IsOfType<bool>()) {
+        MF_RETURN_IF_ERROR(SetFlag(*flag, "true"));
+      } else if (i + 1 < argc) {
+        MF_RETURN_IF_ERROR(SetFlag(*flag, argv[++i]));
+      } else {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--", name, ": no value; expected ", KindOf(*flag)));
+      }
+      continue;
+    }
+    absl::string_view positive = name;
+    if (equals == absl::string_view::npos && absl::ConsumePrefix(&positive, "no")) {
+      absl::CommandLineFlag* flag = absl::FindCommandLineFlag(positive);
+      if (flag != nullptr && flag->IsOfType<bool>()) {
+        MF_RETURN_IF_ERROR(SetFlag(*flag, "false"));
+        continue;
+      }
+    }
+    return UnknownFlag(name);
+  }
+  return line;
+}
+
+std::string FlagHelp(absl::string_view file) {
+  std::vector<absl::CommandLineFlag*> flags;
+  for (const auto& entry : absl::GetAllFlags()) {
+    if (absl::StrContains(entry.second->Filename(), file)) flags.push_back(entry.second);
+  }
+  std::sort(flags.begin(), flags.end(), [](auto* a, auto* b) { return a->Name() < b->Name(); });
+  std::string text;
+  for (absl::CommandLineFlag* flag : flags) {
+    absl::StrAppend(&text, "  --", flag->Name(), "=", flag->DefaultValue(), "\n      ",
+                    flag->Help(), "\n");
+  }
+  return text;
+}
+
+absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  const bool bounded = most != std::numeric_limits<int64_t>::max();
+  const std::string range =
+      bounded ? absl::StrCat(least, " to ", most) : absl::StrCat("at least ", least);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": out of range; expected ", range, ", got ", value));
+}
+
+absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path) {
+  if (path.empty()) return absl::OkStatus();
+  return Annotate(CheckWritable(path), absl::StrCat("--", flag, "=", path));
+}
+
+int FlushOutput() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kExitOk;
+  return ExitWithError(absl::ResourceExhaustedError("standard output: cannot write all of it"),
+                       kExitResources);
+}
+
+int ExitWithError(const absl::Status& status, ExitCode code) {
+  const std::string name = absl::StatusCodeToString(status.code());
+  const absl::string_view message = status.message();
+  // The errors of a file come together; each line says which file.
+  const absl::string_view where = message.substr(0, message.find(": "));
+  bool first = true;
+  for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
+    const std::string text =
+        absl::StrCat("ERROR ", name, " ", first ? "" : where, first ? "" : ": ", line, "\n");
+    std::fputs(text.c_str(), stderr);
+    first = false;
+  }
+  if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
+  return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
+}
+
+}  // namespace mirrorflow
