@@ -97,6 +97,7 @@ absl::StatusOr<SessionBackend> BackendFor(const Mesh& mesh, const GpuOptions& op
   backend.ops = &AllOps();
   backend.kernels = &AllKernels();
   backend.compile = CompileProgram;
+  backend.compile_plan = CompilePlan;
   backend.world_size = mesh.world_size;
   backend.first_rank = mesh.first_rank;
   return backend;

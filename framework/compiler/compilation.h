@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "framework/compiler/facts.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/op_registry.h"
@@ -54,7 +55,8 @@ struct CompileOptions {
   bool verify = false;
   // Run CheckPlan on every plan.
   bool check_plan = false;
-  // Called around every pass, if set: (pass name, graph before or after it, is it after).
+  // Called around every pass of both halves, if set: (pass name, state before or after it, is it
+  // after). Of the second half the state is a PlanState.
   void (*observer)(absl::string_view pass, const struct Compilation&, bool after,
                    void* arg) = nullptr;
   void* observer_arg = nullptr;
@@ -106,12 +108,18 @@ struct Axis {
 };
 
 struct Compilation {
+  Compilation() = default;
+  Compilation(Compilation&&) = default;
+  Compilation& operator=(Compilation&&) = default;
+  virtual ~Compilation() = default;  // a PlanState is one
+
   Graph graph;
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;          // of the host, for folding, and of the devices
   std::vector<std::string> device_types = {"CPU"};  // that plans will be made for
   const VariableLayout* layout = nullptr;
   CompileOptions options;
+  Facts facts = 0;  // what holds, by the passes that have run
 
   // Outputs and nodes of `graph`. Passes that replace a value replace it here too.
   std::vector<Output> feeds;

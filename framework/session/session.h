@@ -49,12 +49,16 @@ struct SessionBackend {
   using CompileFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
       const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
       const SessionBackend& backend, const CompileOptions& options);
+  // For a replica with `rows[axis]` rows of each axis of the program, on a device with `traits`.
+  using CompilePlanFn = absl::StatusOr<std::shared_ptr<const Plan>> (*)(
+      const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits);
   using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>()>;
 
   std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // of the devices and of the host
   CompileFn compile = nullptr;
+  CompilePlanFn compile_plan = nullptr;
   ConnectFn connect;  // one communicator a local replica
   // Whether their collectives can be of the kind Update.
   bool ranks_share_memory = false;

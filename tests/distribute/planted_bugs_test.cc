@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "distribute/collective/in_process.h"
 #include "distribute/pipeline.h"
-#include "framework/compiler/check_plan.h"
+#include "framework/compiler/plan/check_plan.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
@@ -70,14 +70,14 @@ void Erase(Plan* plan, size_t i) {
 TEST(CheckPlanTest, FindsEachWaitThatIsLeftOut) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
-  ASSERT_TRUE(CheckPlan(*good).ok()) << CheckPlan(*good);
+  ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
   int waits = 0, found = 0;
   for (size_t i = 0; i < good->instructions.size(); ++i) {
     if (good->instructions[i].kind != InstructionKind::kWait) continue;
     absl::StatusOr<Plan> bad = TrainingPlan();
     Erase(&*bad, i);
     ++waits;
-    if (!CheckPlan(*bad).ok()) ++found;
+    if (!CheckPlan::Check(*bad).ok()) ++found;
   }
   // A wait may be implied by a later one of the same lanes; half of them at least are not.
   EXPECT_GT(waits, 3);
@@ -93,7 +93,7 @@ TEST(CheckPlanTest, FindsCollectivesThatAreSwapped) {
   }
   ASSERT_GE(starts.size(), 2u);
   std::swap(plan->instructions[starts[0]].index, plan->instructions[starts[1]].index);
-  EXPECT_FALSE(CheckPlan(*plan).ok());
+  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
 TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
@@ -105,7 +105,7 @@ TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
       if (access.operand.region == Plan::kArenaRegion) access.operand.offset = 0;
     }
   }
-  EXPECT_FALSE(CheckPlan(*plan).ok());
+  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
 // Runs a program on a queued device that ignores one of its waits.
@@ -303,6 +303,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateWorker(const Graph& graph, int ra
   backend.ops = &AllOps();
   backend.kernels = &TestKernels();
   backend.compile = compile;
+  backend.compile_plan = CompilePlan;
   backend.world_size = world_size;
   backend.first_rank = rank;
   backend.connect = [communicator]() -> absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> {

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   }
   backend.ops = &AllOps();
   backend.compile = CompileProgram;
+  backend.compile_plan = CompilePlan;
   backend.world_size = options.replicas;
   if (options.wrap_device) {
     for (auto& device : backend.devices) device = options.wrap_device(std::move(device));
