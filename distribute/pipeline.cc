@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/pipeline.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distribute/passes/bucket_collectives.h"
@@ -10,6 +9,7 @@
 #include "distribute/passes/propagate_sharding.h"
 #include "distribute/passes/reduce_in_updates.h"
 #include "framework/compiler/passes/common_subexpressions.h"
+#include "framework/compiler/passes/free_readers.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
@@ -68,11 +68,6 @@ Pipeline ProgramPipeline() {
   p.Phase("communicate");
   p.Add<ReduceInUpdates>();
   p.Add<BucketCollectives>(kSmallBucketBytes);
-  p.Add<FuseBias>();
-  p.Add<FuseReluGrad>();
-  p.Add<FuseUpdates>();  // of gradients that nobody has to reduce
-  p.Add<GroupUpdates>();
-  p.Add<FuseElementwise>();
   p.Add<OrderVariables>();
   p.Add<OrderCollectives>();
   return p;
@@ -80,13 +75,21 @@ Pipeline ProgramPipeline() {
 
 Pipeline PlanPipeline() {
   Pipeline p;
+  p.Phase("fuse");  // what the device has kernels for
+  p.Add<GroupUpdates>();
+  p.Add<FreeReaders>();
+  p.Add<FuseBias>();
+  p.Add<FuseReluGrad>();
+  p.Add<FuseUpdates>();
+  p.Add<FuseElementwise>();
+  p.Add<OrderVariables>();
   p.Phase("local");
   p.Add<Localise>();
   p.Add<ChooseKernels>();
   p.Add<GuardWrites>();
   p.Phase("schedule");
   p.Add<ScheduleNodes>();
-  p.Phase("emit");
+  p.Phase("memory");
   p.Add<AssignStorage>();
   p.Add<EmitInstructions>();
   p.Add<PlanMemory>();
@@ -142,11 +145,6 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.feed_shapes = signature.feed_shapes;
   c.initialized = signature.initialized;
   c.ranks_share_memory = backend.ranks_share_memory;
-  if (!backend.devices.empty()) c.device_types.clear();  // else nothing runs what is made
-  for (const std::unique_ptr<Device>& device : backend.devices) {
-    const std::string& type = device->traits().type;
-    if (!absl::c_linear_search(c.device_types, type)) c.device_types.push_back(type);
-  }
   MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));

@@ -504,7 +504,6 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   backend.world_size = step.num_replicas;
   CompileOptions options;
   options.shard = step.num_replicas > 1;
-  options.disabled_passes = {"fuse_bias", "fuse_updates"};  // they make ops that no file may have
   GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,

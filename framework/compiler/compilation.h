@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -115,8 +116,8 @@ struct Compilation {
 
   Graph graph;
   const OpRegistry* ops = nullptr;
-  const KernelRegistry* kernels = nullptr;          // of the host, for folding, and of the devices
-  std::vector<std::string> device_types = {"CPU"};  // that plans will be made for
+  const KernelRegistry* kernels = nullptr;  // of the host, for folding, and of the devices
+  std::string device_type;                  // of a plan; a program is for any, and this is empty
   const VariableLayout* layout = nullptr;
   CompileOptions options;
   Facts facts = 0;  // what holds, by the passes that have run
@@ -136,6 +137,8 @@ struct Compilation {
   // The collectives, in the one order in which every rank starts them; among them the branches and
   // loops that have some inside.
   std::vector<Node*> collectives;
+  // The control edges that OrderVariables has added from users of reads to writes.
+  std::vector<std::pair<Node*, Node*>> reader_edges;
 
   // The functions that a branch (then, else) or a loop (condition, body) runs, by its id. Feeds and
   // fetches are their arguments and results; they have no variables (FunctionalizeControlFlow).
@@ -156,7 +159,8 @@ struct Compilation {
   }
   // Makes `to` stand in for `from` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Makes `to` stand in for `from` among the targets and for those that wait for it.
+  // Makes `to` stand in for `from` among the targets and the collectives, and for what waits for
+  // it.
   void ReplaceOperation(Node* from, Node* to);
   // Makes `value` stand in for a node with one output. What had to happen before the node still has
   // to happen before its users: before `value`, which must not come before that itself.
@@ -164,7 +168,7 @@ struct Compilation {
   // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
   // any.
   bool RemoveDeadNodes();
-  // Whether the op can run on all of them: what passes ask before they make such a node.
+  // Whether the op can run on the plan's device: what passes ask before they make such a node.
   bool HasKernel(absl::string_view op) const;
   // Whether a collective is inside the node: it is one, or has a body with one.
   bool Communicates(const Node& node) const;

@@ -21,11 +21,11 @@ enum Fact : uint32_t {
   kVariablesOrdered = 1u << 6,     // control edges order reads and writes of each variable
   kCollectivesOrdered = 1u << 7,   // Compilation::collectives is complete
   // Of a plan.
-  kReadersFree = 1u << 8,       // nodes that read a variable have no edges to its writes
-  kLocal = 1u << 9,             // PlanState::shapes
-  kKernelsChosen = 1u << 10,    // PlanState::kernel_plans
-  kWritesGuarded = 1u << 11,    // no replica writes before every replica's data are known to be good
-  kScheduled = 1u << 12,        // PlanState::order
+  kReadersFree = 1u << 8,     // nodes that read a variable have no edges to its writes
+  kLocal = 1u << 9,           // PlanState::shapes
+  kKernelsChosen = 1u << 10,  // PlanState::kernel_plans
+  kWritesGuarded = 1u << 11,  // no replica writes before every replica's data are known to be good
+  kScheduled = 1u << 12,      // PlanState::order
   kStorageAssigned = 1u << 13,  // PlanState::storage
   kEmitted = 1u << 14,          // Plan::instructions, whose operands name storages
   kPlaced = 1u << 15,           // operands have addresses; the plan can run

@@ -18,6 +18,9 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   for (const Output& fetch : program.fetches) fetches.push_back({own(fetch.node), fetch.index});
   for (const Node* target : program.targets) targets.push_back(own(target));
   for (const Node* node : program.collectives) collectives.push_back(own(node));
+  for (const auto& [reader, write] : program.reader_edges) {
+    reader_edges.emplace_back(own(reader), own(write));
+  }
   ops = program.ops;
   kernels = program.kernels;
   layout = program.layout;
@@ -26,6 +29,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   shardings = program.shardings;
   is_body = program.is_body;
   facts = program.facts;
+  device_type = device.type;
   plan->axis_rows = rows;
   for (const Axis& axis : axes) plan->axis_sizes.push_back(axis.size);
   for (const auto& [id, functions] : program.bodies) {
