@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/pipeline.h"
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "distribute/passes/bucket_collectives.h"
 #include "distribute/passes/insert_collectives.h"
 #include "distribute/passes/order_collectives.h"
 #include "distribute/passes/propagate_sharding.h"
 #include "distribute/passes/reduce_in_updates.h"
 #include "framework/compiler/passes/common_subexpressions.h"
+#include "framework/compiler/passes/free_readers.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
+#include "framework/compiler/plan/assign_storage.h"
+#include "framework/compiler/plan/check_plan.h"
+#include "framework/compiler/plan/choose_kernels.h"
+#include "framework/compiler/plan/emit_instructions.h"
+#include "framework/compiler/plan/guard_writes.h"
+#include "framework/compiler/plan/localise.h"
+#include "framework/compiler/plan/plan_memory.h"
+#include "framework/compiler/plan/schedule_nodes.h"
 #include "framework/core/status.h"
 #include "ops/control_flow/passes/functionalize_control_flow.h"
 #include "ops/control_flow/passes/loop_bound.h"
@@ -31,8 +40,7 @@
 namespace mirrorflow {
 namespace {
 
-// Scalars and the like: many fit into one message without making anybody wait for more than he
-// needs.
+// Scalars and the like: many fit into one message, and no update waits for much more than its own.
 constexpr int64_t kSmallBucketBytes = 64 << 10;
 
 constexpr int kMaxSimplifyRounds = 16;
@@ -51,32 +59,63 @@ Pipeline ProgramPipeline() {
   p.Add<MergeRowSums>();
   p.Add<ReluBehindPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
-  p.Add<FuseAttention>();  // before shardings, for which the fused op has a rule
+  p.Add<FuseAttention>();
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
   p.Phase("mix");
-  p.Add<MixedPrecision>();  // shardings are known, and no bucket is made yet
+  p.Add<MixedPrecision>();
   p.Phase("communicate");
   p.Add<ReduceInUpdates>();
-  p.Add<BucketCollectives>(
-      kSmallBucketBytes);  // after CSE, or duplicates would hide inside buckets
-  p.Add<FuseBias>();
-  p.Add<FuseReluGrad>();
-  p.Add<FuseUpdates>();  // of gradients that nobody has to reduce
-  p.Add<GroupUpdates>();
-  p.Add<FuseElementwise>();
-  p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
+  p.Add<BucketCollectives>(kSmallBucketBytes);
+  p.Add<OrderVariables>();
   p.Add<OrderCollectives>();
   return p;
-  // The second half runs once per device type and share of rows: CompilePlan, framework/compiler.
-  //   localise  Localise: one replica's shapes
-  //   layout    CreateKernels: each kernel has its own, behind plain operands
-  //   fuse      nothing yet
-  //   schedule  ScheduleNodes
-  //   memory    StorageTable: what shares memory; PlanMemory: where it lies
-  //   check     CheckPlan
 }
+
+Pipeline PlanPipeline() {
+  Pipeline p;
+  p.Phase("fuse");  // what the device has kernels for
+  p.Add<GroupUpdates>();
+  p.Add<FreeReaders>();
+  p.Add<FuseBias>();
+  p.Add<FuseReluGrad>();
+  p.Add<FuseUpdates>();
+  p.Add<FuseElementwise>();
+  p.Add<OrderVariables>();
+  p.Phase("local");
+  p.Add<Localise>();
+  p.Add<ChooseKernels>();
+  p.Add<GuardWrites>();
+  p.Phase("schedule");
+  p.Add<ScheduleNodes>();
+  p.Phase("memory");
+  p.Add<AssignStorage>();
+  p.Add<EmitInstructions>();
+  p.Add<PlanMemory>();
+  p.Add<CheckPlan>();
+  return p;
+}
+
+namespace {
+
+absl::Status CheckPassNames(const CompileOptions& options) {
+  if (options.disabled_passes.empty()) return absl::OkStatus();
+  const Pipeline halves[] = {ProgramPipeline(), PlanPipeline()};
+  std::vector<std::string> known;
+  for (const Pipeline& half : halves) {
+    for (std::string& name : half.OptionalPasses()) known.push_back(std::move(name));
+  }
+  for (const std::string& name : options.disabled_passes) {
+    if (halves[0].Has(name) || halves[1].Has(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("disabled_passes: unknown pass; expected some of ", absl::StrJoin(known, ", "),
+                     ", got ", name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
@@ -88,6 +127,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
                                                    " feed shapes, got ",
                                                    signature.feed_shapes.size()));
   }
+  MF_RETURN_IF_ERROR(CheckPassNames(options));
   auto program = std::make_shared<Program>();
   Compilation& c = program->state;
   c.graph = graph.Clone();
@@ -111,14 +151,17 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.world = {.size = backend.topology.world_size(),
              .one_domain = backend.topology.num_domains() == 1,
              .has_teams = backend.has_teams};
-  if (!backend.devices.empty()) c.device_types.clear();  // else nothing runs what is made
-  for (const std::unique_ptr<Device>& device : backend.devices) {
-    const std::string& type = device->traits().type;
-    if (!absl::c_linear_search(c.device_types, type)) c.device_types.push_back(type);
-  }
   MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
+                                                        const std::vector<int64_t>& rows,
+                                                        const DeviceTraits& traits) {
+  PlanState state(program.state, rows, traits, program.state.kernels->NewLibrary(traits.type));
+  MF_RETURN_IF_ERROR(PlanPipeline().Run(state));
+  return std::shared_ptr<const Plan>(state.plan);
 }
 
 }  // namespace mirrorflow

@@ -12,15 +12,23 @@
 
 namespace mirrorflow {
 
-// The first half, from a step's graph to its Program; the second half is CompilePlan.
+// The first half, from a step's graph to its Program: for all replicas, and any device.
 Pipeline ProgramPipeline();
+// The second half, from a Program to the Plan of one device type and one share of rows.
+Pipeline PlanPipeline();
 
-// Runs the first half on a copy of `graph`.
+// Runs the first half on a copy of `graph`. InvalidArgument if a pass of neither half is to be left
+// out.
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,
                                                               const SessionBackend& backend,
                                                               const CompileOptions& options);
+
+// Runs the second half on a copy of the program's graph.
+absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
+                                                        const std::vector<int64_t>& rows,
+                                                        const DeviceTraits& traits);
 
 }  // namespace mirrorflow
 

@@ -14,8 +14,8 @@
 #include "distribute/collective/collective_functions.h"
 #include "distribute/collective/collective_ops.h"
 #include "distribute/pipeline.h"
-#include "framework/compiler/compile_plan.h"
 #include "framework/compiler/passes/order_variables.h"
+#include "framework/compiler/plan/localise.h"
 #include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -58,7 +58,7 @@ class Replicator {
     for (int r = 0; r < num_replicas_; ++r) {
       std::vector<int64_t> own;
       for (const std::vector<int64_t>& shares : rows_) own.push_back(shares[r]);
-      local_.push_back(Localise(c, own));
+      local_.push_back(ShapesOfShare(c, own));
     }
     const std::vector<Node*> nodes = original.Nodes();
     while (std::any_of(nodes.begin(), nodes.end(),
@@ -505,7 +505,6 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
       Topology::OneWorker(std::vector<std::string>(step.num_replicas), /*one_domain=*/false);
   CompileOptions options;
   options.shard = step.num_replicas > 1;
-  options.disabled_passes = {"fuse_bias", "fuse_updates"};  // they make ops that no file may have
   GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,

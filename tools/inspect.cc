@@ -8,9 +8,12 @@
 #include <set>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "framework/compiler/plan/plan_state.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -28,7 +31,10 @@ ABSL_FLAG(int64_t, global_batch_size, 128,
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
           "CPU replicas; if not given, inspect, explain and bench take 2 and run takes one device");
 
-ABSL_FLAG(std::string, pass, "", "inspect: print the graph before and after this compiler pass");
+ABSL_FLAG(
+    std::string, pass, "",
+    "inspect: print the graph, or what is known of the plan of replica 0, before and after this "
+    "compiler pass");
 ABSL_FLAG(
     std::string, output, "",
     "inspect: write the graph to this file, in the form that its name says (.pb, .pbtxt, .txt, "
@@ -126,7 +132,13 @@ absl::Status PrintCompiled(const Graph& graph, const AskedStep& step, const Stra
   return absl::OkStatus();
 }
 
-// Keeps the graph as it is before and after one pass.
+// A pass by the name of its class or of its file: ScheduleNodes is schedule_nodes.
+bool IsCalled(absl::string_view pass, absl::string_view name) {
+  return absl::AsciiStrToLower(absl::StrReplaceAll(pass, {{"_", ""}})) ==
+         absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
+}
+
+// Keeps what the compiler works on as it is before and after one pass.
 struct PassObserver {
   std::string pass;
   std::string before = "";
@@ -140,9 +152,14 @@ struct PassObserver {
     observer.passes.insert(std::string(pass));
     // Initial values are compiled before the step, which counts.
     if (!after && pass == observer.first) observer.before = observer.after = "";
-    if (pass != observer.pass) return;
+    if (!IsCalled(pass, observer.pass)) return;
+    observer.pass = std::string(pass);
+    const auto* const plan = dynamic_cast<const PlanState*>(&c);
+    if (plan != nullptr && !observer.after.empty()) return;  // the plan of another replica
     std::string text =
-        GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
+        plan != nullptr
+            ? plan->ToString(kShownElements)
+            : GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
     // A pass may run several times: from before the first to after the last.
     if (after) {
       observer.after = std::move(text);

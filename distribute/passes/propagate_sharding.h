@@ -18,7 +18,7 @@ namespace mirrorflow {
 
 class PropagateSharding final : public Pass {
  public:
-  absl::string_view name() const override { return "shard"; }
+  absl::string_view name() const override { return "propagate_sharding"; }
   Facts needs() const override { return kShapesKnown; }
   Facts gives() const override { return kSharded; }
   bool enters_bodies() const override { return true; }  // results lie as they do in there

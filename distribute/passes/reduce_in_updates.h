@@ -19,6 +19,7 @@ class ReduceInUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "reduce_in_updates"; }
   Facts needs() const override { return kCollectivesInserted; }
+  Facts comes_before() const override { return kBucketed; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

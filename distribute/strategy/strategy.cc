@@ -97,6 +97,7 @@ absl::StatusOr<SessionBackend> BackendFor(const Topology& topology, const GpuOpt
   backend.ops = &AllOps();
   backend.kernels = &AllKernels();
   backend.compile = CompileProgram;
+  backend.compile_plan = CompilePlan;
   backend.topology = topology;
   return backend;
 }

@@ -32,6 +32,11 @@ void Compilation::ReplaceValue(Output from, Output to) {
 void Compilation::ReplaceOperation(Node* from, Node* to) {
   graph.ReplaceControlUses(from, to);
   std::replace(targets.begin(), targets.end(), from, to);
+  std::replace(collectives.begin(), collectives.end(), from, to);
+  for (auto& [reader, write] : reader_edges) {
+    if (reader == from) reader = to;
+    if (write == from) write = to;
+  }
 }
 
 void Compilation::ReplaceNode(Node* node, const Output& value) {
@@ -51,8 +56,7 @@ bool Compilation::RemoveDeadNodes() {
 }
 
 bool Compilation::HasKernel(absl::string_view op) const {
-  return std::all_of(device_types.begin(), device_types.end(),
-                     [&](const std::string& type) { return kernels->Has(op, type); });
+  return kernels->Has(op, device_type);
 }
 
 bool Compilation::Communicates(const Node& node) const {

@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "framework/compiler/facts.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/op_registry.h"
@@ -58,7 +60,8 @@ struct CompileOptions {
   bool verify = false;
   // Run CheckPlan on every plan.
   bool check_plan = false;
-  // Called around every pass, if set: (pass name, graph before or after it, is it after).
+  // Called around every pass of both halves, if set: (pass name, state before or after it, is it
+  // after). Of the second half the state is a PlanState.
   void (*observer)(absl::string_view pass, const struct Compilation&, bool after,
                    void* arg) = nullptr;
   void* observer_arg = nullptr;
@@ -124,12 +127,18 @@ struct Axis {
 };
 
 struct Compilation {
+  Compilation() = default;
+  Compilation(Compilation&&) = default;
+  Compilation& operator=(Compilation&&) = default;
+  virtual ~Compilation() = default;  // a PlanState is one
+
   Graph graph;
   const OpRegistry* ops = nullptr;
-  const KernelRegistry* kernels = nullptr;          // of the host, for folding, and of the devices
-  std::vector<std::string> device_types = {"CPU"};  // that plans will be made for
+  const KernelRegistry* kernels = nullptr;  // of the host, for folding, and of the devices
+  std::string device_type;                  // of a plan; a program is for any, and this is empty
   const VariableLayout* layout = nullptr;
   CompileOptions options;
+  Facts facts = 0;  // what holds, by the passes that have run
 
   // Outputs and nodes of `graph`. Passes that replace a value replace it here too.
   std::vector<Output> feeds;
@@ -147,6 +156,8 @@ struct Compilation {
   // The collectives, in the one order in which every rank starts them; among them the branches and
   // loops that have some inside.
   std::vector<Node*> collectives;
+  // The control edges that OrderVariables has added from users of reads to writes.
+  std::vector<std::pair<Node*, Node*>> reader_edges;
 
   // The functions that a branch (then, else) or a loop (condition, body) runs, by its id. Feeds and
   // fetches are their arguments and results; they have no variables (FunctionalizeControlFlow).
@@ -167,7 +178,8 @@ struct Compilation {
   }
   // Makes `to` stand in for `from` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Makes `to` stand in for `from` among the targets and for those that wait for it.
+  // Makes `to` stand in for `from` among the targets and the collectives, and for what waits for
+  // it.
   void ReplaceOperation(Node* from, Node* to);
   // Makes `value` stand in for a node with one output. What had to happen before the node still has
   // to happen before its users: before `value`, which must not come before that itself.
@@ -175,7 +187,7 @@ struct Compilation {
   // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
   // any.
   bool RemoveDeadNodes();
-  // Whether the op can run on all of them: what passes ask before they make such a node.
+  // Whether the op can run on the plan's device: what passes ask before they make such a node.
   bool HasKernel(absl::string_view op) const;
   // Whether a collective is inside the node: it is one, or has a body with one.
   bool Communicates(const Node& node) const;

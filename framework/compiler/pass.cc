@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/compiler/pass.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -52,31 +53,29 @@ absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
   return changed;
 }
 
-absl::Status Pipeline::CheckNames(const CompileOptions& options) const {
-  for (const std::string& name : options.disabled_passes) {
-    bool known = false;
-    for (const Stage& stage : stages_) {
-      for (const auto& pass : stage.passes) known |= pass->name() == name;
-    }
-    if (known) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("disabled_passes: unknown pass; expected some of ",
-                     absl::StrJoin(OptionalPasses(), ", "), ", got ", name));
+bool Pipeline::Has(absl::string_view pass) const {
+  return absl::c_any_of(stages_, [&](const Stage& stage) {
+    return absl::c_any_of(stage.passes, [&](const auto& own) { return own->name() == pass; });
+  });
+}
+
+// Whether the pass may run now; then its facts hold.
+absl::Status Pipeline::CheckFacts(const Pass& pass, Facts* facts) {
+  if ((pass.needs() & ~*facts) != 0) {
+    return absl::InternalError(
+        absl::StrCat("pass ", pass.name(), " needs facts that no earlier pass gives"));
   }
+  if ((pass.comes_before() & *facts) != 0) {
+    return absl::InternalError(
+        absl::StrCat("pass ", pass.name(), " must come before an earlier pass"));
+  }
+  *facts = (*facts & ~pass.ends()) | pass.gives();
   return absl::OkStatus();
 }
 
 absl::Status Pipeline::Run(Compilation& c) const {
-  MF_RETURN_IF_ERROR(CheckNames(c.options));
-  Facts facts = 0;
   for (const Stage& stage : stages_) {
-    for (const auto& pass : stage.passes) {
-      if ((pass->needs() & ~facts) != 0) {
-        return absl::InternalError(
-            absl::StrCat("pass ", pass->name(), " needs facts that no earlier pass gives"));
-      }
-      facts |= pass->gives();
-    }
+    for (const auto& pass : stage.passes) MF_RETURN_IF_ERROR(CheckFacts(*pass, &c.facts));
     bool changed = true;
     for (int round = 0; changed; ++round) {
       if (round == stage.max_rounds) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pass and Pipeline: the first half of the compiler is a list of passes over a Compilation. The
-// order is written in one place (distribute/pipeline.cc) and checked: each pass says which facts it
-// needs and which it gives.
+// Pass and Pipeline: each half of the compiler is a list of passes over a Compilation, which in the
+// second half is a PlanState. The order is written in one place (distribute/pipeline.cc) and
+// checked: each pass says which facts it needs, which it gives, and which it must come before.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 
@@ -14,25 +14,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/compiler/compilation.h"
+#include "framework/compiler/facts.h"
 
 namespace mirrorflow {
-
-enum Fact : uint32_t {
-  kPruned = 1u << 0,  // only what feeds, fetches and targets need is in the graph
-  kShapesKnown =
-      1u << 1,         // every value has a fully defined global shape; shape operands are constant
-  kSharded = 1u << 2,  // every value has a sharding
-  kCollectivesInserted = 1u << 3,  // every use gets the sharding that it needs
-  kCollectivesOrdered = 1u << 4,   // Compilation::collectives is complete
-};
-using Facts = uint32_t;
 
 class Pass {
  public:
   virtual ~Pass() = default;
-  virtual absl::string_view name() const = 0;
-  virtual Facts needs() const { return 0; }  // what must hold before
-  virtual Facts gives() const { return 0; }  // what holds afterwards
+  virtual absl::string_view name() const = 0;       // of its file
+  virtual Facts needs() const { return 0; }         // what must hold before
+  virtual Facts gives() const { return 0; }         // what holds afterwards
+  virtual Facts ends() const { return 0; }          // what no longer holds afterwards
+  virtual Facts comes_before() const { return 0; }  // what must not hold yet
   // The program means the same without it: CompileOptions::disabled_passes may name it.
   virtual bool optional() const { return false; }
   // Runs itself on the functions of branches and loops, because what it does around them depends on
@@ -58,12 +51,12 @@ class Pipeline {
     (Append(std::make_unique<P>(), stage), ...);
   }
 
-  // Internal if the facts do not work out, InvalidArgument if a pass to be left out does not exist;
-  // other errors are the passes' own.
+  // Internal if the facts do not work out; other errors are the passes' own.
   absl::Status Run(Compilation& c) const;
 
   // The names of the passes that may be left out, in order.
   std::vector<std::string> OptionalPasses() const;
+  bool Has(absl::string_view pass) const;
   // `phase: pass, pass\n…`, for the golden test of the order.
   std::string ToString() const;
 
@@ -75,8 +68,8 @@ class Pipeline {
     int max_rounds;
   };
   Stage& AddStage(int max_rounds);
-  absl::Status CheckNames(const CompileOptions& options) const;
   static void Append(std::unique_ptr<Pass> pass, Stage& stage);
+  static absl::Status CheckFacts(const Pass& pass, Facts* facts);
   static absl::StatusOr<bool> RunPass(Pass& pass, Compilation& c);
   static absl::StatusOr<bool> RunOnAll(Pass& pass, Compilation& c);
 

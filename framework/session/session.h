@@ -55,11 +55,15 @@ struct SessionBackend {
   using CompileFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
       const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
       const SessionBackend& backend, const CompileOptions& options);
+  // For a replica with `rows[axis]` rows of each axis of the program, on a device with `traits`.
+  using CompilePlanFn = absl::StatusOr<std::shared_ptr<const Plan>> (*)(
+      const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits);
 
   std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // of the devices and of the host
   CompileFn compile = nullptr;
+  CompilePlanFn compile_plan = nullptr;
   Topology topology;  // whose ranks of this worker are the local replicas
   // The ranks of a memory domain are a local team (Communicator::team), so they can share updates.
   bool has_teams = false;

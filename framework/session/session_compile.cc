@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "framework/compiler/compile_plan.h"
 #include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/session/session_memory.h"
@@ -74,8 +73,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
       return plan.first == traits.type && plan.second->axis_rows == own;
     });
     if (known == plans.end()) {
-      MF_ASSIGN_OR_RETURN(auto plan,
-                          CompilePlan(*variant->program, own, traits, *backend_.kernels));
+      MF_ASSIGN_OR_RETURN(auto plan, backend_.compile_plan(*variant->program, own, traits));
       known = plans.emplace(plans.end(), traits.type, std::move(plan));
     }
     of_replica.push_back(known->second);

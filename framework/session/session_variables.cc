@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "framework/compiler/compile_plan.h"
 #include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 #include "framework/session/session.h"
@@ -96,7 +95,7 @@ absl::Status Session::RunInitializers(absl::Span<const int> variables,
                       backend_.compile(graph_, signature, layout_, backend_, options));
   Device& device = replicas_[0]->device();
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                      CompilePlan(*program, {}, device.traits(), *backend_.kernels));
+                      backend_.compile_plan(*program, {}, device.traits()));
   MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replicas_[0]->Bind(plan, {}));
   MF_RETURN_IF_ERROR(
       bound->Run(kInitializerStep, options_.seed, absl::Now() + options_.step_timeout));

@@ -16,7 +16,7 @@ namespace mirrorflow {
 
 class ExpandEinsum final : public Pass {
  public:
-  absl::string_view name() const override { return "einsum"; }
+  absl::string_view name() const override { return "expand_einsum"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -253,10 +253,6 @@ Node* FindValues(const Node& softmax) {
 }  // namespace
 
 absl::StatusOr<bool> FuseAttention::Run(Compilation& c) {
-  if (!c.HasKernel(ops::kScaledDotProductAttention) ||
-      !c.HasKernel(ops::kScaledDotProductAttentionGrad)) {
-    return false;
-  }
   bool changed = false;
   for (Node* node : c.graph.Nodes()) {
     if (!Is(*node, ops::kSoftmax)) continue;

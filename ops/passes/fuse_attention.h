@@ -19,6 +19,8 @@ class FuseAttention final : public Pass {
 
   absl::string_view name() const override { return "fuse_attention"; }
   Facts needs() const override { return kShapesKnown; }
+  // The fused op has a sharding rule; values that are made here have no sharding.
+  Facts comes_before() const override { return kSharded; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -13,7 +13,7 @@ namespace mirrorflow {
 class FuseBias final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_bias"; }
-  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  Facts needs() const override { return kShapesKnown | kReadersFree; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

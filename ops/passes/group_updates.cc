@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/passes/group_updates.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -52,21 +54,58 @@ bool Meet(const std::vector<std::string>& a, const std::vector<std::string>& b) 
   return absl::c_any_of(a, [&](const std::string& name) { return absl::c_linear_search(b, name); });
 }
 
+// Where a node can run between the collectives, of which it comes after one and before another.
+struct Window {
+  int after = -1;
+  int before = std::numeric_limits<int>::max();
+
+  Window And(const Window& other) const {
+    return {std::max(after, other.after), std::min(before, other.before)};
+  }
+};
+
+// By node id.
+std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& order) {
+  std::vector<Window> windows(c.graph.id_limit());
+  std::vector<int> place(c.graph.id_limit(), -1);
+  for (size_t i = 0; i < c.collectives.size(); ++i) {
+    place[c.collectives[i]->id()] = static_cast<int>(i);
+  }
+  for (const Node* node : order) {
+    const int after = std::max(windows[node->id()].after, place[node->id()]);
+    for (const Use& use : node->uses()) {
+      int& of_user = windows[use.user->id()].after;
+      of_user = std::max(of_user, after);
+    }
+  }
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    int& before = windows[(*it)->id()].before;
+    for (const Use& use : (*it)->uses()) {
+      const NodeId user = use.user->id();
+      before = std::min(before, place[user] >= 0 ? place[user] : windows[user].before);
+    }
+  }
+  return windows;
+}
+
 struct Group {
   std::vector<Node*> updates;
   Accesses accesses;
+  Window window = {};
 
   // Its parts will run in any order.
-  bool Admits(const Node& update, const Accesses& own) const {
+  bool Admits(const Node& update, const Accesses& own, const Window& its) const {
+    const Window both = window.And(its);
     return updates.size() < kMaxUpdates && AreAlike(*updates[0], update) &&
-           !Meet(own.read, accesses.written) && !Meet(own.written, accesses.read) &&
-           !Meet(own.written, accesses.written);
+           both.after < both.before && !Meet(own.read, accesses.written) &&
+           !Meet(own.written, accesses.read) && !Meet(own.written, accesses.written);
   }
 };
 
 class Grouping {
  public:
-  explicit Grouping(Compilation& c) : c_(c) {}
+  Grouping(Compilation& c, const std::vector<Node*>& order)
+      : c_(c), windows_(FindWindows(c, order)) {}
 
   void Add(Node* update) {
     const int bucket = BucketOf(*update);
@@ -79,9 +118,12 @@ class Grouping {
     }
     if (Meet(own.read, own.written)) return;
     std::vector<Group>& groups = groups_[bucket];
-    auto group = absl::c_find_if(groups, [&](const Group& g) { return g.Admits(*update, own); });
+    const Window& window = windows_[update->id()];
+    auto group =
+        absl::c_find_if(groups, [&](const Group& g) { return g.Admits(*update, own, window); });
     if (group == groups.end()) group = groups.emplace(groups.end());
     group->updates.push_back(update);
+    group->window = group->window.And(window);
     const auto add = [](const std::vector<std::string>& from, std::vector<std::string>* to) {
       to->insert(to->end(), from.begin(), from.end());
     };
@@ -134,6 +176,7 @@ class Grouping {
   }
 
   Compilation& c_;
+  const std::vector<Window> windows_;
   std::map<int, std::vector<Group>> groups_;  // by bucket
 };
 
@@ -141,7 +184,7 @@ class Grouping {
 
 absl::StatusOr<bool> GroupUpdates::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  Grouping grouping(c);
+  Grouping grouping(c, order);
   // What comes behind some write: an update there might have to wait for another one of its group.
   std::vector<char> behind(c.graph.id_limit(), 0);
   for (Node* node : order) {

@@ -13,7 +13,7 @@ namespace mirrorflow {
 
 class MergeRowSums final : public Pass {
  public:
-  absl::string_view name() const override { return "row_sums"; }
+  absl::string_view name() const override { return "merge_row_sums"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -12,7 +12,7 @@ namespace mirrorflow {
 
 class SimplifyAlgebra final : public Pass {
  public:
-  absl::string_view name() const override { return "algebra"; }
+  absl::string_view name() const override { return "simplify_algebra"; }
   Facts needs() const override { return kShapesKnown; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -18,7 +18,11 @@ namespace {
 using PassNames = absl::flat_hash_set<std::string>;
 
 const std::vector<std::string>& OptionalPasses() {
-  static const auto* const names = new std::vector<std::string>(ProgramPipeline().OptionalPasses());
+  static const auto* const names = [] {
+    auto* all = new std::vector<std::string>(ProgramPipeline().OptionalPasses());
+    for (std::string& name : PlanPipeline().OptionalPasses()) all->push_back(std::move(name));
+    return all;
+  }();
   return *names;
 }
 

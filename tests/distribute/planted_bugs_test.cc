@@ -6,7 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "distribute/pipeline.h"
-#include "framework/compiler/check_plan.h"
+#include "framework/compiler/plan/check_plan.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -23,12 +23,19 @@ namespace {
 
 TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(ProgramPipeline().ToString(),
-            "understand: prune, functionalize, infer, lower_lists\n"
-            "simplify: einsum, row_sums, relu_behind_pool, algebra, cse, fuse_attention\n"
-            "shard: shard, insert_collectives\n"
+            "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
+            "simplify: expand_einsum, merge_row_sums, relu_behind_pool, simplify_algebra, "
+            "common_subexpressions, fuse_attention\n"
+            "shard: propagate_sharding, insert_collectives\n"
             "mix: mixed_precision\n"
-            "communicate: reduce_in_updates, bucket, fuse_bias, fuse_relu_grad, fuse_updates, "
-            "group_updates, fuse_elementwise, order_variables, order\n");
+            "communicate: reduce_in_updates, bucket_collectives, order_variables, "
+            "order_collectives\n");
+  EXPECT_EQ(PlanPipeline().ToString(),
+            "fuse: group_updates, free_readers, fuse_bias, fuse_relu_grad, fuse_updates, "
+            "fuse_elementwise, order_variables\n"
+            "local: localise, choose_kernels, guard_writes\n"
+            "schedule: schedule_nodes\n"
+            "memory: assign_storage, emit_instructions, plan_memory, check_plan\n");
 }
 
 // What CheckPlan looks at, out of the plan of a training step with several collectives, which
@@ -68,14 +75,14 @@ void Erase(Plan* plan, size_t i) {
 TEST(CheckPlanTest, FindsEachWaitThatIsLeftOut) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
-  ASSERT_TRUE(CheckPlan(*good).ok()) << CheckPlan(*good);
+  ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
   int waits = 0, found = 0;
   for (size_t i = 0; i < good->instructions.size(); ++i) {
     if (good->instructions[i].kind != InstructionKind::kWait) continue;
     absl::StatusOr<Plan> bad = TrainingPlan();
     Erase(&*bad, i);
     ++waits;
-    if (!CheckPlan(*bad).ok()) ++found;
+    if (!CheckPlan::Check(*bad).ok()) ++found;
   }
   // A wait may be implied by a later one of the same lanes; half of them at least are not.
   EXPECT_GT(waits, 3);
@@ -91,7 +98,7 @@ TEST(CheckPlanTest, FindsCollectivesThatAreSwapped) {
   }
   ASSERT_GE(starts.size(), 2u);
   std::swap(plan->instructions[starts[0]].index, plan->instructions[starts[1]].index);
-  EXPECT_FALSE(CheckPlan(*plan).ok());
+  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
 TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
@@ -103,7 +110,7 @@ TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
       if (access.operand.region == Plan::kArenaRegion) access.operand.offset = 0;
     }
   }
-  EXPECT_FALSE(CheckPlan(*plan).ok());
+  EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
 // Runs a program on a queued device that ignores one of its waits.

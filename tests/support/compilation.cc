@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<TestCompilation>> ParseStep(absl::string_view tex
   c.layout = &step->layout;
   c.ops = &Ops();
   c.kernels = &TestKernels();
+  c.device_type = "CPU";
   return step;
 }
 

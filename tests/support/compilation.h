@@ -41,19 +41,12 @@ struct StepToTextOptions {
 };
 std::string StepToText(const Compilation& c, const StepToTextOptions& options = {});
 
-// Gives the facts of passes that a test leaves out.
-struct GivesAllFacts final : Pass {
-  absl::string_view name() const override { return "gives_all_facts"; }
-  Facts gives() const override { return ~Facts{0}; }
-  absl::StatusOr<bool> Run(Compilation&) override { return false; }
-};
-
-// Runs the passes, each once, with the verifier after each.
+// Runs the passes, each once, with the verifier after each, as if the facts that they need held.
 template <typename... P>
 absl::Status RunPasses(Compilation& c, P... passes) {
   Pipeline pipeline;
-  pipeline.Add<GivesAllFacts>();
   c.options.verify = true;
+  c.facts = (passes.needs() | ...);
   (pipeline.Add<P>(std::move(passes)), ...);
   return pipeline.Run(c);
 }

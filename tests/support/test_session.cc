@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   }
   backend.ops = &AllOps();
   backend.compile = CompileProgram;
+  backend.compile_plan = CompilePlan;
   backend.topology = Topology::OneWorker(std::vector<std::string>(options.replicas),
                                          /*one_domain=*/backend.has_teams);
   if (options.wrap_device) {

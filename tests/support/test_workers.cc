@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<TestWorkers>> TestWorkers::Create(
     backend.ops = &AllOps();
     backend.kernels = &AllKernels();
     backend.compile = CompileProgram;
+    backend.compile_plan = CompilePlan;
     backend.topology = topology;
     backend.has_teams = true;
     backend.workers = &workers->cluster_.worker_group(w);

@@ -2,6 +2,7 @@
 #include "framework/compiler/passes/order_variables.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,18 +11,23 @@
 namespace mirrorflow {
 namespace {
 
-// The nodes that depend on `node`, by id; itself left out.
-std::vector<char> Dependents(const Graph& graph, Node* node) {
-  std::vector<char> reached(graph.id_limit(), 0);
+// The nodes that depend on `node`, by id; itself left out. `in_order`: a collective depends on
+// those before it, too.
+std::vector<char> Dependents(const Compilation& c, Node* node, bool in_order = false) {
+  std::vector<char> reached(c.graph.id_limit(), 0);
   std::vector<Node*> pending = {node};
+  const auto reach = [&](Node* user) {
+    if (reached[user->id()]) return;
+    reached[user->id()] = 1;
+    pending.push_back(user);
+  };
   while (!pending.empty()) {
     Node* from = pending.back();
     pending.pop_back();
-    for (const Use& use : from->uses()) {
-      if (reached[use.user->id()]) continue;
-      reached[use.user->id()] = 1;
-      pending.push_back(use.user);
-    }
+    for (const Use& use : from->uses()) reach(use.user);
+    if (!in_order || !c.Communicates(*from)) continue;
+    const auto it = std::find(c.collectives.begin(), c.collectives.end(), from);
+    if (it != c.collectives.end()) std::for_each(std::next(it), c.collectives.end(), reach);
   }
   return reached;
 }
@@ -57,21 +63,24 @@ bool IsFetchedThroughViews(const Compilation& c, Node* read) {
   return false;
 }
 
-// `after_write` holds the dependents of `write`: edges that are added here end at `write`, so they
-// do not change it.
+// `after_write` holds the dependents of `write`, and `behind_write` also what comes after it by the
+// order of collectives: edges that are added here end at `write`, so they do not change them.
 bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
-                          const std::vector<char>& after_write) {
+                          const std::vector<char>& after_write,
+                          const std::vector<char>& behind_write) {
   if (after_write[read->id()]) return false;  // it sees the written value
-  bool needs_copy = IsFetchedThroughViews(c, read);
+  bool needs_copy = read->has_attr(kCopyAttr) || IsFetchedThroughViews(c, read);
   const std::vector<Node*> users = UsersThroughViews(read);
-  for (Node* user : users) needs_copy |= user != write && after_write[user->id()];
+  for (Node* user : users) needs_copy |= user != write && behind_write[user->id()];
   if (needs_copy) {
     c.graph.SetAttr(read, kCopyAttr, true);
     c.graph.AddControlEdge(read, write);
     return true;
   }
   for (Node* user : users) {
+    const size_t before = write->control_inputs().size();
     if (user != write) c.graph.AddControlEdge(user, write);
+    if (write->control_inputs().size() > before) c.reader_edges.emplace_back(user, write);
   }
   return !users.empty();
 }
@@ -95,17 +104,21 @@ absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
     for (size_t i = 1; i < accesses.writes.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         Node *first = accesses.writes[j], *second = accesses.writes[i];
-        if (first == second || Dependents(c.graph, first)[second->id()]) continue;
-        if (Dependents(c.graph, second)[first->id()]) continue;
+        if (first == second || Dependents(c, first)[second->id()]) continue;
+        if (Dependents(c, second)[first->id()]) continue;
         c.graph.AddControlEdge(first, second);
         changed = true;
       }
     }
+  }
+  for (auto& [name, accesses] : variables) {
     for (Node* write : accesses.writes) {
       if (accesses.reads.empty()) continue;
-      const std::vector<char> after_write = Dependents(c.graph, write);
+      const std::vector<char> after_write = Dependents(c, write);
+      const std::vector<char> behind_write =
+          c.collectives.empty() ? after_write : Dependents(c, write, /*in_order=*/true);
       for (Node* read : accesses.reads) {
-        changed |= OrderReadBeforeWrite(c, read, write, after_write);
+        changed |= OrderReadBeforeWrite(c, read, write, after_write, behind_write);
       }
     }
   }

@@ -5,6 +5,10 @@
 // that is not ordered after a write sees the value before it: its users are put before the write.
 // Where a user depends on the write, or the read is fetched, the read is marked `_copy` and takes
 // its copy before the write. Writes of one variable without an order run in order of creation.
+//
+// It runs once in each half: in the first before the collectives are ordered, which have to respect
+// the edges, and in the second on what fusing has made of the readers (FreeReaders). There a user
+// that comes after the write by the order of collectives alone reads a copy too.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 
@@ -15,7 +19,9 @@ namespace mirrorflow {
 class OrderVariables final : public Pass {
  public:
   absl::string_view name() const override { return "order_variables"; }
-  Facts needs() const override { return kCollectivesInserted; }
+  Facts needs() const override { return kBucketed; }
+  Facts gives() const override { return kVariablesOrdered; }
+  Facts ends() const override { return kReadersFree; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

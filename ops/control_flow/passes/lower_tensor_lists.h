@@ -13,7 +13,7 @@ namespace mirrorflow {
 
 class LowerTensorLists final : public Pass {
  public:
-  absl::string_view name() const override { return "lower_lists"; }
+  absl::string_view name() const override { return "lower_tensor_lists"; }
   Facts needs() const override { return kPruned | kShapesKnown; }
   bool enters_bodies() const override { return true; }  // with the lists of the node around them
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small plan that is right, and every way of CheckPlan to find one wrong, planted into it.
-#include "framework/compiler/check_plan.h"
+#include "framework/compiler/plan/check_plan.h"
 
 #include "gtest/gtest.h"
 
@@ -91,7 +91,7 @@ void Swap(Plan& plan, int i, int j) {
 }
 
 TEST(CheckPlanTest, SaysNothingOfAPlanThatIsRight) {
-  const absl::Status status = CheckPlan(ValidPlan());
+  const absl::Status status = CheckPlan::Check(ValidPlan());
   EXPECT_TRUE(status.ok()) << status;
 }
 
@@ -154,7 +154,7 @@ class CheckPlanViolationTest : public testing::TestWithParam<Violation> {};
 TEST_P(CheckPlanViolationTest, IsReportedWithItsPlace) {
   Plan plan = ValidPlan();
   GetParam().plant(plan);
-  const absl::Status status = CheckPlan(plan);
+  const absl::Status status = CheckPlan::Check(plan);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_NE(status.message().find(GetParam().error), absl::string_view::npos) << status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/memory_planner.h"
+#include "framework/compiler/plan/memory_planner.h"
 
 #include "framework/core/buffer.h"
 #include "gtest/gtest.h"
@@ -56,7 +56,7 @@ std::string Overlap(const std::vector<Lifetime>& values, const MemoryPlan& plan)
 }
 
 void ExpectValid(const std::vector<Lifetime>& values, int steps) {
-  const MemoryPlan plan = PlanMemory(values);
+  const MemoryPlan plan = PackValues(values);
   ASSERT_EQ(plan.offsets.size(), values.size());
   EXPECT_EQ(Overlap(values, plan), "");
   EXPECT_EQ(plan.live_bytes, BruteForceLive(values, steps));
@@ -70,7 +70,7 @@ void ExpectValid(const std::vector<Lifetime>& values, int steps) {
   EXPECT_GE(plan.peak_bytes, plan.live_bytes);
 }
 
-TEST(PlanMemoryTest, KeepsValuesThatAreAliveTogetherApart) {
+TEST(PackValuesTest, KeepsValuesThatAreAliveTogetherApart) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const int steps = static_cast<int>(1 + random.Below(60));
@@ -81,17 +81,17 @@ TEST(PlanMemoryTest, KeepsValuesThatAreAliveTogetherApart) {
   }
 }
 
-TEST(PlanMemoryTest, KeepsThemApartWhenThereAreTooManyForTheQuadraticHeuristic) {
+TEST(PackValuesTest, KeepsThemApartWhenThereAreTooManyForTheQuadraticHeuristic) {
   Random random(5);
   ExpectValid(RandomLifetimes(random, 6000, 4000), 4000);
 }
 
-TEST(PlanMemoryTest, NeedsLittleMoreThanWhatIsAlive) {
+TEST(PackValuesTest, NeedsLittleMoreThanWhatIsAlive) {
   double worst = 1, sum = 0;
   constexpr int kPlans = 200;
   for (uint64_t seed = 1; seed <= kPlans; ++seed) {
     Random random(seed);
-    const MemoryPlan plan = PlanMemory(RandomLifetimes(random, 60, 40));
+    const MemoryPlan plan = PackValues(RandomLifetimes(random, 60, 40));
     const double ratio = static_cast<double>(plan.peak_bytes) / plan.live_bytes;
     worst = std::max(worst, ratio);
     sum += ratio;
@@ -100,16 +100,16 @@ TEST(PlanMemoryTest, NeedsLittleMoreThanWhatIsAlive) {
   EXPECT_LE(worst, 1.2);
 }
 
-TEST(PlanMemoryTest, NeedsExactlyWhatIsAliveOfAChain) {
+TEST(PackValuesTest, NeedsExactlyWhatIsAliveOfAChain) {
   std::vector<Lifetime> values;
   for (int i = 0; i < 50; ++i) values.push_back({i, i + 1, 1000});
-  const MemoryPlan plan = PlanMemory(values);
+  const MemoryPlan plan = PackValues(values);
   EXPECT_EQ(plan.peak_bytes, 2 * 1024);
   EXPECT_EQ(plan.live_bytes, 2 * 1024);
 }
 
-TEST(PlanMemoryTest, PlansNothing) {
-  const MemoryPlan plan = PlanMemory({});
+TEST(PackValuesTest, PlansNothing) {
+  const MemoryPlan plan = PackValues({});
   EXPECT_EQ(plan.peak_bytes, 0);
   EXPECT_EQ(plan.live_bytes, 0);
 }

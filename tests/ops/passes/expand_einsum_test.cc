@@ -109,7 +109,7 @@ TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
                                        RandomTensor(DT_DOUBLE, example.b, &random)};
     auto result = [&](int replicas, bool expand) -> absl::StatusOr<Tensor> {
       TestSessionOptions options{.replicas = replicas};
-      if (!expand) options.session.compile.disabled_passes = {"einsum"};
+      if (!expand) options.session.compile.disabled_passes = {"expand_einsum"};
       MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
       MF_ASSIGN_OR_RETURN(Step step, session->Prepare({a, b}, {y}));
       MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(feeds));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/memory_planner.h"
+#include "framework/compiler/plan/memory_planner.h"
 
 #include <algorithm>
 #include <map>
@@ -138,7 +138,7 @@ int64_t LiveBytes(absl::Span<const Lifetime> values) {
 
 }  // namespace
 
-MemoryPlan PlanMemory(absl::Span<const Lifetime> values) {
+MemoryPlan PackValues(absl::Span<const Lifetime> values) {
   MemoryPlan plan;
   plan.live_bytes = LiveBytes(values);
   plan.offsets = BestFit(values);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory planner: an offset for every value, so that values alive at the same time do not overlap.
-#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_MEMORY_PLANNER_H_
-#define MIRRORFLOW_FRAMEWORK_COMPILER_MEMORY_PLANNER_H_
+// PackValues: an offset for every value, so that values alive at the same time do not overlap.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_MEMORY_PLANNER_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_MEMORY_PLANNER_H_
 
 #include <cstdint>
 #include <vector>
@@ -27,8 +27,8 @@ struct MemoryPlan {
 // Two heuristics, the smaller result: greedy by size (Pisarchyk and Lee, "Efficient Memory
 // Management for Deep Neural Net Inference", 2020), quadratic and so left out above a few thousand
 // values; and best fit in order of time with coalescing, O(n log n).
-MemoryPlan PlanMemory(absl::Span<const Lifetime> values);
+MemoryPlan PackValues(absl::Span<const Lifetime> values);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_MEMORY_PLANNER_H_
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_MEMORY_PLANNER_H_

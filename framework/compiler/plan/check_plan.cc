@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/check_plan.h"
+#include "framework/compiler/plan/check_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -191,6 +191,11 @@ class Checker {
 
 }  // namespace
 
-absl::Status CheckPlan(const Plan& plan) { return Checker(plan).Run(); }
+absl::Status CheckPlan::Check(const Plan& plan) { return Checker(plan).Run(); }
+
+absl::StatusOr<bool> CheckPlan::RunOn(PlanState& s) {
+  if (s.options.check_plan) MF_RETURN_IF_ERROR(Check(*s.plan));
+  return false;
+}
 
 }  // namespace mirrorflow

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/assign_storage.h"
+
+#include <algorithm>
+
+#include "framework/compiler/gradient_places.h"
+#include "framework/compiler/passes/order_variables.h"
+
+namespace mirrorflow {
+namespace {
+
+// All-reduces have as many outputs as inputs; the other collectives make one new value.
+bool ReducesInPlace(const Node& node) {
+  return node.op().role == OpRole::kCollective && !IsBarrier(node) && !ChangesRows(node);
+}
+
+class Assigner {
+ public:
+  explicit Assigner(PlanState& s) : s_(s), table_(s.storage) {}
+
+  void Run() {
+    PlaceCollectives();
+    for (const Node* node : s_.order) AssignNode(*node);
+    for (const Output& fetch : s_.fetches) {
+      if (const int root = table_.RootOf(fetch); root >= 0) table_.all[root].fetched = true;
+    }
+    ShareInPlace();
+  }
+
+ private:
+  // Whether the value is needed at run time: a static operand is read when the plan is made.
+  bool IsOperand(const Output& output) const {
+    for (const Use& use : output.node->uses()) {
+      if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
+          !use.user->is_static_input(use.slot)) {
+        return true;
+      }
+    }
+    return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
+  }
+
+  // The one kernel output behind `value`, if nothing else uses it on the way; else invalid.
+  Output SoleProducer(const Output& value) const {
+    Output at = value;
+    while (true) {
+      int uses = 0;
+      for (const Use& use : at.node->uses()) {
+        if (use.slot != Use::kControl && use.user->input(use.slot) == at) ++uses;
+      }
+      if (uses != 1 || std::find(s_.fetches.begin(), s_.fetches.end(), at) != s_.fetches.end()) {
+        return Output();
+      }
+      const OpDef& op = at.node->op();
+      if (!Computes(op)) return Output();
+      if (!op.has(kView)) return at;
+      at = at.node->input(0);
+    }
+  }
+
+  // Gives the operands of each all-reduce their places before anything else, and lets the kernels
+  // that make them write there.
+  void PlaceCollectives() {
+    const GradientPlaces places = FindGradientPlaces(s_);
+    for (const Node* node : s_.collectives) {
+      if (!ReducesInPlace(*node)) continue;
+      StorageTable::Slots& slots = table_.slots[node->id()];
+      const int64_t element = static_cast<int64_t>(DataTypeSize(node->output_dtype(0)));
+      const auto first = places.find(node->output(0));
+      const bool in_bucket = first != places.end() && node->attr<int64_t>("bucket") >= 0;
+      int group = -1;
+      int64_t end = 0;
+      if (!in_bucket) group = table_.Add({.pinned = true});
+      for (int i = 0; i < node->num_outputs(); ++i) {
+        Storage slot{.bytes = s_.LocalBytes(node->output(i)), .pinned = true};
+        if (in_bucket) {
+          const VariableInfo& v = s_.layout->variables()[places.at(node->output(i))];
+          slot.region = s_.plan->layout_region(s_.layout->buckets()[v.bucket].gradient_region);
+          slot.offset = v.offset;
+          end = v.offset + slot.bytes;
+        } else {
+          slot.parent = group;
+          slot.offset = end;
+          end += slot.bytes;
+        }
+        slots.storages.push_back(table_.Add(node->output(i), slot));
+        const Output producer = SoleProducer(node->input(i));
+        const bool direct = producer.valid() && table_.of(producer) < 0;
+        if (direct) table_.by_output[producer] = slots.storages.back();
+        slots.needs_copy.push_back(!direct);
+      }
+      if (!in_bucket) table_.all[group].bytes = end;
+      slots.count = (end - (in_bucket ? table_.all[slots.storages[0]].offset : 0)) / element;
+    }
+  }
+
+  void AssignNode(const Node& node) {
+    const OpDef& op = node.op();
+    if (op.role == OpRole::kPlaceholder) {
+      const auto it = std::find(s_.feeds.begin(), s_.feeds.end(), node.output(0));
+      table_.Add(node.output(0),
+                 {.bytes = s_.LocalBytes(node.output(0)),
+                  .region = s_.plan->feed_region(static_cast<int>(it - s_.feeds.begin())),
+                  .pinned = !s_.owns_feeds});
+    } else if (op.role == OpRole::kVariable) {
+      const VariableInfo& v = s_.layout->variables()[s_.layout->FindHandle(node.output(0))];
+      table_.Add(node.output(0), {.bytes = v.bytes(),
+                                  .region = s_.plan->layout_region(v.region),
+                                  .offset = v.offset,
+                                  .pinned = true});
+    } else if (op.role == OpRole::kConstant) {
+      if (!IsOperand(node.output(0))) return;
+      table_.Add(node.output(0), {.bytes = s_.LocalBytes(node.output(0)),
+                                  .region = Plan::kConstantsRegion,
+                                  .offset = table_.constants_bytes,
+                                  .pinned = true});
+      table_.constants.emplace_back(&node, table_.constants_bytes);
+      table_.constants_bytes += static_cast<int64_t>(AlignUp(s_.LocalBytes(node.output(0))));
+    } else if ((op.role == OpRole::kRead && !node.has_attr(kCopyAttr)) ||
+               (Computes(op) && op.has(kView))) {
+      // A handle that came through an identity has the variable's storage too.
+      const int in = table_.of(node.input(0));
+      if (in >= 0) table_.by_output[node.output(0)] = in;
+    } else {
+      for (int i = 0; i < node.num_outputs(); ++i) {
+        if (table_.of(node.output(i)) >= 0) continue;  // placed by a collective
+        const bool gathers = op.role == OpRole::kCollective;
+        table_.Add(node.output(i), {.bytes = s_.LocalBytes(node.output(i)), .pinned = gathers});
+      }
+      if (!IsCollective(node) || ReducesInPlace(node)) return;
+      for (const Output& in : node.inputs()) {
+        if (const int root = table_.RootOf(in); root >= 0) table_.all[root].pinned = true;
+      }
+    }
+  }
+
+  void ShareInPlace() {
+    std::vector<int> last_read(table_.all.size(), -1);
+    for (size_t p = 0; p < s_.order.size(); ++p) {
+      // A view reads nothing, but its users are behind it in the order and are seen there.
+      for (const Output& in : s_.order[p]->inputs()) {
+        if (const int root = table_.RootOf(in); root >= 0) last_read[root] = static_cast<int>(p);
+      }
+    }
+    for (size_t p = 0; p < s_.order.size(); ++p) {
+      const Node& node = *s_.order[p];
+      for (const auto& [i, o] : s_.kernel_plans[node.id()].in_place) {
+        const int in = table_.RootOf(node.input(i));
+        const int out = table_.of(node.output(o));
+        if (in < 0 || out < 0 || table_.all[out].parent >= 0) continue;
+        const Storage &from = table_.all[in], &to = table_.all[out];
+        const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
+                               !to.pinned && from.bytes == to.bytes && in != out;
+        if (!both_free || last_read[in] != static_cast<int>(p)) continue;
+        int readers = 0;  // the same memory as another operand of this node could be read too late
+        for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
+        for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;
+        if (readers != 1) continue;
+        table_.all[out].parent = in;
+        table_.all[out].offset = 0;
+        table_.all[in].fetched = table_.all[out].fetched;
+        last_read[in] = std::max(last_read[in], last_read[out]);
+      }
+    }
+  }
+
+  PlanState& s_;
+  StorageTable& table_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> AssignStorage::RunOn(PlanState& s) {
+  Assigner(s).Run();
+  return true;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AssignStorage: decides which values share memory (storage.h).
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ASSIGN_STORAGE_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ASSIGN_STORAGE_H_
+
+#include "framework/compiler/plan/plan_state.h"
+
+namespace mirrorflow {
+
+// What a node of role kCollective does, told by its outputs and attributes: `axis` names the split
+// whose rows it gathers, or scatters if it has a `reduction`. Without one it reduces in place.
+inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
+inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
+
+class AssignStorage final : public PlanStage {
+ public:
+  absl::string_view name() const override { return "assign_storage"; }
+  // Kernels say what may be in place, and the order who reads a value last.
+  Facts needs() const override { return kKernelsChosen | kScheduled; }
+  Facts gives() const override { return kStorageAssigned; }
+
+ private:
+  absl::StatusOr<bool> RunOn(PlanState& s) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_ASSIGN_STORAGE_H_

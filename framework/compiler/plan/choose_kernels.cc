@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/choose_kernels.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/passes/order_variables.h"
+#include "framework/core/status.h"
+#include "framework/runtime/update_kernel.h"
+
+namespace mirrorflow {
+namespace {
+
+class LocalContext final : public KernelContext {
+ public:
+  LocalContext(const PlanState& s, const Node& node) : s_(s), node_(node) {}
+
+  const Node& node() const override { return node_; }
+  const Shape& input_shape(int i) const override { return s_.local_shape(node_.input(i)); }
+  const Shape& output_shape(int i) const override { return s_.local_shape(node_.output(i)); }
+  const Tensor& constant(int i) const override { return s_.values().at(node_.input(i)).constant; }
+  const Sharding& output_sharding(int i) const override { return s_.shardings.at(node_.output(i)); }
+  const Shape& global_output_shape(int i) const override {
+    return s_.values().shape(node_.output(i));
+  }
+  int num_threads() const override { return s_.traits.num_threads; }
+  const KernelOptions& options() const override { return s_.options.kernels; }
+  KernelLibrary* library() const override { return s_.plan->library.get(); }
+
+ private:
+  const PlanState& s_;
+  const Node& node_;
+};
+
+bool NeedsKernel(const Node& node) {
+  const OpDef& op = node.op();
+  return op.role == OpRole::kWrite || (op.role == OpRole::kRead && node.has_attr(kCopyAttr)) ||
+         (Computes(op) && !op.has(kView));
+}
+
+// What is known of a branch or loop before its functions have memory.
+KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
+  KernelPlan kernel;
+  for (int i = 0; i < 2; ++i) {
+    const Plan& plan = *s.body(node, i).plan;
+    kernel.fails_on_data |= plan.fails_on_data;
+    kernel.flops = std::max(kernel.flops, plan.flops);
+  }
+  // A loop's values lie where its outputs are: best where they lay before.
+  for (int i = 0; i < node.num_outputs() && node.op().role == OpRole::kLoop; ++i) {
+    kernel.in_place.emplace_back(i, i);
+  }
+  return kernel;
+}
+
+absl::Status CheckUpdatesParts(const Node& node, const Kernel* kernel) {
+  if (dynamic_cast<const UpdateKernel*>(kernel) != nullptr ||
+      dynamic_cast<const UpdateByProductKernel*>(kernel) != nullptr) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat(OpAndName(node), ": its kernel cannot update a part of the variable"));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ChooseKernels::RunOn(PlanState& s) {
+  s.kernel_plans.resize(s.graph.id_limit());
+  for (const Node* node : s.graph.Nodes()) {
+    KernelPlan& kernel = s.kernel_plans[node->id()];
+    if (IsControlFlow(node->op())) {
+      kernel = OfControlFlow(s, *node);
+    } else if (NeedsKernel(*node)) {
+      MF_ASSIGN_OR_RETURN(kernel, s.kernels->Create(s.traits.type, LocalContext(s, *node)));
+      if (IsCollective(*node)) MF_RETURN_IF_ERROR(CheckUpdatesParts(*node, kernel.kernel.get()));
+    }
+    s.plan->flops += kernel.flops;
+    s.plan->fails_on_data |= kernel.fails_on_data;
+  }
+  // One library serves the kernels of all functions, which have theirs by now.
+  if (!s.is_body && s.plan->library != nullptr) MF_RETURN_IF_ERROR(s.plan->library->Finish());
+  return true;
+}
+
+}  // namespace mirrorflow

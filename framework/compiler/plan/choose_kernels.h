@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ChooseKernels: a kernel for every node that computes, made for its local shapes.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
+
+#include "framework/compiler/plan/plan_state.h"
+
+namespace mirrorflow {
+
+class ChooseKernels final : public PlanStage {
+ public:
+  absl::string_view name() const override { return "choose_kernels"; }
+  // A read that must be a copy has a kernel, which OrderVariables decides.
+  Facts needs() const override { return kLocal | kVariablesOrdered; }
+  Facts gives() const override { return kKernelsChosen; }
+
+ private:
+  absl::StatusOr<bool> RunOn(PlanState& s) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_

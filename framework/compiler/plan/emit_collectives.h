@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EmitCollectives: the instructions of collectives, and what the plan says of them. A collective
+// starts where its node stands in the schedule and is finished where its result is first used.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
+
+#include <deque>
+
+#include "absl/functional/function_ref.h"
+#include "framework/compiler/plan/plan_state.h"
+#include "framework/compiler/plan/plan_writer.h"
+
+namespace mirrorflow {
+
+class EmitCollectives {
+ public:
+  EmitCollectives(PlanState& s, PlanWriter& writer) : s_(s), plan_(*s.plan), writer_(writer) {}
+
+  // Starts it.
+  void Start(const Node& collective);
+  // Finishes collectives in the order of their starts until `sequence` is done.
+  void FinishUpTo(int sequence);
+  // The last that was started; -1 before the first.
+  int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
+  // A product or convolution has run: the time in which other ranks start what this one has.
+  void NoteLongKernel() { started_before_work_ = last(); }
+
+ private:
+  struct InFlight {
+    int index = 0;
+    int name = 0;
+    StorageUses uses = {};  // from its start until it is finished
+    EventId done = -1;      // of a device that enqueues collectives
+  };
+
+  void StartReduction(const Node& node, PlannedCollective* collective, InFlight* flight);
+  void StartRows(const Node& node, PlannedCollective* collective, InFlight* flight);
+  void StartUpdate(const Node& node, PlannedCollective* collective, InFlight* flight);
+  void DescribeProduct(const Node& node, UpdateCall call, PlannedCollective* collective);
+  void Copy(int from, int to, int name);
+  void Launch(InFlight flight);
+
+  PlanState& s_;
+  Plan& plan_;
+  PlanWriter& writer_;
+  std::deque<InFlight> in_flight_;
+  int started_before_work_ = -1;  // the last collective before the last long kernel
+};
+
+// Gives the operands of the plan's collectives the addresses of their storages.
+void PlaceCollectives(PlanState& s, absl::FunctionRef<Operand(int storage)> address_of);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/emit_instructions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/compiler/plan/emit_collectives.h"
+#include "framework/compiler/plan/plan_writer.h"
+
+namespace mirrorflow {
+namespace {
+
+class Emitter {
+ public:
+  explicit Emitter(PlanState& s)
+      : s_(s),
+        plan_(*s.plan),
+        writer_(s),
+        collectives_(s, writer_),
+        seen_collective_(s.graph.id_limit(), -1) {}
+
+  void Run() {
+    for (const Node* node : s_.order) EmitNode(*node);
+    collectives_.FinishUpTo(collectives_.last());
+    for (const Output& fetch : s_.fetches) {
+      const int storage = s_.storage.of(fetch);
+      if (storage >= 0) writer_.Touch(storage, writer_.NextIndex());  // behind all instructions
+    }
+  }
+
+ private:
+  // What the node waits for: the last collective among its inputs, seen through nodes that emit
+  // nothing.
+  int LastCollective(const Node& node) const {
+    int last = -1;
+    auto see = [&](const Node* in) { last = std::max(last, seen_collective_[in->id()]); };
+    for (const Output& in : node.inputs()) see(in.node);
+    for (const Node* control : node.control_inputs()) see(control);
+    return last;
+  }
+
+  void EmitNode(const Node& node) {
+    const int wait_for = LastCollective(node);
+    if (IsCollective(node)) {
+      collectives_.FinishUpTo(wait_for);
+      collectives_.Start(node);
+      seen_collective_[node.id()] = collectives_.last();
+    } else if (IsControlFlow(node.op())) {
+      // Collectives inside come behind all that were started before, as on every rank.
+      collectives_.FinishUpTo(s_.Communicates(node) ? collectives_.last() : wait_for);
+      EmitControl(node);
+    } else if (s_.kernel_plans[node.id()].kernel != nullptr) {
+      collectives_.FinishUpTo(wait_for);
+      EmitKernel(node);
+    } else {
+      seen_collective_[node.id()] = wait_for;
+    }
+  }
+
+  void EmitKernel(const Node& node) {
+    KernelPlan& kernel = s_.kernel_plans[node.id()];
+    EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
+                kernel.scratch_bytes);
+    plan_.kernels.push_back(std::move(kernel.kernel));
+    plan_.kernel_flops.push_back(kernel.flops);
+    if (kernel.flops > 0) collectives_.NoteLongKernel();
+  }
+
+  // PlanMemory knows how much scratch it takes.
+  void EmitControl(const Node& node) {
+    const bool loops = node.op().role == OpRole::kLoop;
+    PlannedControl control{.first_argument = FirstArgument(node.op())};
+    for (int i = 0; i < 2; ++i) control.plans[i] = s_.body(node, i).plan;
+    const PlanState& condition = s_.body(node, 0);
+    const Output& predicate = loops ? condition.fetches[0] : node.input(0);
+    const Shape& shape = (loops ? condition : s_).values().shape(predicate);
+    control.has_elements = shape.num_elements() > 0;
+    if (shape.rank() == 0) control.predicate = predicate.dtype();
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      control.bytes.push_back(s_.LocalBytes(node.output(i)));
+    }
+    EmitCompute(node, loops ? InstructionKind::kLoop : InstructionKind::kBranch,
+                static_cast<int32_t>(plan_.controls.size()), kBufferAlignment);
+    s_.controls.push_back(&node);
+    s_.control_scratch.push_back(s_.operand_storage.back());
+    plan_.controls.push_back(std::move(control));
+  }
+
+  // An instruction on the node's inputs, outputs and scratch.
+  void EmitCompute(const Node& node, InstructionKind kind, int32_t index, int64_t scratch_bytes) {
+    const Instruction instruction{.kind = kind,
+                                  .index = index,
+                                  .first_operand = writer_.NextOperand(),
+                                  .num_inputs = node.num_inputs(),
+                                  .num_outputs = node.num_outputs(),
+                                  .node = writer_.AddName(node)};
+    StorageUses uses;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const int storage = node.is_static_input(i) ? -1 : s_.storage.of(node.input(i));
+      writer_.AddOperand(storage);
+      if (storage < 0) continue;
+      uses.push_back({storage, false});
+      const bool written = node.op().role == OpRole::kWrite && node.input(i).dtype() == DT_RESOURCE;
+      if (written) uses.push_back({storage, true});
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      const int storage = s_.storage.of(node.output(i));
+      writer_.AddOperand(storage);
+      uses.push_back({storage, true});
+    }
+    if (scratch_bytes > 0) uses.push_back({writer_.AddScratch(scratch_bytes), true});
+    writer_.Append(instruction, uses);
+  }
+
+  PlanState& s_;
+  Plan& plan_;
+  PlanWriter writer_;
+  EmitCollectives collectives_;
+  std::vector<int> seen_collective_;  // by node id: the last collective behind it, if it emits none
+};
+
+}  // namespace
+
+absl::StatusOr<bool> EmitInstructions::RunOn(PlanState& s) {
+  Emitter(s).Run();
+  return true;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EmitInstructions: the plan's instructions, in the order of the schedule; collectives are those of
+// EmitCollectives.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_
+
+#include "framework/compiler/plan/plan_state.h"
+
+namespace mirrorflow {
+
+class EmitInstructions final : public PlanStage {
+ public:
+  absl::string_view name() const override { return "emit_instructions"; }
+  Facts needs() const override { return kStorageAssigned | kWritesGuarded; }
+  Facts gives() const override { return kEmitted; }
+
+ private:
+  absl::StatusOr<bool> RunOn(PlanState& s) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_INSTRUCTIONS_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/localise.h"
+
+#include <utility>
+
+namespace mirrorflow {
+
+LocalShapes ShapesOfShare(const Compilation& c, const std::vector<int64_t>& rows) {
+  LocalShapes shapes(c.graph.id_limit());
+  for (const Node* node : c.graph.Nodes()) {
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      Shape shape = c.values().shape(node->output(i));
+      if (const Sharded* s = AsSharded(c.shardings.at(node->output(i)))) {
+        shape.set_dim(s->dim, rows[s->axis] * s->factor);
+      }
+      shapes[node->id()].push_back(std::move(shape));
+    }
+  }
+  return shapes;
+}
+
+absl::StatusOr<bool> Localise::RunOn(PlanState& s) {
+  s.shapes = ShapesOfShare(s, s.plan->axis_rows);
+  for (const Output& feed : s.feeds) {
+    s.plan->feeds.push_back(
+        {feed.dtype(), s.local_shape(feed), s.values().shape(feed), s.shardings.at(feed)});
+  }
+  for (const Output& fetch : s.fetches) {
+    s.plan->fetches.push_back({.dtype = fetch.dtype(),
+                               .local_shape = s.local_shape(fetch),
+                               .global_shape = s.values().shape(fetch),
+                               .sharding = s.shardings.at(fetch)});
+  }
+  return true;
+}
+
+}  // namespace mirrorflow

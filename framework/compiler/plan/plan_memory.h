@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlanMemory: an address for every storage, so that the plan can run. What is not in a region of
+// its own lies in the arena, where PackValues has put it.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
+
+#include "framework/compiler/plan/plan_state.h"
+
+namespace mirrorflow {
+
+class PlanMemory final : public PlanStage {
+ public:
+  absl::string_view name() const override { return "plan_memory"; }
+  Facts needs() const override { return kEmitted; }
+  Facts gives() const override { return kPlaced; }
+
+ private:
+  // ResourceExhausted for values that no machine can hold.
+  absl::StatusOr<bool> RunOn(PlanState& s) override;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/compiler/plan/schedule_nodes.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distribute/passes/order_collectives.h"
+#include "gtest/gtest.h"
+#include "tests/support/compilation.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+std::string Names(const std::vector<Node*>& nodes) {
+  return absl::StrJoin(nodes, " ", [](std::string* out, const Node* n) { out->append(n->name()); });
+}
+
+// The names in the order of the schedule. Neg takes long.
+std::string Schedule(const Compilation& c) {
+  PlanState s(c, {}, DeviceTraits(), nullptr);
+  s.kernel_plans.resize(s.graph.id_limit());
+  for (const Node* node : s.graph.Nodes()) {
+    s.kernel_plans[node->id()].flops = node->op().name == "Neg" ? 1 : 0;
+  }
+  const absl::Status status = RunPasses(s, ScheduleNodes());
+  return status.ok() ? Names(s.order) : status.ToString();
+}
+
+std::string Schedule(absl::string_view text, const StepNames& names) {
+  const auto step = ParseStep(text, names);
+  if (!step.ok()) return step.status().ToString();
+  const absl::Status status = RunPasses((*step)->c, OrderCollectives());
+  return status.ok() ? Schedule((*step)->c) : status.ToString();
+}
+
+// Three layers' gradients, the last layer's first; a collective and an update each.
+constexpr char kBackward[] = R"(
+v1 = VarHandleOp() {dtype=float, shape=<2>}
+v2 = VarHandleOp() {dtype=float, shape=<2>}
+v3 = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+g3 = Neg(x) {T=float}
+g2 = Neg(g3) {T=float}
+g1 = Neg(g2) {T=float}
+r3 = AllReduce(g3) {N=1, T=float}
+r2 = AllReduce(g2) {N=1, T=float}
+r1 = AllReduce(g1) {N=1, T=float}
+u1 = AssignSubVariableOp(v1, r1) {dtype=float}
+u2 = AssignSubVariableOp(v2, r2) {dtype=float}
+u3 = AssignSubVariableOp(v3, r3) {dtype=float}
+)";
+
+TEST(ScheduleNodesTest, StartsACollectiveWhenItsOperandsAreReadyAndUsesItWhenALaterOneIsInFlight) {
+  EXPECT_EQ(Schedule(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}}),
+            "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
+}
+
+// Whatever the ids are: passes give high ones to what they add.
+TEST(ScheduleNodesTest, RunsFirstWhatTheNextCollectiveWaitsFor) {
+  constexpr char kText[] = R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+other = Neg(x) {T=float}
+g = Neg(x) {T=float}
+sum = Sign(x) {T=float}
+loss = AllReduce(sum) {N=1, T=float}
+r = AllReduce(g) {N=1, T=float}
+u = AssignSubVariableOp(v, r) {dtype=float}
+)";
+  EXPECT_EQ(
+      Schedule(kText, {.feeds = {{"x", {2}}}, .fetches = {"other", "loss"}, .targets = {"u"}}),
+      "v x sum loss g r other u");
+}
+
+// Else all of the backward pass would run first, as the loss could be in flight beside it.
+TEST(ScheduleNodesTest, UsesACollectiveBetweenLongKernelsWhereTheNextCollectiveWaitsForIt) {
+  constexpr char kText[] = R"(
+v1 = VarHandleOp() {dtype=float, shape=<2>}
+v2 = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+loss = AllReduce(x) {N=1, T=float}
+sign = Sign(x) {T=float}
+g2 = Neg(sign) {T=float}
+short = Sign(g2) {T=float}
+g1 = Neg(short) {T=float}
+gate = Square(loss) {T=float}
+gated2 = AddV2(g2, gate) {T=float}
+gated1 = AddV2(g1, gate) {T=float}
+r2 = AllReduce(gated2) {N=1, T=float}
+r1 = AllReduce(gated1) {N=1, T=float}
+u1 = AssignSubVariableOp(v1, r1) {dtype=float}
+u2 = AssignSubVariableOp(v2, r2) {dtype=float}
+)";
+  EXPECT_EQ(Schedule(kText, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2"}}),
+            "v1 v2 x loss sign g2 gate gated2 r2 short g1 gated1 r1 u2 u1");
+}
+
+TEST(ScheduleNodesTest, KeepsTheProgramsOrderOfCollectivesWhenALaterOneIsReadyFirst) {
+  const auto step = ParseStep(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  for (const char* name : {"r1", "r3", "r2"}) c.collectives.push_back(c.graph.FindNode(name));
+  EXPECT_EQ(Schedule(c), "v1 v2 v3 x g3 g2 g1 r1 r3 r2 u1 u3 u2");
+}
+
+}  // namespace
+}  // namespace mirrorflow
