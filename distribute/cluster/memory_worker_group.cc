@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {
@@ -160,9 +161,10 @@ class Member final : public MemoryWorkerGroup {
   }
 
   absl::Status TimedOut(const std::string& what, const std::vector<int>& missing) const {
-    return absl::DeadlineExceededError(absl::StrCat(
+    const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
         "worker ", worker_, ": ", what, ": not by the deadline",
         missing.empty() ? "" : absl::StrCat("; missing worker ", absl::StrJoin(missing, ", "))));
+    return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
   }
 
   const std::shared_ptr<Shared> shared_;

@@ -153,6 +153,12 @@ class ThreadTeam final : public LocalTeam {
       if (outcome == Waiter::Outcome::kTimedOut) {
         const std::vector<int> missing = RanksBelow(counter_of, number);
         if (missing.empty()) break;  // they came at the last moment
+        if (IsInside(rank)) {
+          // It is at its share, and what it may wait for in there has a deadline of its own.
+          *deadline = Waiter::Deadline();
+          --rank;
+          continue;
+        }
         Abort(TimedOut(what, missing));
       }
       // A rank that was inside has meanwhile done its share. If it was the last one, others may
@@ -173,6 +179,10 @@ class ThreadTeam final : public LocalTeam {
       }
     }
     return ranks;
+  }
+
+  bool IsInside(int rank) const {
+    return group_->members[rank].inside.load(std::memory_order_acquire);
   }
 
   absl::Status TimedOut(const char* what, const std::vector<int>& missing) const {

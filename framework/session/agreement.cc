@@ -80,12 +80,18 @@ absl::Status Agree(const Agreement& own, absl::string_view name, const Topology&
   const auto key = [&](absl::string_view what, int worker) {
     return absl::StrCat("agreement/", name, "/", what, "/", worker);
   };
+  // A worker that puts nothing is at fault.
+  const auto get = [&](absl::string_view what, int worker) -> absl::StatusOr<std::string> {
+    absl::StatusOr<std::string> value = workers.Get(key(what, worker), deadline);
+    if (!absl::IsDeadlineExceeded(value.status())) return value;
+    return WithFailure(value.status(), {.worker = worker, .name = std::string(name)});
+  };
   MF_RETURN_IF_ERROR(workers.Put(key("hash", self), std::string(Last(hashes)), deadline));
   // Worker 0 is the measure. All workers find the same odd one, and return the same error.
   std::string first;
   int odd = -1;
   for (int w = 0; w < workers.num_workers() && odd < 0; ++w) {
-    MF_ASSIGN_OR_RETURN(std::string hash, workers.Get(key("hash", w), deadline));
+    MF_ASSIGN_OR_RETURN(std::string hash, get("hash", w));
     if (w == 0) first = hash;
     if (hash != first) odd = w;
   }
@@ -94,15 +100,15 @@ absl::Status Agree(const Agreement& own, absl::string_view name, const Topology&
   if (self == 0 || self == odd) {
     MF_RETURN_IF_ERROR(workers.Put(key("hashes", self), hashes, deadline));
   }
-  MF_ASSIGN_OR_RETURN(const std::string of_first, workers.Get(key("hashes", 0), deadline));
-  MF_ASSIGN_OR_RETURN(const std::string of_odd, workers.Get(key("hashes", odd), deadline));
+  MF_ASSIGN_OR_RETURN(const std::string of_first, get("hashes", 0));
+  MF_ASSIGN_OR_RETURN(const std::string of_odd, get("hashes", odd));
   const size_t line = FirstDifference(of_first, of_odd);
   if (self == 0 || self == odd) {
     const std::string text = line < own.lines().size() ? own.lines()[line] : "nothing more";
     MF_RETURN_IF_ERROR(workers.Put(key("line", self), text, deadline));
   }
-  MF_ASSIGN_OR_RETURN(const std::string line_of_first, workers.Get(key("line", 0), deadline));
-  MF_ASSIGN_OR_RETURN(const std::string line_of_odd, workers.Get(key("line", odd), deadline));
+  MF_ASSIGN_OR_RETURN(const std::string line_of_first, get("line", 0));
+  MF_ASSIGN_OR_RETURN(const std::string line_of_odd, get("line", odd));
   return WithFailure(
       absl::InvalidArgumentError(absl::StrCat(
           name, ": workers differ; ", WorkerAndRanks(topology, 0), " has `", line_of_first, "`, ",

@@ -59,9 +59,13 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::T
   // An earlier failure of any local rank wins.
   absl::Status first = communicators_.empty() ? cause : Check();
   const Failure where = FailureOf(first).value_or(Failure());
-  const bool is_rank = where.rank >= 0 && where.rank < topology_.world_size();
-  first = WithFailure(first, {.rank = is_rank ? -1 : local_ranks()[0],
-                              .worker = is_rank ? topology_.replicas[where.rank].worker : worker(),
+  int rank = where.rank;
+  if (rank < 0 || rank >= topology_.world_size()) {
+    const bool names_worker = where.worker >= 0 && where.worker < topology_.num_workers();
+    rank = topology_.RanksOfWorker(names_worker ? where.worker : worker())[0];
+  }
+  first = WithFailure(first, {.rank = rank,
+                              .worker = topology_.replicas[rank].worker,
                               .step = static_cast<int64_t>(step)});
   if (workers_ != nullptr) first = workers_->ReportFailure(first, deadline);
   failure_ = first;

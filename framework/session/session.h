@@ -213,8 +213,6 @@ class Session {
   const std::byte* ShareOf(const Variant& variant, const Tensor& feed, int replica,
                            size_t index) const;
   void PlaceViews(Variant& variant);
-  // Every error of a step comes through here: the one that it returns is the first cause.
-  absl::Status AfterFailure(const absl::Status& status);
   absl::StatusOr<StepOutputs> RunStep(Step::State& step, absl::Span<const Tensor> feeds,
                                       const RunOptions& options);
   // Several workers alone.

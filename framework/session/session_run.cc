@@ -176,8 +176,9 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
     // Replicas that have all come to the end of the step wait for nothing.
     const bool completed = std::all_of(variant.bound.begin(), variant.bound.end(),
                                        [](const auto& bound) { return bound->completed(); });
-    const absl::Status cause =
-        completed && connection_.Check().ok() ? status : AfterFailure(status);
+    const absl::Status cause = completed && connection_.Check().ok()
+                                   ? status
+                                   : connection_.Break(status, step, ConnectDeadline());
     if (wrote) {
       for (int v : variant.writes) variable_states_[v] = VariableState::kIndeterminate;
       indeterminate_cause_ = std::string(cause.message());
@@ -187,10 +188,6 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   PlaceViews(variant);
   if (trace_ != nullptr) AddTrace(variant, step);
   return absl::OkStatus();
-}
-
-absl::Status Session::AfterFailure(const absl::Status& status) {
-  return connection_.Break(status, next_step_ == 0 ? 0 : next_step_ - 1, ConnectDeadline());
 }
 
 void Session::AddTrace(const Variant& variant, uint64_t step) {
@@ -207,10 +204,12 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
     MF_RETURN_IF_ERROR(session.Reconnect());
   }
   absl::StatusOr<StepOutputs> outputs = session.RunStep(*state_, feeds, options);
-  // Other workers must not wait for a step that this one does not take part in.
-  if (!outputs.ok() && session.connection_.has_other_workers() &&
-      session.connection_.state() == Connection::State::kConnected) {
-    return session.AfterFailure(outputs.status());
+  if (outputs.ok() || session.connection_.state() == Connection::State::kBroken) return outputs;
+  // Other workers must not wait for a step that this one does not take part in, and what has failed
+  // between steps is connected again by the next.
+  if (session.connection_.has_other_workers() || !session.connection_.Check().ok()) {
+    return session.connection_.Break(outputs.status(), session.next_step_,
+                                     session.ConnectDeadline());
   }
   return outputs;
 }

@@ -359,7 +359,10 @@ update = ResourceApplyGradientDescent(v, rate, x) {T=float}
 }
 
 TEST(SessionBackendTest, NoDeviceIsRefused) {
-  ExpectError(Session::Create(Graph(), SessionBackend(), {}).status(), kInvalid, "a device");
+  ExpectError(Session::Create(Graph(), SessionBackend(), {}).status(), kInvalid, "a replica");
+  SessionBackend backend;
+  backend.topology = Topology::OneWorker({"CPU:0"}, /*one_domain=*/true);
+  ExpectError(Session::Create(Graph(), std::move(backend), {}).status(), kInvalid, "a device");
 }
 
 TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {

@@ -144,12 +144,12 @@ TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
     const Plan& plan = *plans->plans[0];
     size_t first_start = 0, first_finish = 0, last_gradient = 0;
     const auto first = std::find_if(plan.collectives.begin(), plan.collectives.end(),
-                                    [](const auto& c) { return c.is<PlannedUpdate>(); });
+                                    [](const PlannedCollective& c) { return c.is<PlannedUpdate>(); });
     ASSERT_NE(first, plan.collectives.end()) << model;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
       if (instruction.node < 0) continue;
-      const bool is_first = instruction.index == first->sequence;
+      const bool is_first = instruction.index == first - collectives.begin();
       if (is_first && instruction.kind == InstructionKind::kStart) first_start = i;
       if (is_first && instruction.kind == InstructionKind::kFinish) first_finish = i;
       const std::string& op = plan.node_ops[instruction.node];

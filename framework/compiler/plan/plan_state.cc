@@ -26,6 +26,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   layout = program.layout;
   options = program.options;
   axes = program.axes;
+  world = program.world;
   shardings = program.shardings;
   is_body = program.is_body;
   facts = program.facts;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/failure.h"
+
+#include "framework/core/status.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(FailureTest, TravelsWithTheStatus) {
+  const Failure failure{.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "a b/c 'd'"};
+  const absl::Status status = WithFailure(absl::DataLossError("disk on fire"), failure);
+  EXPECT_EQ(status.message(), "disk on fire");
+  EXPECT_EQ(FailureOf(status), failure);
+  EXPECT_EQ(FailureOf(Annotate(status, "here")), failure);
+  EXPECT_EQ(failure.ToString(), "rank 3, worker 1, step 17, collective 4, 'a b/c 'd''");
+}
+
+TEST(FailureTest, OnlyAddsWhatIsMissing) {
+  absl::Status status = WithFailure(absl::DataLossError(""), {.rank = 3, .name = "first"});
+  status = WithFailure(status, {.rank = 5, .worker = 2, .name = "second"});
+  EXPECT_EQ(FailureOf(status), (Failure{.rank = 3, .worker = 2, .name = "first"}));
+}
+
+TEST(FailureTest, IsNotThereUnlessItCanBeRead) {
+  EXPECT_EQ(FailureOf(absl::OkStatus()), std::nullopt);
+  EXPECT_EQ(WithFailure(absl::OkStatus(), {.rank = 1}), absl::OkStatus());
+  EXPECT_EQ(FailureOf(absl::DataLossError("")), std::nullopt);
+  for (const char* payload : {"", "1", "1 2 3", "x 2 3 4 name", "1 2 3 99999999999 name"}) {
+    absl::Status status = absl::DataLossError("");
+    status.SetPayload("mirrorflow/failure", absl::Cord(payload));
+    EXPECT_EQ(FailureOf(status), std::nullopt) << payload;
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/topology.h"
+
+#include <functional>
+
+#include "framework/runtime/share.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+// Two workers on one host and one on another, with two, one and two replicas.
+Topology ThreeWorkers() {
+  return {.replicas = {
+              {0, 0, "CPU:0"}, {0, 0, "CPU:1"}, {1, 0, "CPU:0"}, {2, 1, "CPU:0"}, {2, 1, "CPU:1"}}};
+}
+
+TEST(TopologyTest, NumbersRanksWorkerByWorker) {
+  const Topology topology = ThreeWorkers();
+  EXPECT_TRUE(topology.Check().ok()) << topology.Check();
+  EXPECT_EQ(topology.world_size(), 5);
+  EXPECT_EQ(topology.num_workers(), 3);
+  EXPECT_EQ(topology.num_domains(), 2);
+  EXPECT_EQ(topology.RanksOfWorker(2), (std::vector<int>{3, 4}));
+  EXPECT_EQ(topology.RanksOfDomain(0), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(topology.ToString(),
+            "worker 0: rank 0 on CPU:0 in domain 0, rank 1 on CPU:1 in domain 0; worker 1: rank 2 "
+            "on CPU:0 in domain 0; worker 2: rank 3 on CPU:0 in domain 1, rank 4 on CPU:1 in "
+            "domain 1");
+}
+
+TEST(TopologyTest, OfOneWorkerHasOneDomainOrOneForEachDevice) {
+  EXPECT_EQ(Topology::OneWorker({"CPU:0", "CPU:1"}, true).num_domains(), 1);
+  EXPECT_EQ(Topology::OneWorker({"GPU:0", "GPU:1"}, false).num_domains(), 2);
+}
+
+TEST(TopologyTest, GapsAreAnError) {
+  struct Case {
+    std::function<void(Topology*)> change;
+    const char* message;
+  };
+  const Case cases[] = {
+      {[](Topology* t) { t->replicas.clear(); }, "topology: expected a replica or more"},
+      {[](Topology* t) { t->replicas[0].worker = 1; },
+       "topology: rank 0: expected worker 0, got 1"},
+      {[](Topology* t) { t->replicas[0].worker = -1; },
+       "topology: rank 0: expected worker 0, got -1"},
+      {[](Topology* t) { t->replicas[2].worker = 2; },
+       "topology: rank 2: expected worker 0 or 1, got 2"},
+      {[](Topology* t) { t->replicas[4].worker = 1; },
+       "topology: rank 4: expected worker 2 or 3, got 1"},
+      {[](Topology* t) { t->replicas[3].domain = t->replicas[4].domain = 2; },
+       "topology: expected domains 0 to 1, got 0 to 2"},
+  };
+  for (const Case& c : cases) {
+    Topology topology = ThreeWorkers();
+    c.change(&topology);
+    EXPECT_EQ(topology.Check(), absl::InvalidArgumentError(c.message));
+  }
+}
+
+TEST(ShareTest, SharesAreDisjointWholeLinesThatCoverAll) {
+  for (const int64_t count : {0, 1, 15, 16, 17, 1000}) {
+    for (const int size : {1, 2, 3, 7}) {
+      int64_t next = 0;
+      for (int i = 0; i < size; ++i) {
+        const Share share = ShareOf(count, /*element_bytes=*/4, i, size);
+        EXPECT_EQ(share.first, next);
+        EXPECT_TRUE(share.first % 16 == 0 || share.count == 0);
+        next = share.end();
+      }
+      EXPECT_EQ(next, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mirrorflow
