@@ -16,14 +16,11 @@
 #include "ops/control_flow/passes/functionalize_control_flow.h"
 #include "ops/control_flow/passes/loop_bound.h"
 #include "ops/control_flow/passes/lower_tensor_lists.h"
-#include "ops/passes/expand_einsum.h"
 #include "ops/passes/fuse_attention.h"
-#include "ops/passes/fuse_bias.h"
+#include "ops/passes/fuse_bias_and_relu.h"
 #include "ops/passes/fuse_elementwise.h"
-#include "ops/passes/fuse_relu_grad.h"
 #include "ops/passes/fuse_updates.h"
-#include "ops/passes/group_updates.h"
-#include "ops/passes/merge_row_sums.h"
+#include "ops/passes/make_products.h"
 #include "ops/passes/mixed_precision.h"
 #include "ops/passes/relu_behind_pool.h"
 #include "ops/passes/simplify_algebra.h"
@@ -47,26 +44,22 @@ Pipeline ProgramPipeline() {
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
   p.Phase("simplify");
-  p.Add<ExpandEinsum>();
-  p.Add<MergeRowSums>();
+  p.Add<MakeProducts>();
   p.Add<ReluBehindPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
-  p.Add<FuseAttention>();  // before shardings, for which the fused op has a rule
+  p.Add<FuseAttention>();
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();
   p.Phase("mix");
-  p.Add<MixedPrecision>();  // shardings are known, and no bucket is made yet
+  p.Add<MixedPrecision>();
   p.Phase("communicate");
   p.Add<ReduceInUpdates>();
-  p.Add<BucketCollectives>(
-      kSmallBucketBytes);  // after CSE, or duplicates would hide inside buckets
-  p.Add<FuseBias>();
-  p.Add<FuseReluGrad>();
-  p.Add<FuseUpdates>();  // of gradients that nobody has to reduce
-  p.Add<GroupUpdates>();
+  p.Add<BucketCollectives>(kSmallBucketBytes);
+  p.Add<FuseBiasAndRelu>();
+  p.Add<FuseUpdates>();
   p.Add<FuseElementwise>();
-  p.Add<OrderVariables>();  // last of all that adds edges: collectives are ordered with them
+  p.Add<OrderVariables>();
   p.Add<OrderCollectives>();
   return p;
   // The second half runs once per device type and share of rows: CompilePlan, framework/compiler.

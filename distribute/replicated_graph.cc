@@ -15,7 +15,6 @@
 #include "distribute/collective/collective_ops.h"
 #include "distribute/pipeline.h"
 #include "framework/compiler/compile_plan.h"
-#include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
@@ -504,7 +503,8 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   backend.world_size = step.num_replicas;
   CompileOptions options;
   options.shard = step.num_replicas > 1;
-  options.disabled_passes = {"fuse_bias", "fuse_updates"};  // they make ops that no file may have
+  // They make ops that no file may have.
+  options.disabled_passes = {"fuse_bias_and_relu", "fuse_updates"};
   GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,

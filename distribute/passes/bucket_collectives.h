@@ -18,8 +18,9 @@ class BucketCollectives final : public Pass {
   // Reductions outside the layout's buckets are joined up to `small_bucket_bytes`.
   explicit BucketCollectives(int64_t small_bucket_bytes)
       : small_bucket_bytes_(small_bucket_bytes) {}
-  absl::string_view name() const override { return "bucket"; }
-  Facts needs() const override { return kCollectivesInserted; }
+  absl::string_view name() const override { return "bucket_collectives"; }
+  Facts needs() const override { return kDuplicatesMerged | kUpdatesReduce; }
+  Facts gives() const override { return kBucketed; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 

@@ -13,8 +13,8 @@ namespace mirrorflow {
 
 class OrderCollectives final : public Pass {
  public:
-  absl::string_view name() const override { return "order"; }
-  Facts needs() const override { return kCollectivesInserted; }
+  absl::string_view name() const override { return "order_collectives"; }
+  Facts needs() const override { return kBucketed | kVariablesOrdered; }
   Facts gives() const override { return kCollectivesOrdered; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

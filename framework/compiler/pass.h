@@ -18,12 +18,34 @@
 namespace mirrorflow {
 
 enum Fact : uint32_t {
-  kPruned = 1u << 0,  // only what feeds, fetches and targets need is in the graph
-  kShapesKnown =
-      1u << 1,         // every value has a fully defined global shape; shape operands are constant
-  kSharded = 1u << 2,  // every value has a sharding
-  kCollectivesInserted = 1u << 3,  // every use gets the sharding that it needs
-  kCollectivesOrdered = 1u << 4,   // Compilation::collectives is complete
+  // Only what feeds, fetches and targets need is in the graph.
+  kPruned = 1u << 0,
+  // What branches and loops run are bodies, without variables.
+  kBodiesMade = 1u << 1,
+  // Every value has a fully defined global shape; shape operands are constant.
+  kShapesKnown = 1u << 2,
+  // No value is a list of tensors.
+  kListsLowered = 1u << 3,
+  // No two nodes compute the same: they would be sent twice.
+  kDuplicatesMerged = 1u << 4,
+  // The ops for which a sharding is chosen are those that will run, or parts of them.
+  kReadyToShard = 1u << 5,
+  // Every value has a sharding.
+  kSharded = 1u << 6,
+  // Every use gets the sharding that it needs.
+  kCollectivesInserted = 1u << 7,
+  // Every value has the dtype in which it is computed and sent.
+  kDtypesFinal = 1u << 8,
+  // Updates that reduce their gradient themselves are marked; no all-reduce is made for them.
+  kUpdatesReduce = 1u << 9,
+  // Each all-reduce carries all that it will carry.
+  kBucketed = 1u << 10,
+  // Layers are as few products as devices have kernels for; what is left are single operations.
+  kLayersFused = 1u << 11,
+  // Reads and writes of each variable are ordered by edges.
+  kVariablesOrdered = 1u << 12,
+  // Compilation::collectives is complete.
+  kCollectivesOrdered = 1u << 13,
 };
 using Facts = uint32_t;
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseUpdates: an optimizer's update by a product of matrices, the gradient of a layer's weights of
-// one replica, updates the weights while the product is made. The gradient is as large as the
-// weights; neither to write nor to read it saves most of the memory traffic of a layer with a small
-// batch. Replicas that share memory and would reduce the gradient in the update divide the rows of
-// the product instead of the batch: each reads the rows of all, and nothing is left to reduce.
+// FuseUpdates: an optimizer's updates become one kernel with what is done around them, where
+// devices have such kernels.
+//
+// An update by a product of matrices, the gradient of a layer's weights of one replica, updates the
+// weights while the product is made. The gradient is as large as the weights; neither to write nor
+// to read it saves most of the memory traffic of a layer with a small batch. Replicas that share
+// memory and would reduce the gradient in the update (ReduceInUpdates) divide the rows of the
+// product instead of the batch: each reads the rows of all, and nothing is left to reduce.
+//
+// The other updates of a bucket's variables by one optimizer are one node. A model has many small
+// variables, and starting a kernel on a GPU takes longer than updating one of them.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 
@@ -15,7 +21,7 @@ namespace mirrorflow {
 class FuseUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_updates"; }
-  Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
+  Facts needs() const override { return kShapesKnown | kBucketed; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -25,12 +25,13 @@ namespace {
 
 TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(ProgramPipeline().ToString(),
-            "understand: prune, functionalize, infer, lower_lists\n"
-            "simplify: einsum, row_sums, relu_behind_pool, algebra, cse, fuse_attention\n"
-            "shard: shard, insert_collectives\n"
+            "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
+            "simplify: make_products, relu_behind_pool, simplify_algebra, common_subexpressions, "
+            "fuse_attention\n"
+            "shard: propagate_sharding, insert_collectives\n"
             "mix: mixed_precision\n"
-            "communicate: reduce_in_updates, bucket, fuse_bias, fuse_relu_grad, fuse_updates, "
-            "group_updates, fuse_elementwise, order_variables, order\n");
+            "communicate: reduce_in_updates, bucket_collectives, fuse_bias_and_relu, fuse_updates, "
+            "fuse_elementwise, order_variables, order_collectives\n");
 }
 
 // What CheckPlan looks at, out of the plan of a training step with several collectives, which

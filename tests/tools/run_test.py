@@ -180,13 +180,13 @@ class RunTest(ProgramTest):
         self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
 
     def test_inspect_prints_a_graph_before_and_after_a_pass(self):
-        result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=cse")
+        result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=common_subexpressions")
         self.assertEqual(result.returncode, 0, result.stderr)
-        before, after = result.stdout.split("\nafter cse:\n")
-        self.assertTrue(before.startswith("before cse:\nx = Placeholder()"), before)
+        before, after = result.stdout.split("\nafter common_subexpressions:\n")
+        self.assertTrue(before.startswith("before common_subexpressions:\nx = Placeholder()"), before)
         self.assertIn("square = Mul(twice, twice)", after)
         self.check_fails(MIRRORFLOW, ["inspect", "doubled.pbtxt", "--pass=none"], USAGE,
-                         "INVALID_ARGUMENT", "--pass", "expected one of algebra, bucket, cse")
+                         "INVALID_ARGUMENT", "--pass", "expected one of bucket_collectives, common_subexpressions")
 
     def test_what_flags_can_get_wrong(self):
         good = ["--graph=doubled.pbtxt"]

@@ -10,8 +10,9 @@ namespace mirrorflow {
 
 class CommonSubexpressions final : public Pass {
  public:
-  absl::string_view name() const override { return "cse"; }
+  absl::string_view name() const override { return "common_subexpressions"; }
   Facts needs() const override { return kShapesKnown; }
+  Facts gives() const override { return kDuplicatesMerged; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

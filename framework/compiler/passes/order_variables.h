@@ -15,7 +15,8 @@ namespace mirrorflow {
 class OrderVariables final : public Pass {
  public:
   absl::string_view name() const override { return "order_variables"; }
-  Facts needs() const override { return kCollectivesInserted; }
+  Facts needs() const override { return kBucketed; }
+  Facts gives() const override { return kVariablesOrdered; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

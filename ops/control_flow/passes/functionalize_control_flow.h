@@ -14,8 +14,9 @@ namespace mirrorflow {
 
 class FunctionalizeControlFlow final : public Pass {
  public:
-  absl::string_view name() const override { return "functionalize"; }
+  absl::string_view name() const override { return "functionalize_control_flow"; }
   Facts needs() const override { return kPruned; }
+  Facts gives() const override { return kBodiesMade; }
   bool enters_bodies() const override { return true; }  // it makes them, from the inside out
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -291,7 +291,7 @@ TEST(SimplifyAlgebraTest, GivesTheSameBitsOfNaNInfinitiesZerosAndDenormalNumbers
   std::vector<Tensor> values[2];
   for (const bool without : {false, true}) {
     TestSessionOptions options;
-    if (without) options.session.compile.disabled_passes = {"algebra"};
+    if (without) options.session.compile.disabled_passes = {"simplify_algebra"};
     const auto session = CreateTestSession(graph, options);
     ASSERT_TRUE(session.ok()) << session.status();
     const auto run = (*session)->Run({{in, x}}, outputs);
