@@ -25,14 +25,12 @@
 #include "ops/control_flow/passes/functionalize_control_flow.h"
 #include "ops/control_flow/passes/loop_bound.h"
 #include "ops/control_flow/passes/lower_tensor_lists.h"
-#include "ops/passes/expand_einsum.h"
 #include "ops/passes/fuse_attention.h"
-#include "ops/passes/fuse_bias.h"
+#include "ops/passes/fuse_bias_and_relu.h"
 #include "ops/passes/fuse_elementwise.h"
-#include "ops/passes/fuse_relu_grad.h"
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/group_updates.h"
-#include "ops/passes/merge_row_sums.h"
+#include "ops/passes/make_products.h"
 #include "ops/passes/mixed_precision.h"
 #include "ops/passes/relu_behind_pool.h"
 #include "ops/passes/simplify_algebra.h"
@@ -55,8 +53,7 @@ Pipeline ProgramPipeline() {
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
   p.Phase("simplify");
-  p.Add<ExpandEinsum>();
-  p.Add<MergeRowSums>();
+  p.Add<MakeProducts>();
   p.Add<ReluBehindPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Add<FuseAttention>();
@@ -78,8 +75,7 @@ Pipeline PlanPipeline() {
   p.Phase("fuse");  // what the device has kernels for
   p.Add<GroupUpdates>();
   p.Add<FreeReaders>();
-  p.Add<FuseBias>();
-  p.Add<FuseReluGrad>();
+  p.Add<FuseBiasAndRelu>();
   p.Add<FuseUpdates>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();

@@ -19,8 +19,7 @@ class BucketCollectives final : public Pass {
   explicit BucketCollectives(int64_t small_bucket_bytes)
       : small_bucket_bytes_(small_bucket_bytes) {}
   absl::string_view name() const override { return "bucket_collectives"; }
-  // Duplicates would hide inside buckets.
-  Facts needs() const override { return kDuplicatesMerged | kCollectivesInserted; }
+  Facts needs() const override { return kDuplicatesMerged | kUpdatesReduce; }
   Facts gives() const override { return kBucketed; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -14,8 +14,7 @@ namespace mirrorflow {
 class OrderCollectives final : public Pass {
  public:
   absl::string_view name() const override { return "order_collectives"; }
-  // Last of all that adds edges, which the order has to respect.
-  Facts needs() const override { return kVariablesOrdered; }
+  Facts needs() const override { return kBucketed | kVariablesOrdered; }
   Facts gives() const override { return kCollectivesOrdered; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -19,7 +19,7 @@ namespace mirrorflow {
 class PropagateSharding final : public Pass {
  public:
   absl::string_view name() const override { return "propagate_sharding"; }
-  Facts needs() const override { return kShapesKnown; }
+  Facts needs() const override { return kShapesKnown | kListsLowered | kReadyToShard; }
   Facts gives() const override { return kSharded; }
   bool enters_bodies() const override { return true; }  // results lie as they do in there
   absl::StatusOr<bool> Run(Compilation& c) override;

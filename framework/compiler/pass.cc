@@ -65,10 +65,6 @@ absl::Status Pipeline::CheckFacts(const Pass& pass, Facts* facts) {
     return absl::InternalError(
         absl::StrCat("pass ", pass.name(), " needs facts that no earlier pass gives"));
   }
-  if ((pass.comes_before() & *facts) != 0) {
-    return absl::InternalError(
-        absl::StrCat("pass ", pass.name(), " must come before an earlier pass"));
-  }
   *facts = (*facts & ~pass.ends()) | pass.gives();
   return absl::OkStatus();
 }

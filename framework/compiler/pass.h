@@ -25,7 +25,6 @@ class Pass {
   virtual Facts needs() const { return 0; }         // what must hold before
   virtual Facts gives() const { return 0; }         // what holds afterwards
   virtual Facts ends() const { return 0; }          // what no longer holds afterwards
-  virtual Facts comes_before() const { return 0; }  // what must not hold yet
   // The program means the same without it: CompileOptions::disabled_passes may name it.
   virtual bool optional() const { return false; }
   // Runs itself on the functions of branches and loops, because what it does around them depends on

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Einsum by the definition: a sum of products for each element of the result. What is a product of
-// matrices is one by the time that a plan is made (ops/passes/expand_einsum.h).
+// matrices is one by the time that a plan is made (ops/passes/make_products.h).
 #include "ops/einsum.h"
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 // weights of all pairs; and where the weights are used by its gradient too, that becomes the
 // gradient op. With few keys the weights are small and stay in a cache, and to make them anew for
 // the gradient takes longer than to read them: such attention stays as it is. A mask that is a
-// constant for what comes later becomes the attribute `causal`.
+// constant for what comes later becomes the attribute `causal`. Shardings are chosen for the fused
+// op, which has a rule.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 
@@ -18,9 +19,8 @@ class FuseAttention final : public Pass {
   static constexpr int64_t kMinKeys = 512;
 
   absl::string_view name() const override { return "fuse_attention"; }
-  Facts needs() const override { return kShapesKnown; }
-  // The fused op has a sharding rule; values that are made here have no sharding.
-  Facts comes_before() const override { return kSharded; }
+  Facts needs() const override { return kShapesKnown | kDuplicatesMerged; }
+  Facts gives() const override { return kReadyToShard; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

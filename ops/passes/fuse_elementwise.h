@@ -14,7 +14,7 @@ namespace mirrorflow {
 class FuseElementwise final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_elementwise"; }
-  Facts needs() const override { return kShapesKnown | kReadersFree; }
+  Facts needs() const override { return kShapesKnown | kReadersFree | kLayersFused; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -17,7 +17,7 @@ class MixedPrecision final : public Pass {
  public:
   absl::string_view name() const override { return "mixed_precision"; }
   Facts needs() const override { return kShapesKnown | kCollectivesInserted; }
-  Facts comes_before() const override { return kBucketed; }
+  Facts gives() const override { return kDtypesFinal; }
   // InvalidArgument for a compute_dtype other than float and bfloat16.
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

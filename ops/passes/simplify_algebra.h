@@ -13,7 +13,7 @@ namespace mirrorflow {
 class SimplifyAlgebra final : public Pass {
  public:
   absl::string_view name() const override { return "simplify_algebra"; }
-  Facts needs() const override { return kShapesKnown; }
+  Facts needs() const override { return kShapesKnown | kListsLowered; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -24,14 +24,14 @@ namespace {
 TEST(PipelineTest, PassesRunInThisOrder) {
   EXPECT_EQ(ProgramPipeline().ToString(),
             "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
-            "simplify: expand_einsum, merge_row_sums, relu_behind_pool, simplify_algebra, "
-            "common_subexpressions, fuse_attention\n"
+            "simplify: make_products, relu_behind_pool, simplify_algebra, common_subexpressions, "
+            "fuse_attention\n"
             "shard: propagate_sharding, insert_collectives\n"
             "mix: mixed_precision\n"
             "communicate: reduce_in_updates, bucket_collectives, order_variables, "
             "order_collectives\n");
   EXPECT_EQ(PlanPipeline().ToString(),
-            "fuse: group_updates, free_readers, fuse_bias, fuse_relu_grad, fuse_updates, "
+            "fuse: group_updates, free_readers, fuse_bias_and_relu, fuse_updates, "
             "fuse_elementwise, order_variables\n"
             "local: localise, choose_kernels, guard_writes\n"
             "schedule: schedule_nodes\n"

@@ -149,7 +149,7 @@ TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
       if (instruction.node < 0) continue;
-      const bool is_first = instruction.index == first - collectives.begin();
+      const bool is_first = instruction.index == first - plan.collectives.begin();
       if (is_first && instruction.kind == InstructionKind::kStart) first_start = i;
       if (is_first && instruction.kind == InstructionKind::kFinish) first_finish = i;
       const std::string& op = plan.node_ops[instruction.node];

@@ -295,6 +295,30 @@ def _op_names(tree):
     return names
 
 
+def a_pass_has_the_name_of_its_file(tree):
+    """So that what --without, --pass and the golden list name is found by its file."""
+    for path, text in tree.with_suffix(".h").items():
+        if _top(path) == "tests":
+            continue
+        class_name = "".join(word.capitalize() for word in _stem(path).split("_"))
+        for line, match in _find(r"^class (\w+)[^;{]*: public Pass\b", text):
+            names = re.findall(r'string_view name\(\) const override { return "(\w+)"', text)
+            if match[1] != class_name or names != [_stem(path)]:
+                what = f"expected {class_name}, named {_stem(path)}, got {match[1]}, named {names}"
+                yield Violation(path, line, what)
+
+
+GAINS = "docs/benchmarks.md"
+
+
+def an_optional_pass_shows_its_gain(tree):
+    """What nothing is lost without is not kept: each has a row in the tables of gains."""
+    for path, text in tree.with_suffix(".h").items():
+        for line, _ in _find(r"bool optional\(\) const override { return true; }", text):
+            if _top(path) != "tests" and f"\n| `{_stem(path)}`" not in tree.files.get(GAINS, ""):
+                yield Violation(path, line, f"{_stem(path)} has no row in {GAINS}")
+
+
 # Kernels for GPUs come in families that share a mechanism, not in the stems of ops; to register one
 # twice ends the process.
 KERNEL_FAMILIES = "kernels/cuda/"
@@ -380,6 +404,8 @@ RULES = [
     visibility_goes_up,
     devices_stay_in_their_rooms,
     an_op_is_named_by_its_stem_alone,
+    a_pass_has_the_name_of_its_file,
+    an_optional_pass_shows_its_gain,
     files_are_short,
     folders_say_what_they_are,
     no_path_of_one_machine,

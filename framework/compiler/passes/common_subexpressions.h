@@ -11,8 +11,8 @@ namespace mirrorflow {
 class CommonSubexpressions final : public Pass {
  public:
   absl::string_view name() const override { return "common_subexpressions"; }
-  Facts gives() const override { return kDuplicatesMerged; }
   Facts needs() const override { return kShapesKnown; }
+  Facts gives() const override { return kDuplicatesMerged; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

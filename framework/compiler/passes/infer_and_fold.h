@@ -24,7 +24,7 @@ class InferAndFold final : public Pass {
   explicit InferAndFold(LoopBoundFn loop_bound = nullptr) : loop_bound_(loop_bound) {}
 
   absl::string_view name() const override { return "infer_and_fold"; }
-  Facts needs() const override { return kPruned; }
+  Facts needs() const override { return kPruned | kBodiesMade; }
   Facts gives() const override { return kShapesKnown; }
   // They say what shapes the node's outputs have.
   bool enters_bodies() const override { return true; }

@@ -16,6 +16,7 @@ class FunctionalizeControlFlow final : public Pass {
  public:
   absl::string_view name() const override { return "functionalize_control_flow"; }
   Facts needs() const override { return kPruned; }
+  Facts gives() const override { return kBodiesMade; }
   bool enters_bodies() const override { return true; }  // it makes them, from the inside out
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

@@ -15,6 +15,7 @@ class LowerTensorLists final : public Pass {
  public:
   absl::string_view name() const override { return "lower_tensor_lists"; }
   Facts needs() const override { return kPruned | kShapesKnown; }
+  Facts gives() const override { return kListsLowered; }
   bool enters_bodies() const override { return true; }  // with the lists of the node around them
   absl::StatusOr<bool> Run(Compilation& c) override;
 };

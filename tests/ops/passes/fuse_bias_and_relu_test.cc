@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/fuse_bias.h"
+#include "ops/passes/fuse_bias_and_relu.h"
 
 #include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "ops/fused_ops.h"
+#include "ops/matmul.h"
 #include "ops/ops.h"
+#include "tests/support/compilation.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 
@@ -41,7 +44,7 @@ struct Layer {
   };
   absl::StatusOr<Outcome> Run(int replicas, bool fuse) const {
     TestSessionOptions options{.replicas = replicas};
-    if (!fuse) options.session.compile.disabled_passes = {"fuse_bias"};
+    if (!fuse) options.session.compile.disabled_passes = {"fuse_bias_and_relu"};
     MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
     MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
     Random random(4);
@@ -85,7 +88,7 @@ int Fused(const Layer& layer) {
 
 using Values = std::vector<Output>;
 
-TEST(FuseBiasTest, AProductAddsItsBias) {
+TEST(FuseBiasAndReluTest, AProductAddsItsBias) {
   // By oneDNN, by loops, and of no rows on one replica.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {
     const Layer layer(x, {x.dim(1), 40}, [](const Scope& s, Output x, Output w, Output b) {
@@ -95,7 +98,7 @@ TEST(FuseBiasTest, AProductAddsItsBias) {
   }
 }
 
-TEST(FuseBiasTest, AConvolutionAddsItsBias) {
+TEST(FuseBiasAndReluTest, AConvolutionAddsItsBias) {
   for (const char* padding : {"SAME", "VALID"}) {
     const Layer layer({4, 9, 9, 3}, {3, 3, 3, 8},
                       [&](const Scope& s, Output x, Output w, Output b) {
@@ -106,7 +109,7 @@ TEST(FuseBiasTest, AConvolutionAddsItsBias) {
   }
 }
 
-TEST(FuseBiasTest, WhatOthersNeedIsMadeWithout) {
+TEST(FuseBiasAndReluTest, WhatOthersNeedIsMadeWithout) {
   const Layer fetched({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output y = ops::MatMul(s, x, w);
     return Values{y, ops::BiasAdd(s, y, b)};
@@ -120,7 +123,7 @@ TEST(FuseBiasTest, WhatOthersNeedIsMadeWithout) {
 }
 
 // Nothing is added up: the bias alone. And channels that come first.
-TEST(FuseBiasTest, LeavesWhatKernelsCannotDo) {
+TEST(FuseBiasAndReluTest, LeavesWhatKernelsCannotDo) {
   const Layer empty({6, 0}, {0, 8}, [](const Scope& s, Output x, Output w, Output b) {
     return Values{ops::BiasAdd(s, ops::MatMul(s, x, w), b)};
   });
@@ -133,13 +136,90 @@ TEST(FuseBiasTest, LeavesWhatKernelsCannotDo) {
 }
 
 // A sum over what is split over replicas gets its bias once, after it is whole.
-TEST(FuseBiasTest, APartialProductIsReducedFirst) {
+TEST(FuseBiasAndReluTest, APartialProductIsReducedFirst) {
   const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output sum = ops::MatMul(s, x, ops::MatMul(s, x, w), {.transpose_a = true});
     return Values{ops::BiasAdd(s, sum, b)};
   });
   EXPECT_EQ(Fused(layer, 1), 1);
   EXPECT_EQ(Fused(layer, 3), 0);
+}
+
+// Of devices that have kernels for fused nodes; what these compute, tests/cuda/strategy_test.cc
+// looks at.
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    for (const std::string& op : {ops::WithBias(ops::kMatMul), ops::WithBiasAndRelu(ops::kMatMul),
+                                  std::string(ops::kMatMulReluGrad)}) {
+      kernels->Register(op, "CPU", [](const KernelContext&) -> absl::StatusOr<KernelPlan> {
+        return absl::UnimplementedError("never run");
+      });
+    }
+    return kernels;
+  }();
+  return *registry;
+}
+
+// The gradients come before the layer that they are of: the fused layer is newer than both.
+constexpr char kLayer[] = R"(
+x = Placeholder() {dtype=float, shape=<6,4>}
+w = Placeholder() {dtype=float, shape=<4,5>}
+b = Placeholder() {dtype=float, shape=<5>}
+dz = Placeholder() {dtype=float, shape=<6,3>}
+v = Placeholder() {dtype=float, shape=<5,3>}
+product = MatMul(x, w) {T=float}
+sum = BiasAdd(product, b) {T=float}
+act = Relu(sum) {T=float}
+dact = MatMul(dz, v) {T=float, transpose_b=true}
+dsum = ReluGrad(dact, act) {T=float}
+db = BiasAddGrad(dsum) {T=float}
+dw = MatMul(x, dsum) {T=float, transpose_a=true}
+)";
+
+// The step behind the pass: a line a node, without placeholders.
+std::string FusedText(const std::string& more, std::vector<std::string> fetches,
+                      const KernelRegistry& kernels = Kernels()) {
+  const auto step = ParseStep(kLayer + more, {.fetches = std::move(fetches)});
+  if (!step.ok()) return step.status().ToString();
+  Compilation& c = (*step)->c;
+  c.kernels = &kernels;
+  c.RemoveDeadNodes();
+  const absl::Status ran = RunPasses(c, FuseBiasAndRelu());
+  if (!ran.ok()) return ran.ToString();
+  std::string result;
+  for (const Node* node : c.graph.Nodes()) {
+    if (node->op().role == OpRole::kPlaceholder) continue;
+    absl::StrAppend(&result, node->op().name, "(");
+    for (const Output& input : node->inputs()) absl::StrAppend(&result, " ", input.ToString());
+    absl::StrAppend(&result, " )");
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      absl::StrAppend(&result, " ", c.values().shape(node->output(i)).ToString());
+    }
+    result += "\n";
+  }
+  return "\n" + result;
+}
+
+TEST(FuseBiasAndReluTest, TheGradientsOfReluAndBiasAreMadeByTheProduct) {
+  EXPECT_EQ(FusedText("", {"act", "db", "dw"}), R"(
+MatMul( x dsum_1 ) [4,5]
+_FusedMatMulRelu( x w b ) [6,5] [6,16]
+_MatMulReluGrad( dz v act_1_1:1 act_1_1 ) [6,5] [5]
+)");
+}
+
+TEST(FuseBiasAndReluTest, WhatDoesNotFitStays) {
+  const auto stays = [](const std::string& more, std::vector<std::string> fetches) {
+    const std::string fused = FusedText(more, std::move(fetches));
+    return fused.find("ReluGrad( dact act") != std::string::npos &&
+           fused.find("_MatMulReluGrad") == std::string::npos;
+  };
+  // Somebody else needs the product, or the step does; there is no bias; no such kernels.
+  EXPECT_TRUE(stays("other = Neg(dact) {T=float}", {"db", "dw", "other"}));
+  EXPECT_TRUE(stays("", {"db", "dw", "dact"}));
+  EXPECT_TRUE(stays("", {"dw"}));
+  EXPECT_EQ(FusedText("", {"db"}, KernelRegistry()).find("_"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/expand_einsum.h"
+#include "ops/passes/make_products.h"
 
 #include <string>
 #include <vector>
@@ -29,27 +29,27 @@ std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
                    ">}\ny = Einsum(a, b) {N=2, T=float, equation=\"", equation, "\"}\n");
   const auto step = ParseStep(text, {.feeds = {{"a", a}, {"b", b}}, .fetches = {"y"}});
   if (!step.ok()) return step.status().ToString();
-  const absl::Status status = RunPasses((*step)->c, InferAndFold(), ExpandEinsum());
+  const absl::Status status = RunPasses((*step)->c, InferAndFold(), MakeProducts());
   if (!status.ok()) return std::string(status.message());
-  const absl::StatusOr<bool> again = ExpandEinsum().Run((*step)->c);
+  const absl::StatusOr<bool> again = MakeProducts().Run((*step)->c);
   EXPECT_TRUE(again.ok() && !*again);
   return StepToText((*step)->c);
 }
 
-TEST(ExpandEinsumTest, TakesAProductAsItIs) {
+TEST(MakeProductsTest, TakesAProductAsItIs) {
   EXPECT_EQ(Expanded("ij,jk->ik", {2, 3}, {3, 4}),
             "a = Placeholder()\n"
             "b = Placeholder()\n"
             "y/BatchMatMulV2 = BatchMatMulV2(a, b)\n");
 }
 
-TEST(ExpandEinsumTest, TakesATransposedOperandWhereItLies) {
+TEST(MakeProductsTest, TakesATransposedOperandWhereItLies) {
   const std::string text = Expanded("bji,bkj->bik", {5, 3, 2}, {5, 4, 3});
   EXPECT_THAT(text, HasSubstr("BatchMatMulV2(a, b)"));
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(ExpandEinsumTest, MakesOneDimensionOfSeveral) {
+TEST(MakeProductsTest, MakesOneDimensionOfSeveral) {
   // The projection of a head of attention.
   const std::string text = Expanded("abc,cde->abde", {2, 3, 4}, {4, 2, 3});
   EXPECT_THAT(text, HasSubstr("Reshape(a, "));
@@ -57,14 +57,14 @@ TEST(ExpandEinsumTest, MakesOneDimensionOfSeveral) {
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(ExpandEinsumTest, LeavesWhatIsNoProductOfMatrices) {
+TEST(MakeProductsTest, LeavesWhatIsNoProductOfMatrices) {
   for (const char* equation : {"ij,ij->ij", "ii,ij->ij", "ij,jk->iik", "ij,ij->"}) {
     EXPECT_THAT(Expanded(equation, {3, 3}, {3, 3}), HasSubstr("Einsum(a, b)")) << equation;
   }
   EXPECT_THAT(Expanded("...ij,...jk->...ik", {1, 2, 3}, {4, 3, 5}), HasSubstr("Einsum(a, b)"));
 }
 
-TEST(ExpandEinsumTest, SumsFirstWhatOneOperandAloneHas) {
+TEST(MakeProductsTest, SumsFirstWhatOneOperandAloneHas) {
   const std::string text = Expanded("ij,ik->i", {2, 3}, {2, 4});
   EXPECT_THAT(text, HasSubstr("Sum(a, "));
   EXPECT_THAT(text, HasSubstr("Sum(b, "));
@@ -72,7 +72,7 @@ TEST(ExpandEinsumTest, SumsFirstWhatOneOperandAloneHas) {
 }
 
 // The kernel goes by the definition, which the pass knows nothing of.
-TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
+TEST(MakeProductsTest, GivesWhatTheDefinitionGives) {
   struct Example {
     const char* equation;
     Shape a, b;
@@ -109,7 +109,7 @@ TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
                                        RandomTensor(DT_DOUBLE, example.b, &random)};
     auto result = [&](int replicas, bool expand) -> absl::StatusOr<Tensor> {
       TestSessionOptions options{.replicas = replicas};
-      if (!expand) options.session.compile.disabled_passes = {"expand_einsum"};
+      if (!expand) options.session.compile.disabled_passes = {"make_products"};
       MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
       MF_ASSIGN_OR_RETURN(Step step, session->Prepare({a, b}, {y}));
       MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(feeds));
@@ -122,6 +122,96 @@ TEST(ExpandEinsumTest, GivesWhatTheDefinitionGives) {
       ASSERT_TRUE(got.ok()) << got.status();
       EXPECT_EQ(Difference(*want, *got, {.relative = 1e-12, .absolute = 1e-12}), "");
     }
+  }
+}
+
+constexpr char kProducts[] = R"(
+a = Placeholder() {dtype=float, shape=<2,8>}
+b = Placeholder() {dtype=float, shape=<2,9>}
+a2 = Neg(a) {T=float}
+b2 = Neg(b) {T=float}
+p = MatMul(a, b) {T=float, transpose_a=true}
+q = MatMul(a2, b) {T=float, transpose_a=true}
+r = MatMul(a, b2) {T=float, transpose_a=true}
+)";
+
+// The step that fetches y, and z if there is one, after the pass, which then has nothing more to
+// do. What else it feeds is c.
+std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
+  StepNames names = {.feeds = {{"a", {2, 8}}, {"b", {2, 9}}}, .fetches = {"y"}};
+  if (text.find("c = Placeholder") != std::string::npos) names.feeds.push_back({"c", c});
+  if (text.find("z = ") != std::string::npos) names.fetches.push_back("z");
+  const auto step = ParseStep(absl::StrCat(kProducts, text), names);
+  if (!step.ok()) return step.status().ToString();
+  const absl::Status status = RunPasses((*step)->c, InferAndFold(), MakeProducts());
+  if (!status.ok()) return std::string(status.message());
+  const absl::StatusOr<bool> again = MakeProducts().Run((*step)->c);
+  EXPECT_TRUE(again.ok() && !*again);
+  return StepToText((*step)->c);
+}
+
+TEST(MakeProductsTest, MakesOneProductOfThree) {
+  const std::string text = Merged("y = AddN(p, q, r) {N=3, T=float}\n");
+  EXPECT_THAT(text, HasSubstr("Pack(a, a2, a)"));
+  EXPECT_THAT(text, HasSubstr("Pack(b, b, b2)"));
+  EXPECT_THAT(text, HasSubstr("MatMul(y/Reshape, y/Reshape_1)"));
+  EXPECT_THAT(text, Not(HasSubstr("AddN")));
+}
+
+TEST(MakeProductsTest, AddsWhatElseThereIs) {
+  const std::string text = Merged(R"(
+s = MatMul(a, b) {T=float, transpose_a=true}
+other = Exp(s) {T=float}
+y = AddN(p, other, q, r) {N=4, T=float}
+)");
+  EXPECT_THAT(text, HasSubstr("y/AddN = AddN(other, y/MatMul)"));
+}
+
+TEST(MakeProductsTest, MergesGradientsOfABias) {
+  // Of one row: a bias is no larger.
+  const std::string text = Merged(R"(
+c = Placeholder() {dtype=float, shape=<1,4>}
+c2 = Neg(c) {T=float}
+c3 = Exp(c) {T=float}
+u = BiasAddGrad(c) {T=float}
+v = BiasAddGrad(c2) {T=float}
+w = BiasAddGrad(c3) {T=float}
+y = AddN(u, v, w) {N=3, T=float}
+)",
+                                  {1, 4});
+  EXPECT_THAT(text, HasSubstr("Pack(c, c2, c3)"));
+  EXPECT_THAT(text, HasSubstr("BiasAddGrad(y/Reshape)"));
+}
+
+TEST(MakeProductsTest, LeavesWhatItCannotMergeOrWhatDoesNotPay) {
+  const char* kept[] = {
+      // Two.
+      "y = AddN(p, q) {N=2, T=float}\n",
+      // One is used again.
+      "z = Exp(r) {T=float}\ny = AddN(p, q, r) {N=3, T=float}\n",
+      // One waits for something.
+      "s = MatMul(a, b, ^a2) {T=float, transpose_a=true}\ny = AddN(p, q, s) {N=3, T=float}\n",
+      // What is summed over is not the rows.
+      R"(
+t = Transpose(a, perm) {T=float, Tperm=int32}
+perm = Const() {dtype=int32, value=int32<2>{1, 0}}
+s = MatMul(t, b) {T=float}
+u = MatMul(t, b2) {T=float}
+v = MatMul(t, b) {T=float}
+y = AddN(s, u, v) {N=3, T=float}
+)",
+      // Operands larger than the product.
+      R"(
+c = Placeholder() {dtype=float, shape=<9,2>}
+s = MatMul(c, c) {T=float, transpose_a=true}
+u = MatMul(c, c) {T=float, transpose_a=true}
+v = MatMul(c, c) {T=float, transpose_a=true}
+y = AddN(s, u, v) {N=3, T=float}
+)"};
+  for (const char* text : kept) {
+    const std::string after = Merged(text, {9, 2});
+    EXPECT_THAT(after, HasSubstr("y = AddN(")) << text;
+    EXPECT_THAT(after, Not(HasSubstr("Pack"))) << text;
   }
 }
 

@@ -1,19 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/passes/fuse_relu_grad.h"
+#include "ops/passes/fuse_bias_and_relu.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
 #include "ops/bias_add.h"
+#include "ops/conv2d.h"
 #include "ops/fused_ops.h"
 #include "ops/matmul.h"
+#include "ops/unary.h"
 #include "ops/unary_grad.h"
 
 namespace mirrorflow {
 namespace {
+
+// --- forward ------------------------------------------------------------------------------------
+
+bool IsFetched(const Compilation& c, const Output& value) {
+  return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
+}
+
+// Whether nobody needs the value but its one user.
+bool IsForOne(const Compilation& c, const Output& value) {
+  return value.node->uses().size() == 1 && !IsFetched(c, value);
+}
+
+// Whether `add` adds a bias to what a product or convolution makes for it alone.
+bool AddsToProduct(const Compilation& c, const Node& add) {
+  if (add.op().name != ops::kBiasAdd || add.attr<std::string>("data_format") != "NHWC") {
+    return false;
+  }
+  const Output value = add.input(0);
+  const Node& product = *value.node;
+  if (product.op().name != ops::kMatMul &&
+      (product.op().name != ops::kConv2D || product.attr<std::string>("data_format") != "NHWC")) {
+    return false;
+  }
+  // Each replica adds the bias to what it has: to rows, or to all of it.
+  return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
+         c.HasKernel(ops::WithBias(product.op().name)) &&
+         AsPartial(c.shardings.at(value)) == nullptr &&
+         c.values().shape(product.input(1)).num_elements() > 0;
+}
+
+// The op that does what `relu` and the product with a bias before it do; empty if there is none.
+std::string OpWithRelu(const Compilation& c, const Node& relu) {
+  if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
+  for (const char* product : {ops::kMatMul, ops::kConv2D}) {
+    if (relu.input(0).node->op().name != ops::WithBias(product)) continue;
+    return c.HasKernel(ops::WithBiasAndRelu(product)) ? ops::WithBiasAndRelu(product) : "";
+  }
+  return "";
+}
+
+// Makes `last` and what makes its first input one node of `op`, with the other inputs of both.
+absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
+  Node* const product = last->input(0).node;
+  std::vector<Operation> before;
+  for (const Node* node : {last, product}) {
+    for (Node* control : node->control_inputs()) before.push_back({control});
+  }
+  NodeBuilder build =
+      c.scope().WithControlDependencies(before).WithName(last->name()).Build(FusedOps(), op);
+  for (const Output& input : product->inputs()) std::move(build).Input(input);
+  for (const Output& input : last->inputs().subspan(1)) std::move(build).Input(input);
+  for (const auto& [name, value] : product->attrs()) std::move(build).Attr(name, value);
+  const Output fused = std::move(build).One();
+  MF_RETURN_IF_ERROR(c.graph.status());
+  c.shardings.Set(fused, c.shardings.at(last->output(0)));
+  c.ReplaceNode(last, fused);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FuseForward(Compilation& c) {
+  bool changed = false;
+  for (Node* node : c.graph.Nodes()) {
+    if (!AddsToProduct(c, *node)) continue;
+    MF_RETURN_IF_ERROR(Fuse(c, node, ops::WithBias(node->input(0).node->op().name)));
+    changed = true;
+  }
+  for (Node* node : c.graph.Nodes()) {
+    const std::string op = OpWithRelu(c, *node);
+    if (op.empty()) continue;
+    MF_RETURN_IF_ERROR(Fuse(c, node, op));
+    changed = true;
+  }
+  return changed && c.RemoveDeadNodes();
+}
+
+// --- backward -----------------------------------------------------------------------------------
 
 // One layer's Relu, from the product in front of it to the gradient of its bias.
 struct Layer {
@@ -22,10 +101,6 @@ struct Layer {
   Node* relu_grad;  // of that
   Node* bias_grad;  // and of that
 };
-
-bool IsFetched(const Compilation& c, const Output& value) {
-  return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
-}
 
 // The node that adds up the rows of `value`; null if none does.
 Node* BiasGradOf(const Output& value) {
@@ -76,7 +151,7 @@ absl::StatusOr<Output> MaskOf(Compilation& c, Node* forward) {
   return with_mask->output(1);
 }
 
-absl::Status Fuse(Compilation& c, const Layer& layer) {
+absl::Status FuseBackward(Compilation& c, const Layer& layer) {
   const Node& product = *layer.product;
   MF_ASSIGN_OR_RETURN(const Output mask, MaskOf(c, layer.forward));
   MF_ASSIGN_OR_RETURN(
@@ -95,9 +170,7 @@ absl::Status Fuse(Compilation& c, const Layer& layer) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<bool> FuseReluGrad::Run(Compilation& c) {
+absl::StatusOr<bool> FuseBackward(Compilation& c) {
   if (!c.HasKernel(ops::kMatMulReluGrad)) return false;
   // These stay until all is done; the layers in front of them are made anew.
   std::vector<Node*> relu_grads;
@@ -108,10 +181,18 @@ absl::StatusOr<bool> FuseReluGrad::Run(Compilation& c) {
   for (Node* node : relu_grads) {
     Layer layer;
     if (!IsLayer(c, node, &layer)) continue;
-    MF_RETURN_IF_ERROR(Fuse(c, layer));
+    MF_RETURN_IF_ERROR(FuseBackward(c, layer));
     changed = true;
   }
   return changed && c.RemoveDeadNodes();
+}
+
+}  // namespace
+
+absl::StatusOr<bool> FuseBiasAndRelu::Run(Compilation& c) {
+  MF_ASSIGN_OR_RETURN(const bool forward, FuseForward(c));
+  MF_ASSIGN_OR_RETURN(const bool backward, FuseBackward(c));
+  return forward || backward;
 }
 
 }  // namespace mirrorflow
