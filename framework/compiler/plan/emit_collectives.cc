@@ -18,11 +18,9 @@ void EmitCollectives::Start(const Node& node) {
     if (node.has_attr("reduction")) {
       collective.reduction = *ParseReduction(node.attr<std::string>("reduction"));
     }
-    if (collective.kind == CollectiveKind::kBarrier) {
-      s_.collective_storage.emplace_back();
-    } else if (collective.kind == CollectiveKind::kAllReduce) {
+    if (collective.kind == CollectiveKind::kAllReduce) {
       StartReduction(node, &collective, &flight);
-    } else {
+    } else if (collective.kind != CollectiveKind::kBarrier) {
       StartRows(node, &collective, &flight);
     }
   }
@@ -43,7 +41,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
     if (slots.needs_copy[i]) Copy(s_.storage.of(node.input(i)), slots.storages[i], flight->name);
   }
   collective->count = slots.count;
-  s_.collective_storage.push_back({.in = slots.storages[0], .out = slots.storages[0]});
+  collective->in = collective->out = Unplaced(slots.storages[0]);
 }
 
 // Each rank has rows of the whole, which are gathered or scattered.
@@ -56,7 +54,8 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   for (int d = 1; d < whole.rank(); ++d) collective->elements_per_row *= whole.dim(d);
   const int in = s_.storage.of(node.input(0)), out = s_.storage.of(node.output(0));
   flight->uses = {{in, false}, {out, true}};
-  s_.collective_storage.push_back({.in = in, .out = out});
+  collective->in = Unplaced(in);
+  collective->out = Unplaced(out);
 }
 
 // An update that the ranks divide. From its start on others may write the variables.
@@ -88,7 +87,7 @@ void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collectiv
     collective->kind = CollectiveKind::kUpdate;
     collective->dtype = gradient.dtype();
     collective->count = s_.local_shape(gradient).num_elements();
-    s_.collective_storage.push_back({.in = s_.storage.of(gradient)});
+    collective->in = Unplaced(s_.storage.of(gradient));
   }
   plan_.updates.push_back(std::move(update));
   plan_.kernels.push_back(std::move(kernel.kernel));
@@ -108,7 +107,8 @@ void EmitCollectives::DescribeProduct(const Node& node, PlannedCollective* colle
   collective->elements_per_row = node.attr<int64_t>(kFactorAttr);
   collective->rows = a.dim(1);
   collective->row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(collective->dtype));
-  s_.collective_storage.push_back({.in = s_.storage.of(left), .right = s_.storage.of(right)});
+  collective->in = Unplaced(s_.storage.of(left));
+  collective->right = Unplaced(s_.storage.of(right));
 }
 
 // From here on until it is finished the collective may read and write all of its memory.
@@ -154,17 +154,6 @@ void EmitCollectives::FinishUpTo(int sequence) {
                     .node = flight.name},
                    flight.uses);
     if (!enqueued) writer_.Order(LaneKind::kCommunicate, LaneKind::kCompute);
-    // Memory may be used again when the compute lane knows that the collective is done.
-    for (const StorageUse& use : flight.uses) writer_.Touch(use.storage, writer_.NextIndex() - 1);
-  }
-}
-
-void PlaceCollectives(PlanState& s, absl::FunctionRef<Operand(int storage)> address_of) {
-  for (size_t i = 0; i < s.plan->collectives.size(); ++i) {
-    PlannedCollective& collective = s.plan->collectives[i];
-    collective.in = address_of(s.collective_storage[i].in);
-    collective.out = address_of(s.collective_storage[i].out);
-    collective.right = address_of(s.collective_storage[i].right);
   }
 }
 

@@ -5,9 +5,9 @@
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 
+#include <array>
 #include <deque>
 
-#include "absl/functional/function_ref.h"
 #include "framework/compiler/plan/plan_state.h"
 #include "framework/compiler/plan/plan_writer.h"
 
@@ -48,8 +48,10 @@ class EmitCollectives {
   int started_before_work_ = -1;  // the last collective before the last long kernel
 };
 
-// Gives the operands of the plan's collectives the addresses of their storages.
-void PlaceCollectives(PlanState& s, absl::FunctionRef<Operand(int storage)> address_of);
+// The operands of the collective, which PlanMemory places.
+inline std::array<Operand*, 3> OperandsOf(PlannedCollective& c) {
+  return {&c.in, &c.out, &c.right};
+}
 
 }  // namespace mirrorflow
 
