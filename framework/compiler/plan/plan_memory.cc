@@ -63,7 +63,7 @@ absl::Status PlaceArena(PlanState& s) {
     if (lifetimes[i].last < 0) continue;  // no instruction uses it
     // Far from what offsets can hold, and from any machine.
     constexpr int64_t kMaxBytes = int64_t{1} << 60;
-    total_bytes += std::min(storage.bytes, kMaxBytes);
+    total_bytes += std::min(storage.bytes, kMaxBytes + 1);
     if (total_bytes > kMaxBytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the values of this step need more than ", kMaxBytes, " bytes"));
