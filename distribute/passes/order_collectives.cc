@@ -2,6 +2,7 @@
 #include "distribute/passes/order_collectives.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/status.h"
 
@@ -22,9 +23,16 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   for (Node* node : order) {
     if (c.Communicates(*node)) c.collectives.push_back(node);
   }
+  // Updates that wait for one gate have its depth; the gradients of some are ready before.
+  const auto ready = [&](const Node* node) {
+    const bool updates = node->op().role == OpRole::kWrite && !node->op().update_gradient.empty();
+    const int gradient = updates ? node->input_index(node->op().update_gradient) : -1;
+    return std::make_pair(depth[node->id()],
+                          gradient >= 0 ? depth[node->input(gradient).node->id()] : 0);
+  };
   // It stays topological, as depth grows along every edge.
   std::stable_sort(c.collectives.begin(), c.collectives.end(),
-                   [&](const Node* a, const Node* b) { return depth[a->id()] < depth[b->id()]; });
+                   [&](const Node* a, const Node* b) { return ready(a) < ready(b); });
   for (size_t i = 0; i < c.collectives.size(); ++i) {
     c.graph.SetAttr(c.collectives[i], "_sequence", static_cast<int64_t>(i));
   }

@@ -2,8 +2,9 @@
 //
 // OrderCollectives: one total order of all collectives, the same on every rank: by the length of
 // the longest path to each, which is the order in which the backward pass makes their operands
-// ready. It orders their *starts* only (a control edge would order the end of one before the start
-// of the next), so it is a list in the Compilation and an attribute `_sequence` on the nodes.
+// ready; of updates that wait for one gate, by the longest path to their gradients. It orders their
+// *starts* only (a control edge would order the end of one before the start of the next), so it is
+// a list in the Compilation and an attribute `_sequence` on the nodes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_ORDER_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_ORDER_COLLECTIVES_H_
 

@@ -301,7 +301,9 @@ def a_pass_has_the_name_of_its_file(tree):
         if _top(path) == "tests":
             continue
         class_name = "".join(word.capitalize() for word in _stem(path).split("_"))
-        for line, match in _find(r"^class (\w+)[^;{]*: public Pass\b", text):
+        for line, match in _find(r"^class (\w+)[^;{]*: public (?:Pass|PlanStage)\b", text):
+            if match[1] == "PlanStage":
+                continue  # The base of those that work on a plan.
             names = re.findall(r'string_view name\(\) const override { return "(\w+)"', text)
             if match[1] != class_name or names != [_stem(path)]:
                 what = f"expected {class_name}, named {_stem(path)}, got {match[1]}, named {names}"

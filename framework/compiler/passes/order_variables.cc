@@ -2,8 +2,8 @@
 #include "framework/compiler/passes/order_variables.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "framework/core/status.h"
@@ -11,25 +11,30 @@
 namespace mirrorflow {
 namespace {
 
-// The nodes that depend on `node`, by id; itself left out. `in_order`: a collective depends on
-// those before it, too.
-std::vector<char> Dependents(const Compilation& c, Node* node, bool in_order = false) {
-  std::vector<char> reached(c.graph.id_limit(), 0);
-  std::vector<Node*> pending = {node};
-  const auto reach = [&](Node* user) {
-    if (reached[user->id()]) return;
-    reached[user->id()] = 1;
-    pending.push_back(user);
-  };
+// By id: one of `pending`, or a node that depends on one.
+std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
+  std::vector<char> reached(graph.id_limit(), 0);
+  for (const Node* node : pending) reached[node->id()] = 1;
   while (!pending.empty()) {
     Node* from = pending.back();
     pending.pop_back();
-    for (const Use& use : from->uses()) reach(use.user);
-    if (!in_order || !c.Communicates(*from)) continue;
-    const auto it = std::find(c.collectives.begin(), c.collectives.end(), from);
-    if (it != c.collectives.end()) std::for_each(std::next(it), c.collectives.end(), reach);
+    for (const Use& use : from->uses()) {
+      if (reached[use.user->id()]) continue;
+      reached[use.user->id()] = 1;
+      pending.push_back(use.user);
+    }
   }
   return reached;
+}
+
+// The dependents of `write`, and what comes after it because collectives start in their order.
+std::vector<char> BehindInOrder(const Compilation& c, Node* write, const std::vector<char>& after) {
+  const auto first = std::find_if(c.collectives.begin(), c.collectives.end(),
+                                  [&](const Node* node) { return after[node->id()] != 0; });
+  if (first == c.collectives.end()) return after;
+  std::vector<Node*> from(first, c.collectives.end());
+  from.push_back(write);
+  return Dependents(c.graph, std::move(from));
 }
 
 struct Accesses {
@@ -104,8 +109,8 @@ absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
     for (size_t i = 1; i < accesses.writes.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         Node *first = accesses.writes[j], *second = accesses.writes[i];
-        if (first == second || Dependents(c, first)[second->id()]) continue;
-        if (Dependents(c, second)[first->id()]) continue;
+        if (first == second || Dependents(c.graph, {first})[second->id()]) continue;
+        if (Dependents(c.graph, {second})[first->id()]) continue;
         c.graph.AddControlEdge(first, second);
         changed = true;
       }
@@ -114,9 +119,8 @@ absl::StatusOr<bool> OrderVariables::Run(Compilation& c) {
   for (auto& [name, accesses] : variables) {
     for (Node* write : accesses.writes) {
       if (accesses.reads.empty()) continue;
-      const std::vector<char> after_write = Dependents(c, write);
-      const std::vector<char> behind_write =
-          c.collectives.empty() ? after_write : Dependents(c, write, /*in_order=*/true);
+      const std::vector<char> after_write = Dependents(c.graph, {write});
+      const std::vector<char> behind_write = BehindInOrder(c, write, after_write);
       for (Node* read : accesses.reads) {
         changed |= OrderReadBeforeWrite(c, read, write, after_write, behind_write);
       }

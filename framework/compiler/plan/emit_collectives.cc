@@ -23,7 +23,6 @@ void EmitCollectives::Start(const Node& node) {
     StartUpdate(node, &collective, &flight);
   } else if (IsBarrier(node)) {
     collective.operation = Barrier{};
-    s_.collective_storage.emplace_back();
   } else if (ChangesRows(node)) {
     StartRows(node, &collective, &flight);
   } else {
@@ -47,7 +46,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
   collective->operation = PlannedAllReduce{ReductionOf(node)};
   collective->dtype = node.output_dtype(0);
   collective->count = slots.count;
-  s_.collective_storage.push_back({.in = slots.storages[0], .out = slots.storages[0]});
+  collective->in = collective->out = Unplaced(slots.storages[0]);
 }
 
 // Each rank has rows of the whole, which are gathered or scattered.
@@ -65,7 +64,8 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   collective->count = whole.num_elements();
   const int in = s_.storage.of(node.input(0)), out = s_.storage.of(node.output(0));
   flight->uses = {{in, false}, {out, true}};
-  s_.collective_storage.push_back({.in = in, .out = out});
+  collective->in = Unplaced(in);
+  collective->out = Unplaced(out);
 }
 
 // An update that the ranks divide. From its start on others may write the variables.
@@ -96,7 +96,7 @@ void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collectiv
     collective->operation = std::move(update);
     collective->dtype = gradient.dtype();
     collective->count = s_.local_shape(gradient).num_elements();
-    s_.collective_storage.push_back({.in = s_.storage.of(gradient)});
+    collective->in = Unplaced(s_.storage.of(gradient));
   }
   plan_.kernels.push_back(std::move(kernel.kernel));
   plan_.kernel_flops.push_back(kernel.flops);
@@ -110,14 +110,15 @@ void EmitCollectives::DescribeProduct(const Node& node, UpdateCall call,
   const Shape& a = s_.values().shape(left);
   const Shape& b = s_.values().shape(right);
   collective->operation =
-      PlannedProductUpdate{.split = {.axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr)),
+      PlannedProductUpdate{.right = Unplaced(s_.storage.of(right)),
+                           .split = {.axis = static_cast<AxisId>(node.attr<int64_t>(kAxisAttr)),
                                      .elements_per_row = node.attr<int64_t>(kFactorAttr)},
                            .rows = a.dim(1),
                            .row_bytes = b.dim(1) * static_cast<int64_t>(DataTypeSize(left.dtype())),
                            .call = std::move(call)};
   collective->dtype = left.dtype();
   collective->count = a.num_elements() + b.num_elements();
-  s_.collective_storage.push_back({.in = s_.storage.of(left), .right = s_.storage.of(right)});
+  collective->in = Unplaced(s_.storage.of(left));
 }
 
 // From here on until it is finished the collective may read and write all of its memory.
@@ -163,19 +164,6 @@ void EmitCollectives::FinishUpTo(int sequence) {
                     .node = flight.name},
                    flight.uses);
     if (!enqueued) writer_.Order(LaneKind::kCommunicate, LaneKind::kCompute);
-    // Memory may be used again when the compute lane knows that the collective is done.
-    for (const StorageUse& use : flight.uses) writer_.Touch(use.storage, writer_.NextIndex() - 1);
-  }
-}
-
-void PlaceCollectives(PlanState& s, absl::FunctionRef<Operand(int storage)> address_of) {
-  for (size_t i = 0; i < s.plan->collectives.size(); ++i) {
-    PlannedCollective& collective = s.plan->collectives[i];
-    collective.in = address_of(s.collective_storage[i].in);
-    collective.out = address_of(s.collective_storage[i].out);
-    if (auto* update = std::get_if<PlannedProductUpdate>(&collective.operation)) {
-      update->right = address_of(s.collective_storage[i].right);
-    }
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include <deque>
 
-#include "absl/functional/function_ref.h"
+#include "absl/container/inlined_vector.h"
 #include "framework/compiler/plan/plan_state.h"
 #include "framework/compiler/plan/plan_writer.h"
 
@@ -48,8 +48,13 @@ class EmitCollectives {
   int started_before_work_ = -1;  // the last collective before the last long kernel
 };
 
-// Gives the operands of the plan's collectives the addresses of their storages.
-void PlaceCollectives(PlanState& s, absl::FunctionRef<Operand(int storage)> address_of);
+// The operands of the collective, which PlanMemory places.
+inline absl::InlinedVector<Operand*, 3> OperandsOf(PlannedCollective& c) {
+  absl::InlinedVector<Operand*, 3> operands = {&c.in, &c.out};
+  auto* const update = std::get_if<PlannedProductUpdate>(&c.operation);
+  if (update != nullptr) operands.push_back(&update->right);
+  return operands;
+}
 
 }  // namespace mirrorflow
 

@@ -22,10 +22,6 @@ class Emitter {
   void Run() {
     for (const Node* node : s_.order) EmitNode(*node);
     collectives_.FinishUpTo(collectives_.last());
-    for (const Output& fetch : s_.fetches) {
-      const int storage = s_.storage.of(fetch);
-      if (storage >= 0) writer_.Touch(storage, writer_.NextIndex());  // behind all instructions
-    }
   }
 
  private:
@@ -81,8 +77,6 @@ class Emitter {
     }
     EmitCompute(node, loops ? InstructionKind::kLoop : InstructionKind::kBranch,
                 static_cast<int32_t>(plan_.controls.size()), kBufferAlignment);
-    s_.controls.push_back(&node);
-    s_.control_scratch.push_back(s_.operand_storage.back());
     plan_.controls.push_back(std::move(control));
   }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/plan/emit_collectives.h"
+#include "framework/compiler/plan/memory_planner.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -13,65 +15,83 @@ namespace {
 
 // The arena of its functions, and room for results that must wait for others, is the scratch of a
 // branch or loop.
-void PlaceControl(PlanState& s, size_t index) {
-  PlannedControl& control = s.plan->controls[index];
-  int64_t& scratch_bytes = s.storage.all[s.control_scratch[index]].bytes;
+void PlaceControl(PlanState& s, const Instruction& instruction) {
+  PlannedControl& control = s.plan->controls[instruction.index];
+  const int operand = instruction.first_operand + instruction.num_inputs + instruction.num_outputs;
+  int64_t& scratch_bytes = s.storage.all[s.plan->operands[operand].offset].bytes;
   for (const auto& plan : control.plans) {
     scratch_bytes = std::max(scratch_bytes, static_cast<int64_t>(AlignUp(plan->arena_bytes)));
   }
-  const bool loops = s.controls[index]->op().role == OpRole::kLoop;
   const Plan& last = *control.plans[1];
   for (size_t i = 0; i < control.bytes.size(); ++i) {
     const RegionId result = last.fetches[i].operand.region;
-    const bool is_other_argument = loops && result >= Plan::kFirstFeedRegion &&
+    const bool is_other_argument = instruction.kind == InstructionKind::kLoop &&
+                                   result >= Plan::kFirstFeedRegion &&
                                    result != last.feed_region(static_cast<int>(i));
     control.staging.push_back(is_other_argument ? scratch_bytes : -1);
     if (is_other_argument) scratch_bytes += static_cast<int64_t>(AlignUp(control.bytes[i]));
   }
 }
 
+// By storage that is its own root: from the first to the last instruction that uses it. A
+// collective in flight uses its memory from its start until it is finished.
+std::vector<Lifetime> FindLifetimes(const PlanState& s) {
+  std::vector<Lifetime> lifetimes(s.storage.all.size(), {std::numeric_limits<int>::max(), -1, 0});
+  const auto touch = [&](int root, int at) {
+    lifetimes[root].first = std::min(lifetimes[root].first, at);
+    lifetimes[root].last = std::max(lifetimes[root].last, at);
+  };
+  const int end = static_cast<int>(s.plan->instructions.size());
+  for (int i = 0; i < end; ++i) {
+    for (const MemoryAccess& access : s.plan->accesses[i]) touch(access.value, i);
+  }
+  for (const Output& fetch : s.fetches) {
+    if (const int root = s.storage.RootOf(fetch); root >= 0) touch(root, end);
+  }
+  return lifetimes;
+}
+
 // Gives the storages of the arena their offsets.
 absl::Status PlaceArena(PlanState& s) {
+  const std::vector<Lifetime> lifetimes = FindLifetimes(s);
   std::vector<Lifetime> values;
-  std::vector<int> owner;
+  std::vector<Storage*> owner;
   int64_t total_bytes = 0;
-  for (size_t i = 0; i < s.lifetimes.size(); ++i) {
-    const Storage& storage = s.storage.all[i];
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    Storage& storage = s.storage.all[i];
     if (storage.region != kNoRegion || storage.parent >= 0) continue;
-    if (s.lifetimes[i].last < 0) continue;  // no instruction touches it
-    s.lifetimes[i].bytes = storage.bytes;
+    if (lifetimes[i].last < 0) continue;  // no instruction uses it
     // Far from what offsets can hold, and from any machine.
     constexpr int64_t kMaxBytes = int64_t{1} << 60;
-    total_bytes += std::min(storage.bytes, kMaxBytes);
+    total_bytes += std::min(storage.bytes, kMaxBytes + 1);
     if (total_bytes > kMaxBytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("the values of this step need more than ", kMaxBytes, " bytes"));
     }
-    values.push_back(s.lifetimes[i]);
-    owner.push_back(static_cast<int>(i));
+    values.push_back({lifetimes[i].first, lifetimes[i].last, storage.bytes});
+    owner.push_back(&storage);
   }
   const MemoryPlan memory = PackValues(values);
   s.plan->arena_bytes = memory.peak_bytes;
   s.plan->live_bytes = memory.live_bytes;
   s.plan->num_arena_values = static_cast<int64_t>(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    Storage& storage = s.storage.all[owner[i]];
-    storage.region = Plan::kArenaRegion;
-    storage.offset = memory.offsets[i];
+    owner[i]->region = Plan::kArenaRegion;
+    owner[i]->offset = memory.offsets[i];
   }
   return absl::OkStatus();
 }
 
-Operand AddressOf(const PlanState& s, int storage) {
-  if (storage < 0) return {};
-  int64_t offset = 0;
-  for (; s.storage.all[storage].parent >= 0; storage = s.storage.all[storage].parent) {
-    offset += s.storage.all[storage].offset;
+void Place(const StorageTable& table, Operand* operand) {
+  if (operand->region != kUnplaced) return;
+  const Storage* at = &table.all[operand->offset];
+  int64_t offset = at->offset;
+  while (at->parent >= 0) {
+    at = &table.all[at->parent];
+    offset += at->offset;
   }
-  const Storage& root = s.storage.all[storage];
-  // What no instruction touches has no place; it does not matter where it lies.
-  if (root.region == kNoRegion) return {Plan::kArenaRegion, offset};
-  return {root.region, root.offset + offset};
+  // What no instruction uses has no place; it does not matter where it lies.
+  *operand = {at->region != kNoRegion ? at->region : Plan::kArenaRegion, offset};
 }
 
 absl::Status FillConstants(PlanState& s) {
@@ -89,23 +109,26 @@ absl::Status FillConstants(PlanState& s) {
 
 absl::StatusOr<bool> PlanMemory::RunOn(PlanState& s) {
   Plan& plan = *s.plan;
-  for (size_t i = 0; i < plan.controls.size(); ++i) PlaceControl(s, i);
+  for (const Instruction& instruction : plan.instructions) {
+    const bool has_functions =
+        instruction.kind == InstructionKind::kBranch || instruction.kind == InstructionKind::kLoop;
+    if (has_functions) PlaceControl(s, instruction);
+  }
   MF_RETURN_IF_ERROR(PlaceArena(s));
   MF_RETURN_IF_ERROR(FillConstants(s));
-  const auto address_of = [&](int storage) { return AddressOf(s, storage); };
-  for (size_t i = 0; i < plan.operands.size(); ++i) {
-    plan.operands[i] = address_of(s.operand_storage[i]);
+  for (Operand& operand : plan.operands) Place(s.storage, &operand);
+  for (PlannedCollective& collective : plan.collectives) {
+    for (Operand* operand : OperandsOf(collective)) Place(s.storage, operand);
   }
-  PlaceCollectives(s, address_of);
   for (size_t i = 0; i < plan.fetches.size(); ++i) {
-    const int storage = s.storage.of(s.fetches[i]);
-    plan.fetches[i].operand = address_of(storage);
-    if (storage >= 0) plan.fetches[i].value = s.storage.Root(storage);
+    plan.fetches[i].operand = Unplaced(s.storage.of(s.fetches[i]));
+    plan.fetches[i].value = s.storage.RootOf(s.fetches[i]);
+    Place(s.storage, &plan.fetches[i].operand);
   }
-  for (size_t i = 0; i < s.uses.size(); ++i) {
-    for (const auto& [storage, is_write] : s.uses[i]) {
-      plan.accesses[i].push_back(
-          {address_of(storage), s.storage.all[storage].bytes, is_write, s.storage.Root(storage)});
+  for (std::vector<MemoryAccess>& accesses : plan.accesses) {
+    for (MemoryAccess& access : accesses) {
+      access.bytes = s.storage.all[access.operand.offset].bytes;
+      Place(s.storage, &access.operand);
     }
   }
   plan.num_regions =

@@ -12,10 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
-#include "framework/compiler/plan/memory_planner.h"
 #include "framework/compiler/plan/storage.h"
 #include "framework/runtime/plan.h"
 
@@ -23,13 +21,6 @@ namespace mirrorflow {
 
 // The shapes that one replica sees. By node id, then output.
 using LocalShapes = std::vector<std::vector<Shape>>;
-
-// How an instruction uses a storage.
-struct StorageUse {
-  int storage;
-  bool is_write;
-};
-using StorageUses = absl::InlinedVector<StorageUse, 4>;
 
 struct PlanState final : Compilation {
   // `rows[axis]` are the replica's rows of each axis of the program; zeros are fine. The functions
@@ -54,23 +45,19 @@ struct PlanState final : Compilation {
   bool owns_feeds = false;
 
   LocalShapes shapes;                    // by Localise
-  std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; none has control flow
+  std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
   std::vector<Node*> order;              // by ScheduleNodes: all nodes, legal for one thread
   StorageTable storage;                  // by AssignStorage
 
-  // By EmitInstructions, which names storages where the plan will have addresses.
-  std::vector<Lifetime> lifetimes;    // by storage that is its own root, in instructions
-  std::vector<StorageUses> uses;      // by instruction
-  std::vector<int> operand_storage;   // by operand of the plan; -1: none
-  std::vector<int> control_scratch;   // by control of the plan
-  std::vector<const Node*> controls;  // the same: the branch or loop
-  struct CollectiveStorage {
-    int in = -1, out = -1, right = -1;
-  };
-  std::vector<CollectiveStorage> collective_storage;  // by collective of the plan
-
+  // Until PlanMemory gives addresses, operands of EmitInstructions are Unplaced.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 };
+
+// Stands for the place of the storage; none if that is -1.
+inline constexpr RegionId kUnplaced = -2;
+inline Operand Unplaced(int storage) {
+  return storage >= 0 ? Operand{kUnplaced, storage} : Operand();
+}
 
 // Runs on the functions of branches and loops first, as every pass does.
 class PlanStage : public Pass {

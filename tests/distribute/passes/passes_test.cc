@@ -482,5 +482,28 @@ TEST(InsertCollectivesTest, InsertsNothingOnOneDevice) {
   EXPECT_EQ(StepToText(c), before);
 }
 
+// Both wait for the gate, which is deeper than their gradients.
+TEST(OrderCollectivesTest, UpdatesBehindOneGateComeInTheOrderInWhichTheirGradientsAreReady) {
+  const auto step = ParseStep(R"(
+v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}
+w = VarHandleOp() {dtype=float, shape=<2>, shared_name="w"}
+x = Placeholder() {dtype=float, shape=<2>}
+loss = Placeholder() {dtype=float, shape=<>}
+reduced = AllReduce(loss) {N=1, T=float}
+gate = IsFinite(reduced) {T=float}
+second = Neg(x) {T=float}
+first = Neg(second) {T=float}
+u1 = ResourceApplyGradientDescent(v, loss, first, gate) {T=float, _gates=1, _reduction="sum"}
+u2 = ResourceApplyGradientDescent(w, loss, second, gate) {T=float, _gates=1, _reduction="sum"}
+)",
+                              {.targets = {"u1", "u2"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  ASSERT_TRUE(RunPasses(c, OrderCollectives()).ok());
+  std::string order;
+  for (const Node* node : c.collectives) order += node->name() + " ";
+  EXPECT_EQ(order, "reduced u2 u1 ");
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/compiler/passes/common_subexpressions.h"
+#include "framework/compiler/passes/free_readers.h"
 #include "framework/compiler/passes/infer_and_fold.h"
 #include "framework/compiler/passes/order_variables.h"
 #include "framework/compiler/passes/prune.h"
@@ -298,6 +299,99 @@ third = AssignAddVariableOp(v, one) {dtype=float}
             "second = AssignAddVariableOp(v, one, ^first)\n"
             "of_another = AssignAddVariableOp(w, one)\n"
             "third = AssignAddVariableOp(v, one, ^first, ^second)\n");
+}
+
+TEST(FreeReadersTest, TakesOffTheEdgesOfReadersAndKeepsTheOrderOfWrites) {
+  const auto step = ParseStep(R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+asked = Neg(x) {T=float}
+read = ReadVariableOp(v) {dtype=float}
+user = Neg(read) {T=float}
+first = AssignAddVariableOp(v, x, ^asked) {dtype=float}
+second = AssignVariableOp(v, x) {dtype=float}
+)",
+                              {.fetches = {"user"}, .targets = {"first", "second"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  const std::string unordered = StepToText(c);
+  ASSERT_TRUE(RunPasses(c, OrderVariables()).ok());
+  const std::string ordered = StepToText(c);
+  EXPECT_EQ(ordered,
+            "v = VarHandleOp()\n"
+            "x = Placeholder()\n"
+            "asked = Neg(x)\n"
+            "read = ReadVariableOp(v)\n"
+            "user = Neg(read)\n"
+            "first = AssignAddVariableOp(v, x, ^asked, ^user)\n"
+            "second = AssignVariableOp(v, x, ^first, ^user)\n");
+  ASSERT_TRUE(RunPasses(c, FreeReaders()).ok());
+  EXPECT_EQ(StepToText(c),
+            "v = VarHandleOp()\n"
+            "x = Placeholder()\n"
+            "asked = Neg(x)\n"
+            "read = ReadVariableOp(v)\n"
+            "user = Neg(read)\n"
+            "first = AssignAddVariableOp(v, x, ^asked)\n"
+            "second = AssignVariableOp(v, x, ^first)\n");
+  ASSERT_TRUE(RunPasses(c, OrderVariables()).ok());
+  EXPECT_EQ(StepToText(c), ordered);
+}
+
+// What has become of the update is in its place among the collectives and among the writes.
+TEST(FreeReadersTest, AnOperationThatReplacesAnotherTakesItsPlace) {
+  const auto step = ParseStep(R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+rate = Placeholder() {dtype=float, shape=<>}
+x = Placeholder() {dtype=float, shape=<2>}
+read = ReadVariableOp(v) {dtype=float}
+user = Neg(read) {T=float}
+update = ResourceApplyGradientDescent(v, rate, x) {T=float, _reduction="sum"}
+write = AssignAddVariableOp(v, x) {dtype=float}
+)",
+                              {.fetches = {"user"}, .targets = {"update", "write"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  Node* const update = c.graph.FindNode("update");
+  c.collectives = {update};
+  ASSERT_TRUE(RunPasses(c, OrderVariables()).ok());
+  const auto other = c.graph.AddNode(
+      "other", update->op(), update->attrs(), {update->inputs().begin(), update->inputs().end()},
+      {update->control_inputs().begin(), update->control_inputs().end()});
+  ASSERT_TRUE(other.ok()) << other.status();
+  c.ReplaceOperation(update, *other);
+  c.graph.RemoveNode(update);
+  EXPECT_EQ(c.collectives, std::vector<Node*>{*other});
+  ASSERT_TRUE(RunPasses(c, FreeReaders(), OrderVariables()).ok());
+  EXPECT_EQ(StepToText(c),
+            "v = VarHandleOp()\n"
+            "rate = Placeholder()\n"
+            "x = Placeholder()\n"
+            "read = ReadVariableOp(v)\n"
+            "user = Neg(read)\n"
+            "other = ResourceApplyGradientDescent(v, rate, x, ^user)\n"
+            "write = AssignAddVariableOp(v, x, ^other, ^user)\n");
+}
+
+// In the second half the collectives have their order: early before late, so `user` cannot run
+// before `write`.
+TEST(OrderVariablesTest, CopiesAReadWhoseUserComesAfterTheWriteByTheOrderOfCollectives) {
+  const auto step = ParseStep(R"(
+v = VarHandleOp() {dtype=float, shape=<2>}
+x = Placeholder() {dtype=float, shape=<2>}
+write = AssignVariableOp(v, x) {dtype=float}
+early = AllReduce(x, ^write) {N=1, T=float}
+late = AllReduce(x) {N=1, T=float}
+read = ReadVariableOp(v) {dtype=float}
+user = Mul(read, late) {T=float}
+)",
+                              {.fetches = {"user", "early"}});
+  ASSERT_TRUE(step.ok()) << step.status();
+  Compilation& c = (*step)->c;
+  for (const char* name : {"early", "late"}) c.collectives.push_back(c.graph.FindNode(name));
+  ASSERT_TRUE(RunPasses(c, OrderVariables()).ok());
+  EXPECT_TRUE(c.graph.FindNode("read")->has_attr(kCopyAttr));
+  EXPECT_EQ(c.graph.FindNode("write")->CallString(), "write = AssignVariableOp(v, x, ^read)");
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ c = VarHandleOp() {dtype=float, shape=<4>, shared_name="c"}
 // The updates after the pass: `op(inputs)` a line.
 std::vector<std::string> Updates(const std::string& text, std::vector<std::string> targets,
                                  int64_t bucket_bytes = 1 << 20,
-                                 const KernelRegistry& kernels = Kernels()) {
+                                 const KernelRegistry& kernels = Kernels(),
+                                 const std::vector<std::string>& collectives = {}) {
   StepNames names{.targets = std::move(targets)};
   names.bucket_bytes = bucket_bytes;
   const auto step = ParseStep(kVariables + text, names);
@@ -49,6 +50,9 @@ std::vector<std::string> Updates(const std::string& text, std::vector<std::strin
   }
   Compilation& c = (*step)->c;
   c.kernels = &kernels;
+  for (const std::string& name : collectives) {
+    c.collectives.push_back(c.graph.FindNode(name));
+  }
   const absl::Status ran = RunPasses(c, GroupUpdates());
   EXPECT_TRUE(ran.ok()) << ran;
   std::vector<std::string> updates;
@@ -127,6 +131,20 @@ v = ResourceApplyGradientDescent(c, rate, g) {T=float}
   for (const auto& each : cases) {
     EXPECT_EQ(Updates(each.text, {"u", "v"}).size(), 2) << each.what;
   }
+}
+
+// One update leads to a collective, and the other waits for one: together they need the one that
+// the other waits for to be first.
+TEST(GroupUpdatesTest, TheOrderOfCollectivesStaysAsItIs) {
+  const std::string text = R"(
+r = AllReduce(x) {N=1, T=float}
+u = ResourceApplyGradientDescent(a, rate, x) {T=float}
+v = ResourceApplyGradientDescent(b, rate, r) {T=float}
+new = ReadVariableOp(a, ^u) {dtype=float}
+s = AllReduce(new) {N=1, T=float}
+)";
+  EXPECT_EQ(Updates(text, {"u", "v", "s"}, 1 << 20, Kernels(), {"r", "s"}).size(), 1);
+  EXPECT_EQ(Updates(text, {"u", "v", "s"}, 1 << 20, Kernels(), {"s", "r"}).size(), 2);
 }
 
 }  // namespace
