@@ -318,7 +318,7 @@ std::vector<Node*> Graph::Nodes() const {
 Graph Graph::Clone() const {
   Graph copy;
   copy.nodes_.resize(nodes_.size());
-  copy.by_name_.reserve(by_name_.size());
+  copy.names_->by_name.reserve(names_->by_name.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] != nullptr) copy.nodes_[i] = std::make_unique<Node>(*nodes_[i]);
   }

@@ -74,25 +74,11 @@ TEST(PipelineTest, RefusesAPassWhoseFactsNobodyGives) {
   EXPECT_EQ(p.Run(c).ToString(), "INTERNAL: pass second needs facts that no earlier pass gives");
 }
 
-class BeforeShardings final : public TestPass {
- public:
-  BeforeShardings() : TestPass("before_shardings") {}
-  Facts comes_before() const override { return kSharded; }
-};
 class EndsShardings final : public TestPass {
  public:
   EndsShardings() : TestPass("ends_shardings") {}
   Facts ends() const override { return kSharded; }
 };
-
-TEST(PipelineTest, RefusesAPassThatComesTooLate) {
-  Pipeline p;
-  p.Add<TestPass>("shards", 0, 0, kSharded);
-  p.Add<BeforeShardings>();
-  Compilation c;
-  EXPECT_EQ(p.Run(c).ToString(),
-            "INTERNAL: pass before_shardings must come before an earlier pass");
-}
 
 // What a half leaves behind, the next one starts from; and facts end.
 TEST(PipelineTest, FactsHoldInTheNextPipelineUntilAPassEndsThem) {
