@@ -41,7 +41,6 @@ Plan ValidPlan() {
   Plan plan;
   plan.num_events = 3;
   plan.collectives.resize(2);
-  plan.collectives[1].sequence = 1;
   plan.node_names = {"gradient0", "gradient1", "reduce0", "reduce1", "update"};
   plan.node_ops = {"MatMul", "MatMul", "AllReduce", "AllReduce", "Update"};
   auto add = [&](Instruction instruction, std::vector<MemoryAccess> accesses) {
@@ -126,9 +125,6 @@ constexpr Violation kViolations[] = {
        p.instructions[kStart0].index = 1;
        p.instructions[kStart1].index = 0;
      },
-     "instruction 3 (AllReduce(reduce0)) starts a collective out of order"},
-    {"SequenceIsNotTheOrder",
-     [](Plan& p) { std::swap(p.collectives[0].sequence, p.collectives[1].sequence); },
      "instruction 3 (AllReduce(reduce0)) starts a collective out of order"},
     {"CollectivesFinishedInAnotherOrder", [](Plan& p) { Swap(p, kFinish0, kFinish1); },
      "instruction 8 (AllReduce(reduce1)) finishes a collective out of order"},

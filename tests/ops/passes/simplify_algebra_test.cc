@@ -252,7 +252,7 @@ y = Sub(f, d) {T=float}
   ASSERT_TRUE(step.ok()) << step.status();
   Compilation& c = (*step)->c;
   Pipeline pipeline;
-  c.facts = kPruned;
+  c.facts = kPruned | kBodiesMade | kListsLowered;
   pipeline.Add<InferAndFold>();
   pipeline.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(4);
   ASSERT_TRUE(pipeline.Run(c).ok());
