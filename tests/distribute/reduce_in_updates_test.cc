@@ -201,8 +201,9 @@ struct LargeLayer {
     MF_ASSIGN_OR_RETURN(const StepPlans plans,
                         step.Compile({left.shape(), right.shape(), Shape({})}, shares));
     const auto& collectives = plans.plans[0]->collectives;
-    const bool found = std::any_of(collectives.begin(), collectives.end(),
-                                   [](const auto& c) { return c.is<PlannedProductUpdate>(); });
+    const bool found =
+        std::any_of(collectives.begin(), collectives.end(),
+                    [](const PlannedCollective& c) { return c.is<PlannedProductUpdate>(); });
     EXPECT_EQ(found, by_product && rows.size() > 1);
     return session->ReadVariable("w", options.replicas - 1);
   }
@@ -282,7 +283,7 @@ TEST(ReduceInUpdatesTest, AFailureBeforeTheUpdateLeavesTheVariables) {
   const auto plans = step.Compile({Shape({2})});
   ASSERT_TRUE(plans.ok()) << plans.status();
   EXPECT_TRUE(std::any_of(plans->plans[0]->collectives.begin(), plans->plans[0]->collectives.end(),
-                          [](const auto& c) { return c.is<PlannedUpdate>(); }));
+                          [](const PlannedCollective& c) { return c.is<PlannedUpdate>(); }));
   EXPECT_THAT(step.Run({Tensor::Vector<int32_t>({1, 9})}).status().ToString(), HasSubstr("rank 1"));
   const auto value = session->ReadVariable("w");
   ASSERT_TRUE(value.ok()) << value.status();
