@@ -55,9 +55,7 @@ bool Compilation::RemoveDeadNodes() {
   return true;
 }
 
-bool Compilation::HasKernel(absl::string_view op) const {
-  return kernels->Has(op, device_type);
-}
+bool Compilation::HasKernel(absl::string_view op) const { return kernels->Has(op, device_type); }
 
 bool Compilation::Communicates(const Node& node) const {
   if (IsCollective(node)) return true;
