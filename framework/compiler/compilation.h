@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compilation: what the passes of the first half work on: one step's graph, on global shapes, with
-// its side tables. Program is what they leave behind. Both are about all replicas at once: no rank
-// and no world size is in them.
+// Compilation: what passes work on: one step's graph, on global shapes, with its side tables.
+// Program is what those of the first half leave behind, PlanState what those of the second work on.
+// The former are about all replicas and any device: no rank and no world size is in them.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 
