@@ -21,10 +21,10 @@ namespace mirrorflow {
 class Pass {
  public:
   virtual ~Pass() = default;
-  virtual absl::string_view name() const = 0;       // of its file
-  virtual Facts needs() const { return 0; }         // what must hold before
-  virtual Facts gives() const { return 0; }         // what holds afterwards
-  virtual Facts ends() const { return 0; }          // what no longer holds afterwards
+  virtual absl::string_view name() const = 0;  // of its file
+  virtual Facts needs() const { return 0; }    // what must hold before
+  virtual Facts gives() const { return 0; }    // what holds afterwards
+  virtual Facts ends() const { return 0; }     // what no longer holds afterwards
   // The program means the same without it: CompileOptions::disabled_passes may name it.
   virtual bool optional() const { return false; }
   // Runs itself on the functions of branches and loops, because what it does around them depends on
