@@ -424,9 +424,9 @@ TEST_P(AgreementTest, NamesTheFirstDifferenceBeforeStepOne) {
 // cause, and both go on once it is heard again.
 TEST(WorkersTest, SilentWorkerEndsTheOtherInTimeAndBothConnectAgain) {
   const Layer layer;
-  const absl::Duration timeout = absl::Milliseconds(100);
+  const absl::Duration timeout = absl::Milliseconds(200);
   TestWorkersOptions options{.collective_timeout = timeout};
-  options.session.connect_timeout = absl::Milliseconds(150);
+  options.session.connect_timeout = absl::Milliseconds(250);
   const auto workers = WorkersOf(layer, options);
   ASSERT_TRUE(workers.ok()) << workers.status();
   TestWorkers& both = **workers;
