@@ -111,15 +111,21 @@ absl::Status Session::TakeSeedOfWorker0() {
 
 // Workers may compute initial values on processors that round differently.
 absl::Status Session::TakeVariablesOfRank0() {
+  int64_t largest = 0;
+  for (const VariableInfo& v : layout_.variables()) largest = std::max(largest, v.bytes());
   return OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
+    // Of what the replicas share the first takes the value, and the others take it from there.
+    MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> unused,
+                        replica.device().Allocate(largest));
     for (const VariableInfo& v : layout_.variables()) {
       if (v.on_read) continue;  // whose parts differ, and sum up to the value
+      const bool takes = !layout_.regions()[v.region].shared || &replica == replicas_[0].get();
       std::byte* const memory = replica.VariableAddress(v);
       MF_RETURN_IF_ERROR(replica.communicator()->Run(
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = memory,
+           .out = takes ? memory : replica.device().KernelAddress(unused.get()),
            .name = v.name},
           &lane));
     }
