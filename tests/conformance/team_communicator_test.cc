@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -23,10 +24,36 @@
 namespace mirrorflow {
 namespace {
 
-// The end of a team that others may have to abort for as long as it is there.
+// What a failure of one domain ends in all, as a worker group would have it: the first one counts.
+class AllDomains {
+ public:
+  void Abort(const absl::Status& why) {
+    absl::Status first;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (first_.ok()) first_ = why;
+      first = first_;
+    }
+    for (const auto& team : teams) {
+      if (const auto held = team.lock()) held->Abort(first);
+    }
+    for (const auto& exchange : exchanges) exchange->Abort(first);
+  }
+
+  // Complete before the first failure.
+  std::vector<std::shared_ptr<DomainExchange>> exchanges;
+  std::vector<std::weak_ptr<LocalTeam>> teams;
+
+ private:
+  std::mutex mu_;
+  absl::Status first_;
+};
+
+// The end of a team whose abort is that of all domains.
 class HeldTeam final : public LocalTeam {
  public:
-  explicit HeldTeam(std::shared_ptr<LocalTeam> team) : team_(std::move(team)) {}
+  HeldTeam(std::shared_ptr<LocalTeam> team, std::shared_ptr<AllDomains> all)
+      : team_(std::move(team)), all_(std::move(all)) {}
   int rank() const override { return team_->rank(); }
   int size() const override { return team_->size(); }
   absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
@@ -34,23 +61,11 @@ class HeldTeam final : public LocalTeam {
     return team_->Finish(offer, work);
   }
   absl::Status status() const override { return team_->status(); }
-  void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
+  void Abort(absl::Status why) override { all_->Abort(why); }
 
  private:
   const std::shared_ptr<LocalTeam> team_;
-};
-
-// What a failure of one domain ends in all, as a worker group would have it.
-struct AllDomains {
-  std::vector<std::shared_ptr<DomainExchange>> exchanges;
-  std::vector<std::weak_ptr<LocalTeam>> teams;
-
-  void Abort(const absl::Status& why) const {
-    for (const auto& team : teams) {
-      if (const auto held = team.lock()) held->Abort(why);
-    }
-    for (const auto& exchange : exchanges) exchange->Abort(why);
-  }
+  const std::shared_ptr<AllDomains> all_;
 };
 
 // Ranks in domains of sizes as even as they come.
@@ -82,7 +97,7 @@ absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
       const std::shared_ptr<LocalTeam> held = std::move(team[i]);
       all->teams.push_back(held);
       communicators.push_back(CreateTeamCommunicator(
-          topology, ranks[i], std::make_unique<HeldTeam>(held), all->exchanges[ranks[i]]));
+          topology, ranks[i], std::make_unique<HeldTeam>(held, all), all->exchanges[ranks[i]]));
     }
   }
   return communicators;

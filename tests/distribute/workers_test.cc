@@ -122,8 +122,9 @@ absl::StatusOr<std::unique_ptr<Training>> TrainingOf(absl::string_view model, in
   MF_ASSIGN_OR_RETURN(const Classifier classifier, BuildClassifier(root, model));
   training->feeds = {classifier.images, classifier.labels};
   training->fetches = {classifier.loss};
+  // A rate that does not amplify roundings.
   training->targets = {
-      Momentum({.learning_rate = 0.02, .momentum = 0.9}).Minimize(root, classifier.loss)};
+      Momentum({.learning_rate = 1e-3, .momentum = 0.9}).Minimize(root, classifier.loss)};
   Random random(9);
   for (int step = 0; step < steps; ++step) {
     const int64_t rows = step == steps - 1 ? 5 : 16;  // the last batch is a short one
