@@ -18,7 +18,9 @@ namespace mirrorflow {
 class FuseBiasAndRelu final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_bias_and_relu"; }
-  Facts needs() const override { return kShapesKnown | kCollectivesInserted | kDtypesFinal | kReadersFree; }
+  Facts needs() const override {
+    return kShapesKnown | kCollectivesInserted | kDtypesFinal | kReadersFree;
+  }
   Facts gives() const override { return kLayersFused; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

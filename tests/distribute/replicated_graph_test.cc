@@ -32,8 +32,8 @@ struct Setting {
   bool interpret = true;
 };
 
-absl::StatusOr<std::string> CompareVariables(Session& want, Session& got,
-                                             Interpreter* interpreter, const Tolerance& tolerance) {
+absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interpreter* interpreter,
+                                             const Tolerance& tolerance) {
   for (const VariableInfo& variable : want.layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor value, want.ReadVariable(variable.name));
     MF_ASSIGN_OR_RETURN(const Tensor other, got.ReadVariable(variable.name));

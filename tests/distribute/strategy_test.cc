@@ -143,8 +143,9 @@ TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
     ASSERT_TRUE(plans.ok()) << plans.status();
     const Plan& plan = *plans->plans[0];
     size_t first_start = 0, first_finish = 0, last_gradient = 0;
-    const auto first = std::find_if(plan.collectives.begin(), plan.collectives.end(),
-                                    [](const PlannedCollective& c) { return c.is<PlannedUpdate>(); });
+    const auto first =
+        std::find_if(plan.collectives.begin(), plan.collectives.end(),
+                     [](const PlannedCollective& c) { return c.is<PlannedUpdate>(); });
     ASSERT_NE(first, plan.collectives.end()) << model;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
