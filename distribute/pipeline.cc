@@ -29,7 +29,6 @@
 #include "ops/passes/fuse_bias_and_relu.h"
 #include "ops/passes/fuse_elementwise.h"
 #include "ops/passes/fuse_updates.h"
-#include "ops/passes/group_updates.h"
 #include "ops/passes/make_products.h"
 #include "ops/passes/mixed_precision.h"
 #include "ops/passes/relu_behind_pool.h"
@@ -73,12 +72,11 @@ Pipeline ProgramPipeline() {
 Pipeline PlanPipeline() {
   Pipeline p;
   p.Phase("fuse");  // what the device has kernels for
-  p.Add<GroupUpdates>();
   p.Add<FreeReaders>();
   p.Add<FuseBiasAndRelu>();
-  p.Add<FuseUpdates>();
   p.Add<FuseElementwise>();
   p.Add<OrderVariables>();
+  p.Add<FuseUpdates>();
   p.Phase("local");
   p.Add<Localise>();
   p.Add<ChooseKernels>();
@@ -154,8 +152,10 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
 
 absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
                                                         const std::vector<int64_t>& rows,
-                                                        const DeviceTraits& traits) {
-  PlanState state(program.state, rows, traits, program.state.kernels->NewLibrary(traits.type));
+                                                        const DeviceTraits& traits,
+                                                        TuningTable* tuning) {
+  PlanState state(program.state, rows, traits, program.state.kernels->NewLibrary(traits.type),
+                  tuning);
   MF_RETURN_IF_ERROR(PlanPipeline().Run(state));
   return std::shared_ptr<const Plan>(state.plan);
 }

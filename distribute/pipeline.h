@@ -28,7 +28,8 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
 // Runs the second half on a copy of the program's graph.
 absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(const Program& program,
                                                         const std::vector<int64_t>& rows,
-                                                        const DeviceTraits& traits);
+                                                        const DeviceTraits& traits,
+                                                        TuningTable* tuning);
 
 }  // namespace mirrorflow
 

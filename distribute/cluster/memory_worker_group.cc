@@ -50,16 +50,17 @@ class Member final : public MemoryWorkerGroup {
     std::unique_lock<std::mutex> lock(shared_->mu);
     const uint64_t before = shared_->incarnation;
     const auto come = [&] {
-      if (!IsSilent()) shared_->joining.insert(worker_);
-      if (static_cast<int>(shared_->joining.size()) == num_workers()) {
-        ++shared_->incarnation;
-        shared_->joining.clear();
-        shared_->store.clear();
-        shared_->barriers.clear();
-        shared_->failure = absl::OkStatus();
-        shared_->changed.notify_all();
-      }
-      return !IsSilent() && shared_->incarnation > before;
+      if (IsSilent()) return false;
+      if (shared_->incarnation > before) return true;  // and it does not count for the next
+      shared_->joining.insert(worker_);
+      if (static_cast<int>(shared_->joining.size()) < num_workers()) return false;
+      ++shared_->incarnation;
+      shared_->joining.clear();
+      shared_->store.clear();
+      shared_->barriers.clear();
+      shared_->failure = absl::OkStatus();
+      shared_->changed.notify_all();
+      return true;
     };
     if (Wait(lock, deadline, come)) return shared_->incarnation;
     const std::vector<int> missing = MissingFrom(shared_->joining);
@@ -121,6 +122,8 @@ class Member final : public MemoryWorkerGroup {
     Listener& listener = shared_->listeners[worker_];
     std::lock_guard<std::mutex> lock(listener.mu);
     listener.call = std::move(call);
+    const absl::Status known = KnownFailure();
+    if (listener.call && !known.ok()) listener.call(known);
   }
 
   void SetSilent(bool silent) override {
@@ -131,6 +134,10 @@ class Member final : public MemoryWorkerGroup {
 
  private:
   bool IsSilent() const { return shared_->silent[worker_] != 0; }
+  absl::Status KnownFailure() const {
+    std::lock_guard<std::mutex> lock(shared_->mu);
+    return IsSilent() ? absl::OkStatus() : shared_->failure;
+  }
   bool Hears(int worker) const {
     std::lock_guard<std::mutex> lock(shared_->mu);
     return shared_->silent[worker] == 0;

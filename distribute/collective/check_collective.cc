@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/hash.h"
+#include "framework/core/overloaded.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 
 namespace mirrorflow {
@@ -46,10 +47,6 @@ absl::Status Wrong(const Collective& c, absl::string_view what) {
 bool IsBarrier(const Collective& c) { return std::holds_alternative<Barrier>(c.operation); }
 
 }  // namespace
-
-absl::Span<const int64_t> CountsOf(const Collective& collective) {
-  return FieldsOf(collective).counts.value_or(absl::Span<const int64_t>());
-}
 
 int64_t FirstOf(int rank, absl::Span<const int64_t> counts) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});

@@ -14,16 +14,6 @@
 
 namespace mirrorflow {
 
-// Calls f(operation) with what the collective does.
-template <typename... Fns>
-struct Overloaded : Fns... {
-  using Fns::operator()...;
-};
-template <typename... Fns>
-Overloaded(Fns...) -> Overloaded<Fns...>;
-
-// Elements by rank of a ReduceScatter or an AllGather; empty for the others.
-absl::Span<const int64_t> CountsOf(const Collective& collective);
 // Where the elements of `rank` begin in what is gathered or scattered.
 int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 

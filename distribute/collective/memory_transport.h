@@ -44,7 +44,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   const int world_size_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::vector<std::deque<Message>> boxes_;  // of messages that nobody has received; guarded by mu_
+  std::vector<std::deque<Message>> boxes_;  // not received yet; guarded by mu_
   std::set<int> silent_;                    // guarded by mu_
 };
 

@@ -29,9 +29,30 @@ std::byte* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(me
 // A collective that is in flight.
 struct Pending final : TeamWork {
   Collective collective;
+  uint64_t fingerprint = 0;
   std::byte* out[1] = {};
+
+  void Hold(const Collective& c) {
+    collective = c;
+    fingerprint = Fingerprint(c);
+    out[0] = static_cast<std::byte*>(c.out);
+  }
+  TeamOffer offer() const {
+    return {.fingerprint = fingerprint,
+            .work = this,
+            .name = collective.name,
+            .sequence = collective.sequence,
+            .in = collective.in,
+            .out = out};
+  }
   std::string ToString() const override { return CollectiveToString(collective); }
 };
+
+// Whether `c` is the one that was started, as far as one rank can mistake them.
+bool IsSame(const Collective& started, const Collective& c) {
+  return started.operation.index() == c.operation.index() && started.in == c.in &&
+         started.out == c.out && started.name == c.name;
+}
 
 class TeamCommunicator final : public Communicator {
  public:
@@ -58,22 +79,29 @@ class TeamCommunicator final : public Communicator {
       team_->Abort(status);
       return team_->Start({});  // what all ranks return now
     }
-    Pending& pending = pending_[started_ % kMaxInFlight];
-    const TeamOffer offer = OfferOf(collective, &pending);
-    if (started_ - finished_ < kMaxInFlight) {
-      pending.collective = collective;
-      pending.out[0] = static_cast<std::byte*>(collective.out);
+    if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
+      Pending refused;
+      refused.Hold(collective);
+      return team_->Start(refused.offer());
     }
-    MF_RETURN_IF_ERROR(team_->Start(offer));
+    Pending& pending = pending_[started_ % kMaxInFlight];
+    pending.Hold(collective);
+    MF_RETURN_IF_ERROR(team_->Start(pending.offer()));
     ++started_;
     return absl::OkStatus();
   }
 
   absl::Status Finish(const Collective& collective, Lane*) override {
-    const TeamOffer offer = OfferOf(collective, &pending_[finished_ % kMaxInFlight]);
-    MF_RETURN_IF_ERROR(team_->Finish(offer, [&](Offers offers) {
-      return std::visit([&](const auto& operation) { return Work(operation, collective, offers); },
-                        collective.operation);
+    const Pending& next = pending_[finished_ % kMaxInFlight];
+    const auto no_work = [](Offers) { return absl::OkStatus(); };
+    if (finished_ == started_ || !IsSame(next.collective, collective)) [[unlikely]] {
+      Pending refused;
+      refused.Hold(collective);
+      return team_->Finish(refused.offer(), no_work);
+    }
+    MF_RETURN_IF_ERROR(team_->Finish(next.offer(), [&](Offers offers) {
+      return std::visit([&](const auto& operation) { return Work(operation, next, offers); },
+                        next.collective.operation);
     }));
     ++finished_;
     return absl::OkStatus();
@@ -85,14 +113,6 @@ class TeamCommunicator final : public Communicator {
   }
 
  private:
-  static TeamOffer OfferOf(const Collective& c, const Pending* pending) {
-    return {.fingerprint = Fingerprint(c),
-            .work = pending,
-            .name = c.name,
-            .sequence = c.sequence,
-            .in = c.in,
-            .out = pending->out};
-  }
   static uint64_t Tag(const DomainShare& share) {
     return Fingerprint({.operation = AllReduce{share.reduction, share.count},
                         .dtype = share.dtype,
@@ -100,11 +120,12 @@ class TeamCommunicator final : public Communicator {
   }
 
   // What this rank does of a collective that all ranks of its domain have started.
-  absl::Status Work(const Barrier&, const Collective& c, Offers) {
-    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(Fingerprint(c));
+  absl::Status Work(const Barrier&, const Pending& p, Offers) {
+    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(p.fingerprint);
   }
 
-  absl::Status Work(const AllReduce& all_reduce, const Collective& c, Offers offers) {
+  absl::Status Work(const AllReduce& all_reduce, const Pending& p, Offers offers) {
+    const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const Share share = ShareOf(all_reduce.count, element, team_->rank(), team_->size());
     for (size_t r = 0; r < offers.size(); ++r) {
@@ -127,7 +148,8 @@ class TeamCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status Work(const ReduceScatter& scatter, const Collective& c, Offers offers) {
+  absl::Status Work(const ReduceScatter& scatter, const Pending& p, Offers offers) {
+    const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const auto reduce = [&](Reduction reduction, int rank, void* out) {
       const int64_t first = FirstOf(rank, scatter.counts) * element;
@@ -141,26 +163,28 @@ class TeamCommunicator final : public Communicator {
     return exchange_->ReduceScatterParts(
         scatter.reduction, c.dtype, scatter.counts, c.out,
         [&](int rank, void* out) { reduce(WithinDomain(scatter.reduction), rank, out); },
-        Fingerprint(c));
+        p.fingerprint);
   }
 
-  absl::Status Work(const AllGather& gather, const Collective& c, Offers offers) {
+  absl::Status Work(const AllGather& gather, const Pending& p, Offers offers) {
+    const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     for (size_t r = 0; r < offers.size(); ++r) {
       Copy(offers[r]->in, Skip(c.out, FirstOf(domain_[r], gather.counts) * element),
            gather.counts[domain_[r]] * element);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, Fingerprint(c));
+    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, p.fingerprint);
   }
 
-  absl::Status Work(const Broadcast& broadcast, const Collective& c, Offers offers) {
+  absl::Status Work(const Broadcast& broadcast, const Pending& p, Offers offers) {
+    const Collective& c = p.collective;
     const int64_t bytes = broadcast.count * static_cast<int64_t>(DataTypeSize(c.dtype));
     for (size_t r = 0; r < offers.size(); ++r) {
       if (domain_[r] == broadcast.root) Copy(offers[r]->in, c.out, bytes);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, Fingerprint(c));
+    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, p.fingerprint);
   }
 
   const int rank_;

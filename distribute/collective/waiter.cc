@@ -97,7 +97,7 @@ void Waiter::Abort(absl::Status why) {
     aborted_.store(true, std::memory_order_seq_cst);
     Wake();
   }
-  if (on_abort_) on_abort_(failure_);  // which nobody changes any more
+  if (on_abort_) on_abort_(failure_);  // no longer changes
 }
 
 absl::Status Waiter::failure() const {

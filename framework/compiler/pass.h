@@ -2,7 +2,7 @@
 //
 // Pass and Pipeline: each half of the compiler is a list of passes over a Compilation, which in the
 // second half is a PlanState. The order is written in one place (distribute/pipeline.cc) and
-// checked: each pass says which facts it needs, which it gives, and which it must come before.
+// checked: each pass says which facts it needs, which it gives, and which it ends.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASS_H_
 

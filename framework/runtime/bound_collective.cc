@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "framework/core/overloaded.h"
 #include "framework/runtime/shared_update.h"
 #include "framework/runtime/update_kernel.h"
 
@@ -166,13 +167,6 @@ class BoundProductUpdate final : public BoundCollective {
   BoundCall call_;
   SharedProductUpdate update_;
 };
-
-template <typename... Fns>
-struct Overloaded : Fns... {
-  using Fns::operator()...;
-};
-template <typename... Fns>
-Overloaded(Fns...) -> Overloaded<Fns...>;
 
 }  // namespace
 

@@ -23,6 +23,7 @@
 namespace mirrorflow {
 
 class Lane;
+class TuningTable;
 
 // A piece of memory of a replica: its number in the replica's table of bases.
 using RegionId = int32_t;
@@ -126,8 +127,8 @@ struct KernelOptions {
   // cores do (TensorFloat-32).
   bool allow_tf32 = false;
   // On GPUs: the algorithm of each product and convolution is the fastest of those that the library
-  // proposes, timed when a plan is made; else it is the library's first proposal. Which it is may
-  // differ from run to run, and with it the last bits.
+  // proposes, timed by worker 0 when a plan is made; else it is the library's first proposal. Which
+  // it is may differ from run to run, and with it the last bits.
   bool autotune = false;
 };
 
@@ -151,6 +152,8 @@ class KernelContext {
   }
   // Of the plan; null where the device type has none.
   virtual KernelLibrary* library() const { return nullptr; }
+  // Of the session, with KernelOptions::autotune; else null.
+  virtual TuningTable* tuning() const { return nullptr; }
 
   DataType input_dtype(int i) const { return node().input(i).dtype(); }
   DataType output_dtype(int i) const { return node().output_dtype(i); }

@@ -27,8 +27,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, Ses
   MF_RETURN_IF_ERROR(graph.status());
   MF_RETURN_IF_ERROR(backend.topology.Check());
   std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
-  MF_RETURN_IF_ERROR(session->Initialize(graph));
-  return session;
+  const absl::Status made = session->Initialize(graph);
+  if (made.ok()) return session;
+  // Other workers wait for this one's part in the initial values.
+  Connection& connection = session->connection_;
+  const bool is_awaited =
+      connection.has_other_workers() && connection.state() == Connection::State::kConnected;
+  return is_awaited ? connection.Break(made, session->next_step_, session->ConnectDeadline())
+                    : made;
 }
 
 absl::Status Session::Initialize(const Graph& graph) {
@@ -39,6 +45,9 @@ absl::Status Session::Initialize(const Graph& graph) {
                      " in ", backend_.topology.ToString(), "; got ", backend_.devices.size()));
   }
   options_.compile.shard = world_size() > 1;
+  if (options_.compile.kernels.autotune) {
+    tuning_ = std::make_unique<TuningTable>(/*measures=*/connection_.worker() == 0);
+  }
   graph_ = graph.Clone();
   int64_t bucket_bytes = options_.bucket_bytes;
   if (bucket_bytes == 0) bucket_bytes = backend_.devices[0]->traits().bucket_bytes;

@@ -24,6 +24,7 @@
 #include "framework/runtime/replica.h"
 #include "framework/runtime/replica_team.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/tuning_table.h"
 #include "framework/runtime/variable_layout.h"
 #include "framework/session/connection.h"
 #include "framework/session/worker_group.h"
@@ -56,8 +57,10 @@ struct SessionBackend {
       const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
       const SessionBackend& backend, const CompileOptions& options);
   // For a replica with `rows[axis]` rows of each axis of the program, on a device with `traits`.
+  // `tuning` is null without autotune.
   using CompilePlanFn = absl::StatusOr<std::shared_ptr<const Plan>> (*)(
-      const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits);
+      const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits,
+      TuningTable* tuning);
 
   std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
   const OpRegistry* ops = nullptr;
@@ -205,6 +208,8 @@ class Session {
   absl::StatusOr<std::unique_ptr<Variant>> CompileVariant(Step::State& step,
                                                           std::vector<Shape> shapes,
                                                           std::vector<int64_t> rows);
+  // Makes the plans of the local replicas, but for those that another variant has.
+  absl::Status MakePlans(const Step::State& step, Variant& variant);
   absl::Status RunVariant(Variant& variant, absl::Span<const Tensor> feeds);
   void SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds);
   absl::Status CopyFetches(Variant& variant, int replica);
@@ -219,6 +224,7 @@ class Session {
   absl::Status TakeSeedOfWorker0();
   absl::Status TakeVariablesOfRank0();
   absl::Status AgreeOn(const Step::State& step, Variant& variant);
+  absl::Status TakeTuningOfWorker0(absl::string_view agreement);
   absl::StatusOr<Tensor> SumOverRanks(int variable);
   // Calls work(replica) for each local replica, on its thread, where its device runs collectives.
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
@@ -229,6 +235,7 @@ class Session {
   SessionOptions options_;
   Graph graph_;
   VariableLayout layout_;
+  std::unique_ptr<TuningTable> tuning_;  // with autotune
   std::vector<std::unique_ptr<Replica>> replicas_;
   Connection connection_;  // of the replicas, so it goes first
   std::unique_ptr<ReplicaTeam> team_;

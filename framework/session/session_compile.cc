@@ -40,17 +40,48 @@ absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_firs
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
-    Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
-  auto variant = std::make_unique<Variant>();
+absl::Status Session::MakePlans(const Step::State& step, Variant& variant) {
+  const int tuning_version = tuning_ != nullptr ? tuning_->version() : 0;
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
-  // No split is in a program, and no rank in a plan.
+  // No rank is in a plan.
   for (const auto& other : step.variants) {
-    if (other->shapes != shapes || !HasStates(*other)) continue;
-    variant->program = other->program;
+    if (other->program != variant.program || other->tuning_version != tuning_version) continue;
     for (size_t r = 0; r < replicas_.size(); ++r) {
       plans.emplace_back(replicas_[r]->device().traits().type, other->bound[r]->shared_plan());
     }
+  }
+  std::vector<std::shared_ptr<const Plan>> of_replica;
+  std::vector<int64_t> own;  // rows of each axis
+  for (const auto& replica : replicas_) {
+    own.clear();
+    for (const std::vector<int64_t>& shares : variant.rows) own.push_back(shares[replica->rank()]);
+    const DeviceTraits& traits = replica->device().traits();
+    auto known = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) {
+      return plan.first == traits.type && plan.second->axis_rows == own;
+    });
+    if (known == plans.end()) {
+      MF_ASSIGN_OR_RETURN(auto plan,
+                          backend_.compile_plan(*variant.program, own, traits, tuning_.get()));
+      known = plans.emplace(plans.end(), traits.type, std::move(plan));
+    }
+    of_replica.push_back(known->second);
+  }
+  MF_RETURN_IF_ERROR(CheckStepMemory(layout_, of_replica, options_.max_bytes));
+  std::vector<std::unique_ptr<BoundPlan>> bound(replicas_.size());
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    MF_ASSIGN_OR_RETURN(bound[r], replicas_[r]->Bind(of_replica[r], variant.rows));
+  }
+  variant.bound = std::move(bound);
+  variant.tuning_version = tuning_version;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
+    Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
+  auto variant = std::make_unique<Variant>();
+  // No split is in a program.
+  for (const auto& other : step.variants) {
+    if (other->shapes == shapes && HasStates(*other)) variant->program = other->program;
   }
   if (variant->program == nullptr) {
     GlobalSignature signature = {step.signature, shapes};
@@ -63,26 +94,7 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   const Compilation& c = variant->program->state;
   for (const int v : c.states_needed) variant->states.emplace_back(v, c.initialized[v]);
   MF_ASSIGN_OR_RETURN(variant->rows, ShareRows(c.axes, replica_rows, world_size()));
-  std::vector<std::shared_ptr<const Plan>> of_replica;
-  std::vector<int64_t> own;  // rows of each axis
-  for (const auto& replica : replicas_) {
-    own.clear();
-    for (const std::vector<int64_t>& shares : variant->rows) own.push_back(shares[replica->rank()]);
-    const DeviceTraits& traits = replica->device().traits();
-    auto known = std::find_if(plans.begin(), plans.end(), [&](const auto& plan) {
-      return plan.first == traits.type && plan.second->axis_rows == own;
-    });
-    if (known == plans.end()) {
-      MF_ASSIGN_OR_RETURN(auto plan, backend_.compile_plan(*variant->program, own, traits));
-      known = plans.emplace(plans.end(), traits.type, std::move(plan));
-    }
-    of_replica.push_back(known->second);
-  }
-  MF_RETURN_IF_ERROR(CheckStepMemory(layout_, of_replica, options_.max_bytes));
-  for (size_t r = 0; r < replicas_.size(); ++r) {
-    MF_ASSIGN_OR_RETURN(auto bound, replicas_[r]->Bind(of_replica[r], variant->rows));
-    variant->bound.push_back(std::move(bound));
-  }
+  MF_RETURN_IF_ERROR(MakePlans(step, *variant));
   for (const PlannedFeed& feed : variant->bound[0]->plan().feeds) {
     int64_t bytes = static_cast<int64_t>(DataTypeSize(feed.dtype));
     for (int d = 1; d < feed.global_shape.rank(); ++d) bytes *= feed.global_shape.dim(d);

@@ -95,7 +95,7 @@ absl::Status Session::RunInitializers(absl::Span<const int> variables,
                       backend_.compile(graph_, signature, layout_, backend_, options));
   Device& device = replicas_[0]->device();
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                      backend_.compile_plan(*program, {}, device.traits()));
+                      backend_.compile_plan(*program, {}, device.traits(), tuning_.get()));
   MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replicas_[0]->Bind(plan, {}));
   MF_RETURN_IF_ERROR(
       bound->Run(kInitializerStep, options_.seed, absl::Now() + options_.step_timeout));

@@ -24,6 +24,7 @@ struct Session::Variant {
   std::vector<std::vector<int64_t>> rows;  // by axis and rank
   std::shared_ptr<const Program> program;
   std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
+  int tuning_version = 0;                         // of the session's table, when these were made
   bool agreed = false;                            // with the other workers, in this incarnation
   std::vector<absl::Status> statuses;
   std::vector<int64_t> feed_row_bytes;  // by feed: what a row of its axis takes; 0: not sharded

@@ -93,10 +93,25 @@ absl::Status Session::AgreeOn(const Step::State& step, Variant& variant) {
   AddLayout(layout_, &agreement);
   agreement.AddText(variant.program->ToString());
   AddSchedule(variant.bound[0]->plan(), &agreement);
-  MF_RETURN_IF_ERROR(Agree(agreement, absl::StrCat("preparation ", num_agreements_++),
-                           connection_.topology(), *connection_.workers(), ConnectDeadline()));
+  const std::string name = absl::StrCat("preparation ", num_agreements_++);
+  MF_RETURN_IF_ERROR(
+      Agree(agreement, name, connection_.topology(), *connection_.workers(), ConnectDeadline()));
+  if (tuning_ != nullptr) {
+    MF_RETURN_IF_ERROR(TakeTuningOfWorker0(name));
+    if (variant.tuning_version != tuning_->version()) MF_RETURN_IF_ERROR(MakePlans(step, variant));
+  }
   variant.agreed = true;
   return absl::OkStatus();
+}
+
+// What it has for other numbers of rows than this worker's replicas have is of no use here; for
+// theirs the library's own choice remains.
+absl::Status Session::TakeTuningOfWorker0(absl::string_view agreement) {
+  WorkerGroup& workers = *connection_.workers();
+  const std::string key = absl::StrCat("autotune of ", agreement);
+  if (workers.worker() == 0) return workers.Put(key, tuning_->ToString(), ConnectDeadline());
+  MF_ASSIGN_OR_RETURN(const std::string choices, workers.Get(key, ConnectDeadline()));
+  return tuning_->TakeOver(choices);
 }
 
 absl::Status Session::TakeSeedOfWorker0() {

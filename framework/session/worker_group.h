@@ -41,7 +41,8 @@ class WorkerGroup {
   // Tells all workers why this one cannot go on. The first report of an incarnation counts: it is
   // returned, `cause` itself if that is the first or none can be had by the deadline.
   virtual absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) = 0;
-  // `call`, unless null, is called when another worker reports the first failure, from any thread.
+  // `call`, unless null, is called when another worker reports the first failure, from any thread;
+  // at once if one of this incarnation is known.
   // When this returns no call of the function before is in progress.
   virtual void OnFailure(std::function<void(const absl::Status&)> call) = 0;
 };

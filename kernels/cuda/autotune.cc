@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "framework/graph/attr_value.h"
+#include "framework/runtime/tuning_table.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace mirrorflow {
@@ -95,9 +99,23 @@ absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cu
   return fastest;
 }
 
-absl::StatusOr<int> OrTheFirst(absl::StatusOr<int> fastest) {
-  if (absl::IsResourceExhausted(fastest.status())) return 0;
-  return fastest;
+absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view library,
+                                   int num_proposals,
+                                   absl::FunctionRef<absl::StatusOr<int>()> fastest) {
+  int ordinal = 0;
+  cudaDeviceProp gpu;
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDevice(&ordinal));
+  MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&gpu, ordinal));
+  std::string what = absl::StrCat(library, " on ", gpu.name, ": ", c.node().op().name,
+                                  AttrMapToString(c.node().attrs()));
+  for (int i = 0; i < c.node().num_inputs(); ++i) {
+    absl::StrAppend(&what, " ", DataTypeName(c.input_dtype(i)), c.input_shape(i).ToString());
+  }
+  return c.tuning()->Choose(what, num_proposals, [&]() -> absl::StatusOr<int> {
+    absl::StatusOr<int> found = fastest();
+    if (absl::IsResourceExhausted(found.status())) return 0;
+    return found;
+  });
 }
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KernelOptions::autotune: which of several ways to do the same is the fastest on the current GPU,
-// found out while a plan is made, on memory of its own.
+// found out while a plan is made, on memory of its own, and kept in the session's TuningTable.
 #ifndef MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_
 #define MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_
 
@@ -13,6 +13,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/runtime/kernel.h"
 
 namespace mirrorflow {
 
@@ -25,8 +27,12 @@ absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 // what the first says. DeadlineExceeded if the GPU does not finish one.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
-// The first way, which the library would have taken, where there was no memory for a trial.
-absl::StatusOr<int> OrTheFirst(absl::StatusOr<int> fastest);
+// Which of the proposals of a library (its name and version) computes the context's node: what the
+// tuning table says for such a node on such a GPU, or what `fastest` finds, or the first, which the
+// library would have taken, where there is no memory for a trial. Requires a table and proposals.
+absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view library,
+                                   int num_proposals,
+                                   absl::FunctionRef<absl::StatusOr<int>()> fastest);
 
 }  // namespace mirrorflow
 

@@ -103,7 +103,8 @@ absl::StatusOr<Types> TypesOf(const CublasProduct& p) {
 
 class ProductKernel final : public Kernel {
  public:
-  absl::Status Make(const CublasProduct& p) {
+  // `c` is null for a product that is not run.
+  absl::Status Make(const KernelContext* c, const CublasProduct& p) {
     MF_ASSIGN_OR_RETURN(const Types types, TypesOf(p));
     epilogue_ = p.epilogue;
     in_double_ = p.dtype == DT_DOUBLE;
@@ -124,12 +125,16 @@ class ProductKernel final : public Kernel {
     MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
     // What a plan places is aligned; a part of something larger may lie anywhere.
     std::vector<Algorithm> proposed;
-    MF_RETURN_IF_ERROR(Propose(kAligned, p.autotune ? kMaxTried : 1, &proposed));
-    aligned_ = proposed[0];
-    if (proposed.size() > 1) {
-      MF_ASSIGN_OR_RETURN(const int fastest, OrTheFirst(Fastest(p, proposed)));
-      aligned_ = proposed[fastest];
+    const bool autotune = c != nullptr && c->tuning() != nullptr;
+    MF_RETURN_IF_ERROR(Propose(kAligned, autotune ? kMaxTried : 1, &proposed));
+    int choice = 0;
+    if (autotune) {
+      MF_ASSIGN_OR_RETURN(
+          choice,
+          ChooseProposal(*c, absl::StrCat("cuBLASLt ", cublasLtGetVersion()),
+                         static_cast<int>(proposed.size()), [&] { return Fastest(p, proposed); }));
     }
+    aligned_ = proposed[choice];
     unaligned_ = aligned_;
     if (HasMask()) return absl::OkStatus();  // the compiler's own operands, which are aligned
     MF_RETURN_IF_ERROR(Propose(static_cast<uint32_t>(DataTypeSize(p.dtype)), 1, &proposed));
@@ -281,9 +286,9 @@ class ProductKernel final : public Kernel {
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product) {
+absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product) {
   auto kernel = std::make_unique<ProductKernel>();
-  MF_RETURN_IF_ERROR(kernel->Make(product));
+  MF_RETURN_IF_ERROR(kernel->Make(&c, product));
   const auto scratch_bytes = static_cast<int64_t>(kernel->workspace_bytes());
   return KernelPlan{.kernel = std::move(kernel), .scratch_bytes = scratch_bytes};
 }
@@ -291,10 +296,9 @@ absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product) {
 bool CublasHasReluMasks(const CublasProduct& product) {
   CublasProduct p = product;
   p.k = 64;
-  p.autotune = false;
   for (const Epilogue epilogue : {Epilogue::kBiasReluMask, Epilogue::kReluGrad}) {
     p.epilogue = epilogue;
-    if (!MakeCublasProduct(p).ok()) return false;
+    if (!ProductKernel().Make(nullptr, p).ok()) return false;
   }
   return true;
 }

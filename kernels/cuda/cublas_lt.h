@@ -31,12 +31,12 @@ struct CublasProduct {
   bool batch_a = false, batch_b = false;  // whether the operand has them all
   Epilogue epilogue = Epilogue::kNone;    // others not of a batch
   bool allow_tf32 = false;
-  bool autotune = false;  // time what the heuristic proposes
 };
 
-// Requires that no size is 0. Unimplemented for dtypes that the library does not multiply (it does
-// half, bfloat16, float and double) and for shapes that it has no algorithm for.
-absl::StatusOr<KernelPlan> MakeCublasProduct(const CublasProduct& product);
+// Of the context's node. With autotune it is the fastest of what the heuristic proposes. Requires
+// that no size is 0. Unimplemented for dtypes that the library does not multiply (it does half,
+// bfloat16, float and double) and for shapes that it has no algorithm for.
+absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
 
 // Whether the library both writes and reads masks of products [m,n]: how it orders their bits only
 // it knows, so it must do both or neither.

@@ -338,6 +338,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = TheWorld().options.num_gpus;
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* device) {
+  *device = mirrorflow::selected_gpu;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
   mirrorflow::selected_gpu = device;
   return cudaSuccess;

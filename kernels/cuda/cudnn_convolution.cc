@@ -130,7 +130,7 @@ class ConvolutionKernel final : public Kernel {
     }
     element_ = static_cast<int64_t>(DataTypeSize(c.output_dtype(0)));
     MF_RETURN_IF_ERROR(Describe(g, c.options().allow_tf32));
-    MF_RETURN_IF_ERROR(Choose(g, c.options().autotune));
+    MF_RETURN_IF_ERROR(Choose(c, g));
     AddCopies(c, g);
     return absl::OkStatus();
   }
@@ -276,7 +276,7 @@ class ConvolutionKernel final : public Kernel {
     return Usable(found, count);
   }
 
-  absl::Status Choose(const Geometry& g, bool autotune) {
+  absl::Status Choose(const KernelContext& c, const Geometry& g) {
     // Of all plans, which sessions make in threads of their own; a handle is for one at a time.
     static std::mutex* const mu = new std::mutex();
     static Handle* const for_plans = new Handle();
@@ -286,10 +286,13 @@ class ConvolutionKernel final : public Kernel {
     if (proposed.empty()) {
       return absl::UnimplementedError("cuDNN has no algorithm for this convolution");
     }
-    chosen_ = proposed[0];
-    if (!autotune || proposed.size() == 1) return absl::OkStatus();
-    MF_ASSIGN_OR_RETURN(const int fastest, OrTheFirst(Fastest(g, proposed)));
-    chosen_ = proposed[fastest];
+    int choice = 0;
+    if (c.tuning() != nullptr) {
+      MF_ASSIGN_OR_RETURN(choice, ChooseProposal(c, absl::StrCat("cuDNN ", cudnnGetVersion()),
+                                                 static_cast<int>(proposed.size()),
+                                                 [&] { return Fastest(g, proposed); }));
+    }
+    chosen_ = proposed[choice];
     return absl::OkStatus();
   }
 

@@ -45,8 +45,7 @@ CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose
           .k = a.dim(a.rank() - (transpose_a ? 2 : 1)),
           .transpose_a = transpose_a,
           .transpose_b = transpose_b,
-          .allow_tf32 = c.options().allow_tf32,
-          .autotune = c.options().autotune};
+          .allow_tf32 = c.options().allow_tf32};
 }
 
 int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
@@ -72,7 +71,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   p.batch_b = in_b > 1;
   const bool simple = (!p.batch_a || in_a == p.batch) && (!p.batch_b || in_b == p.batch);
   absl::StatusOr<KernelPlan> plan =
-      simple || p.batch == 1 ? MakeCublasProduct(p) : UnsupportedDataType(p.dtype);
+      simple || p.batch == 1 ? MakeCublasProduct(c, p) : UnsupportedDataType(p.dtype);
   if (absl::IsUnimplemented(plan.status()) && p.epilogue == Epilogue::kNone) {
     plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
   }
@@ -100,7 +99,7 @@ absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});
   if (CublasHasReluMasks(p)) {
     p.epilogue = Epilogue::kReluGrad;
-    absl::StatusOr<KernelPlan> plan = MakeCublasProduct(p);
+    absl::StatusOr<KernelPlan> plan = MakeCublasProduct(c, p);
     if (plan.ok()) plan->flops = FlopsOf(c, p);
     if (!absl::IsUnimplemented(plan.status())) return plan;
   }

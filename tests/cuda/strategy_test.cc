@@ -228,6 +228,44 @@ TEST(GpuTransformerTest, TrainsAsOnACpu) {
   }
 }
 
+// How many kernels a step of a model has without one pass.
+absl::StatusOr<size_t> KernelsOfTransformer(const char* without) {
+  const TransformerConfig config = {
+      .vocabulary = 7, .context = 5, .width = 8, .heads = 2, .blocks = 1};
+  MirroredStrategy::Options options{.devices = {"GPU:0"}};
+  if (*without != '\0') options.compile.disabled_passes = {without};
+  MF_ASSIGN_OR_RETURN(const auto strategy, MirroredStrategy::Create(options));
+  Graph graph;
+  const Scope root(&graph);
+  const auto mirrored = strategy->scope();
+  const LanguageModel model = BuildTransformer(root, config);
+  const Operation train = Adam({.learning_rate = 0.01}).Minimize(root, model.loss);
+  MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step,
+                      session->Prepare({model.tokens, model.next}, {model.loss}, {train}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({3, 5}), Shape({3, 5})}));
+  return plans.plans[0]->kernels.size();
+}
+
+absl::StatusOr<size_t> KernelsOfMlp(const char* without) {
+  CompileOptions compile;
+  if (*without != '\0') compile.disabled_passes = {without};
+  MF_ASSIGN_OR_RETURN(const auto t, MakeClassifierTraining("mlp", {"GPU:0"}, compile));
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, t->step.Compile({batch[0].shape(), batch[1].shape()}));
+  return plans.plans[0]->kernels.size();
+}
+
+// The rows of docs/benchmarks.md about passes that make fewer kernels on a GPU.
+TEST(GpuStrategyTest, PassesLeaveAsManyKernelsAsTheTableOfGainsSays) {
+  Reset();
+  EXPECT_EQ(KernelsOfMlp("").value(), 14u);
+  EXPECT_EQ(KernelsOfMlp("fuse_bias_and_relu").value(), 23u);
+  EXPECT_EQ(KernelsOfTransformer("").value(), 64u);
+  EXPECT_EQ(KernelsOfTransformer("fuse_updates").value(), 83u);
+  EXPECT_EQ(KernelsOfTransformer("fuse_elementwise").value(), 66u);
+}
+
 // Data that one GPU finds bad is everybody's error, and no variable has changed.
 TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
   for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {

@@ -31,8 +31,8 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "communicate: reduce_in_updates, bucket_collectives, order_variables, "
             "order_collectives\n");
   EXPECT_EQ(PlanPipeline().ToString(),
-            "fuse: group_updates, free_readers, fuse_bias_and_relu, fuse_updates, "
-            "fuse_elementwise, order_variables\n"
+            "fuse: free_readers, fuse_bias_and_relu, fuse_elementwise, order_variables, "
+            "fuse_updates\n"
             "local: localise, choose_kernels, guard_writes\n"
             "schedule: schedule_nodes\n"
             "memory: assign_storage, emit_instructions, plan_memory, check_plan\n");

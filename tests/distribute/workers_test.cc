@@ -334,6 +334,17 @@ TEST(WorkersTest, SeedAndInitialValuesAreThoseOfTheFirst) {
   EXPECT_TRUE(Tensor::Identical(*(*alone)->ReadVariable("w"), w[0]));
 }
 
+TEST(WorkersTest, AWorkerThatCannotInitialiseItsVariablesEndsBoth) {
+  Layer good, bad;
+  bad.graph.SetAttr(bad.graph.FindNode("w"), "_initializer", std::string("missing"));
+  const absl::Time start = absl::Now();
+  const auto workers =
+      TestWorkers::Create([&](int w) -> const Graph& { return (w == 1 ? good : bad).graph; }, {});
+  EXPECT_FALSE(workers.ok());
+  EXPECT_TRUE(absl::StrContains(workers.status().message(), "missing")) << workers.status();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30));
+}
+
 TEST(WorkersTest, TheCountOfStepsIsSavedAndSetAndCompared) {
   const Layer layer;
   const auto workers = WorkersOf(layer);
@@ -422,72 +433,83 @@ TEST_P(AgreementTest, NamesTheFirstDifferenceBeforeStepOne) {
 }
 
 // A worker falls silent somewhere; the other ends by its deadline, with the silent one as the
-// cause, and both go on once it is heard again.
-TEST(WorkersTest, SilentWorkerEndsTheOtherInTimeAndBothConnectAgain) {
-  const Layer layer;
-  const absl::Duration timeout = absl::Milliseconds(200);
-  TestWorkersOptions options{.collective_timeout = timeout};
-  options.session.connect_timeout = absl::Milliseconds(250);
-  const auto workers = WorkersOf(layer, options);
-  ASSERT_TRUE(workers.ok()) << workers.status();
-  TestWorkers& both = **workers;
-  Random random(1);
-  uint64_t incarnation = both.session(0).connection().incarnation();
-  for (int round = 0; round < 100; ++round) {
-    SCOPED_TRACE(absl::StrCat("round ", round));
-    const int silent = round % 2, other = 1 - silent;
-    const auto when = absl::Microseconds(random.Below(2000));
-    Step steps[kWorkers];
-    for (int w = 0; w < kWorkers; ++w) {
-      steps[w] = *both.session(w).Prepare(layer.feeds, {layer.loss}, {layer.train});
+// cause, and both go on once it is heard again. `round` is odd for a step that has run before.
+void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions& options, int round,
+                absl::Duration when) {
+  const int silent = round / 2 % 2, other = 1 - silent;
+  Step steps[kWorkers];
+  for (int w = 0; w < kWorkers; ++w) {
+    steps[w] = *both.session(w).Prepare(layer.feeds, {layer.loss}, {layer.train});
+  }
+  const auto run = [&](int w) { return steps[w].Run(layer.values).status(); };
+  if (round % 2 != 0) {
+    ASSERT_EQ(both.OnAll(run), absl::OkStatus());
+  }
+  const uint64_t incarnation = both.session(0).connection().incarnation();
+  absl::Duration took;
+  std::thread silencer([&] {
+    absl::SleepFor(when);
+    both.cluster().SetSilent(silent, true);
+  });
+  const auto statuses = both.OnEach([&](int w) -> absl::Status {
+    while (true) {
+      const absl::Time start = absl::Now();
+      const absl::Status status = run(w);
+      if (w == other) took = absl::Now() - start;
+      if (!status.ok()) return status;
     }
-    absl::Duration took;
-    std::thread silencer([&] {
-      absl::SleepFor(when);
-      both.cluster().SetSilent(silent, true);
-    });
-    const auto statuses = both.OnEach([&](int w) -> absl::Status {
-      while (true) {
-        const absl::Time start = absl::Now();
-        const absl::Status status = steps[w].Run(layer.values).status();
-        if (w == other) took = absl::Now() - start;
-        if (!status.ok()) return status;
+  });
+  silencer.join();
+  const absl::Status& cause = statuses[other];
+  EXPECT_EQ(cause.code(), absl::StatusCode::kDeadlineExceeded) << cause;
+  const std::optional<Failure> failure = FailureOf(cause);
+  ASSERT_TRUE(failure.has_value()) << cause;
+  EXPECT_EQ(failure->worker, silent) << cause;
+  EXPECT_EQ(both.session(other).connection().failure(), cause);
+  EXPECT_EQ(both.session(other).connection().state(), Connection::State::kBroken);
+  EXPECT_LT(took, options.session.connect_timeout + 4 * options.collective_timeout);
+
+  both.cluster().SetSilent(silent, false);
+  float losses[kWorkers] = {};
+  const auto connected = both.OnEach([&](int w) -> absl::Status {
+    MF_RETURN_IF_ERROR(both.session(w).Reconnect());
+    both.session(w).SetStep(0);
+    MF_RETURN_IF_ERROR(both.session(w).AssignVariable("w", Tensor::Of<float>({3, 1}, {1, 1, 1})));
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, steps[w].Run(layer.values));
+    losses[w] = out[0].scalar<float>();
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : connected) ASSERT_EQ(status, absl::OkStatus());
+  EXPECT_GT(both.session(0).connection().incarnation(), incarnation);
+  EXPECT_EQ(both.session(1).connection().incarnation(), both.session(0).connection().incarnation());
+  EXPECT_FLOAT_EQ(losses[0], 369.0f);
+  EXPECT_EQ(losses[1], losses[0]);
+}
+
+// A hundred times, of which most is waiting: several pairs of workers do it side by side, so that
+// timeouts can be longer than a busy machine stalls a thread.
+TEST(WorkersTest, SilentWorkerEndsTheOtherInTimeAndBothConnectAgain) {
+  constexpr int kPairs = 20, kRounds = 5;
+  const Layer layer;
+  TestWorkersOptions options{.collective_timeout = absl::Seconds(1)};
+  options.session.connect_timeout = absl::Seconds(3);
+  std::vector<std::unique_ptr<TestWorkers>> pairs;
+  for (int p = 0; p < kPairs; ++p) {
+    auto workers = WorkersOf(layer, options);
+    ASSERT_TRUE(workers.ok()) << workers.status();
+    pairs.push_back(std::move(*workers));
+  }
+  std::vector<std::thread> threads;
+  for (int p = 0; p < kPairs; ++p) {
+    threads.emplace_back([&, p] {
+      Random random(p + 1);
+      for (int round = 0; round < kRounds; ++round) {
+        SCOPED_TRACE(absl::StrCat("pair ", p, ", round ", round));
+        FallSilent(layer, *pairs[p], options, p + round, absl::Microseconds(random.Below(2000)));
       }
     });
-    silencer.join();
-    const absl::Status& cause = statuses[other];
-    EXPECT_EQ(cause.code(), absl::StatusCode::kDeadlineExceeded) << cause;
-    const std::optional<Failure> failure = FailureOf(cause);
-    ASSERT_TRUE(failure.has_value()) << cause;
-    EXPECT_EQ(failure->worker, silent) << cause;
-    EXPECT_EQ(both.session(other).connection().failure(), cause);
-    EXPECT_EQ(both.session(other).connection().state(), Connection::State::kBroken);
-    EXPECT_LT(took, options.session.connect_timeout + 20 * timeout);
-
-    both.cluster().SetSilent(silent, false);
-    const Tensor ones = Tensor::Of<float>({3, 1}, {1, 1, 1});
-    float losses[kWorkers] = {};
-    const auto go_on = [&](int w) -> absl::Status {
-      MF_RETURN_IF_ERROR(both.session(w).Reconnect());
-      both.session(w).SetStep(0);
-      MF_RETURN_IF_ERROR(both.session(w).AssignVariable("w", ones));
-      MF_ASSIGN_OR_RETURN(const StepOutputs out, steps[w].Run(layer.values));
-      losses[w] = out[0].scalar<float>();
-      return absl::OkStatus();
-    };
-    // A machine that is busy may take longer than the short timeouts of this test.
-    absl::Status connected;
-    for (int attempt = 0; attempt < 10; ++attempt) {
-      connected = both.OnAll(go_on);
-      if (connected.ok()) break;
-    }
-    ASSERT_EQ(connected, absl::OkStatus());
-    EXPECT_GT(both.session(0).connection().incarnation(), incarnation);
-    incarnation = both.session(0).connection().incarnation();
-    EXPECT_EQ(both.session(1).connection().incarnation(), incarnation);
-    EXPECT_FLOAT_EQ(losses[0], 369.0f);
-    EXPECT_EQ(losses[1], losses[0]);
   }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(WorkersTest, OnReadVariablesAreSummedOverAllRanks) {

@@ -26,6 +26,7 @@ class LocalContext final : public KernelContext {
   int num_threads() const override { return s_.traits.num_threads; }
   const KernelOptions& options() const override { return s_.options.kernels; }
   KernelLibrary* library() const override { return s_.plan->library.get(); }
+  TuningTable* tuning() const override { return s_.tuning; }
 
  private:
   const PlanState& s_;

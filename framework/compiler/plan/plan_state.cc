@@ -9,8 +9,9 @@
 namespace mirrorflow {
 
 PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& rows,
-                     const DeviceTraits& device, std::shared_ptr<KernelLibrary> library)
-    : traits(device) {
+                     const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
+                     TuningTable* tuning)
+    : traits(device), tuning(tuning) {
   graph = program.graph.Clone();
   // Ids survive the copy.
   const auto own = [&](const Node* node) { return graph.node(node->id()); };
@@ -35,7 +36,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   for (const Axis& axis : axes) plan->axis_sizes.push_back(axis.size);
   for (const auto& [id, functions] : program.bodies) {
     for (size_t i = 0; i < functions.size(); ++i) {
-      auto state = std::make_unique<PlanState>(*functions[i], rows, device, library);
+      auto state = std::make_unique<PlanState>(*functions[i], rows, device, library, tuning);
       state->owns_feeds = graph.node(id)->op().role == OpRole::kLoop && i == 1;
       bodies[id].push_back(std::move(state));
     }

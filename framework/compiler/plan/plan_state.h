@@ -24,9 +24,11 @@ using LocalShapes = std::vector<std::vector<Shape>>;
 
 struct PlanState final : Compilation {
   // `rows[axis]` are the replica's rows of each axis of the program; zeros are fine. The functions
-  // of branches and loops get states of their own. `library` is of the kernels and may be null.
+  // of branches and loops get states of their own. `library` and `tuning` are of the kernels and
+  // may be null.
   PlanState(const Compilation& program, const std::vector<int64_t>& rows,
-            const DeviceTraits& device, std::shared_ptr<KernelLibrary> library);
+            const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
+            TuningTable* tuning = nullptr);
 
   // The state of a function of a branch or loop, which `bodies` holds.
   PlanState& body(const Node& node, int i) const {
@@ -40,6 +42,7 @@ struct PlanState final : Compilation {
   std::string ToString(int max_elements) const;
 
   const DeviceTraits traits;
+  TuningTable* const tuning;
   // The plan may write over what it is fed: the body of a loop, whose values lie there from
   // iteration to iteration.
   bool owns_feeds = false;

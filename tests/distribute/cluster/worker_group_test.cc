@@ -44,6 +44,8 @@ TEST_F(WorkerGroupTest, JoinBeginsTheSameIncarnationOnAllWithAnEmptyStore) {
     EXPECT_EQ(sum, kWorkers * round);
     EXPECT_EQ(group(0).Put("key", "value", Late()), absl::OkStatus());
   }
+  // Nobody who has come counts for the next one.
+  for (int w = 0; w < kWorkers; ++w) EXPECT_FALSE(group(w).Join(Soon()).ok()) << w;
 }
 
 TEST_F(WorkerGroupTest, JoinThatMissesAWorkerNamesIt) {
@@ -98,6 +100,10 @@ TEST_F(WorkerGroupTest, FirstReportedFailureEndsTheWaitsOfAll) {
   EXPECT_EQ(heard[1], absl::OkStatus());  // it knows
   EXPECT_EQ(heard[2], first);
   EXPECT_EQ(group(0).Barrier("b", Late()), first);
+  // Nor is one missed that came before.
+  absl::Status known;
+  group(0).OnFailure([&](const absl::Status& why) { known = why; });
+  EXPECT_EQ(known, first);
   // A new incarnation knows nothing of it.
   OnEach([&](WorkerGroup& group) { EXPECT_TRUE(group.Join(Late()).ok()); });
   EXPECT_EQ(group(0).Put("key", "", Late()), absl::OkStatus());
