@@ -38,17 +38,27 @@ DomainExchange::DomainExchange(const Topology& topology, int rank,
     : rank_(rank), domain_(topology.replicas[rank].domain), transport_(std::move(transport)) {
   for (const Topology::Replica& replica : topology.replicas) domain_of_.push_back(replica.domain);
   for (int d = 0; d < topology.num_domains(); ++d) domains_.push_back(topology.RanksOfDomain(d));
+  parts_.resize(domains_.size());
   const std::vector<int>& own = domains_[domain_];
   index_ = static_cast<int>(std::find(own.begin(), own.end(), rank) - own.begin());
 }
+
+DomainExchange::~DomainExchange() = default;
 
 std::byte* DomainExchange::Scratch(int64_t bytes) {
   if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(bytes);
   return scratch_.data();
 }
 
-std::vector<DomainExchange::Cell> DomainExchange::CellsOf(int64_t count,
-                                                          int64_t element_bytes) const {
+const std::vector<DomainExchange::Cell>& DomainExchange::CellsOf(int64_t count,
+                                                                 int64_t element_bytes) {
+  std::vector<Cell>& cells = cells_[{count, element_bytes}];
+  if (cells.empty()) cells = MakeCells(count, element_bytes);
+  return cells;
+}
+
+std::vector<DomainExchange::Cell> DomainExchange::MakeCells(int64_t count,
+                                                            int64_t element_bytes) const {
   const auto share_of = [&](int d, size_t index) {
     return ShareOf(count, element_bytes, static_cast<int>(index),
                    static_cast<int>(domains_[d].size()));
@@ -80,7 +90,7 @@ std::vector<DomainExchange::Cell> DomainExchange::CellsOf(int64_t count,
 
 absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share, uint64_t tag) {
   const auto size = static_cast<int64_t>(DataTypeSize(share.dtype));
-  const std::vector<Cell> cells = CellsOf(share.count, size);
+  const std::vector<Cell>& cells = CellsOf(share.count, size);
   // Where the other domains' values of what this rank reduces arrive.
   int64_t scratch_bytes = 0;
   for (const Cell& cell : cells) scratch_bytes += cell.parts[domain_].count * size * num_domains();
@@ -107,15 +117,14 @@ absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share,
   MF_RETURN_IF_ERROR(transport_->Finish());
 
   next = scratch;
-  std::vector<const void*> parts(num_domains());
   for (const Cell& cell : cells) {
     const Share& own = cell.parts[domain_];
     std::byte* const values = values_of(own).data();
     for (int d = 0; d < num_domains(); ++d) {
-      parts[d] = d == domain_ ? values : next;
+      parts_[d] = d == domain_ ? values : next;
       next += own.count * size;
     }
-    ReduceDomains(share.reduction, share.dtype, parts, values, own.count,
+    ReduceDomains(share.reduction, share.dtype, parts_, values, own.count,
                   static_cast<int64_t>(domain_of_.size()));
     for (int d = 0; d < num_domains(); ++d) {
       if (d == domain_) continue;
@@ -143,9 +152,8 @@ absl::Status DomainExchange::ReduceScatterParts(
     if (works_for(static_cast<int>(r))) scratch_bytes += counts[r] * size;
   }
   std::byte* next = Scratch(scratch_bytes);
-  std::vector<const void*> parts(num_domains());
   for (int d = 0; d < num_domains() && own_bytes > 0; ++d) {
-    parts[d] = d == domain_ ? out : next;
+    parts_[d] = d == domain_ ? out : next;
     if (d == domain_) continue;
     MF_RETURN_IF_ERROR(transport_->StartReceive(Partner(d, rank_), tag, Bytes(next, 0, own_bytes)));
     next += own_bytes;
@@ -159,7 +167,8 @@ absl::Status DomainExchange::ReduceScatterParts(
   if (own_bytes > 0) reduce_in_domain(rank_, out);
   MF_RETURN_IF_ERROR(transport_->Finish());
   if (own_bytes > 0) {
-    ReduceDomains(reduction, dtype, parts, out, counts[rank_], static_cast<int64_t>(counts.size()));
+    ReduceDomains(reduction, dtype, parts_, out, counts[rank_],
+                  static_cast<int64_t>(counts.size()));
   }
   return absl::OkStatus();
 }

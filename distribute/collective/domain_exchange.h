@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -25,6 +27,7 @@ namespace mirrorflow {
 class DomainExchange {
  public:
   DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport);
+  ~DomainExchange();
 
   int num_domains() const { return static_cast<int>(domains_.size()); }
 
@@ -54,8 +57,10 @@ class DomainExchange {
 
  private:
   struct Cell;
-  // The elements of a share, cut where any domain's shares end.
-  std::vector<Cell> CellsOf(int64_t count, int64_t element_bytes) const;
+  // The elements of a share, cut where any domain's shares end. A training step asks for the same
+  // ones every time, so they are kept.
+  const std::vector<Cell>& CellsOf(int64_t count, int64_t element_bytes);
+  std::vector<Cell> MakeCells(int64_t count, int64_t element_bytes) const;
   bool IsNear(int rank) const { return domain_of_[rank] == domain_; }
   // The rank of domain `d` that works for `rank` of another domain.
   int Partner(int d, int rank) const { return domains_[d][rank % domains_[d].size()]; }
@@ -68,6 +73,8 @@ class DomainExchange {
   int index_ = 0;  // of this rank in its domain
   const std::unique_ptr<Transport> transport_;
   std::vector<std::byte> scratch_;  // grows to the largest that was needed
+  std::vector<const void*> parts_;  // at hand while a reduction runs: by domain
+  std::map<std::pair<int64_t, int64_t>, std::vector<Cell>> cells_;  // by count and element size
 };
 
 }  // namespace mirrorflow

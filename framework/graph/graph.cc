@@ -31,7 +31,7 @@ std::vector<int64_t> Node::int_list(absl::string_view name) const {
 }
 
 int Node::input_index(absl::string_view name) const {
-  const absl::StatusOr<ArgRange> range = FindArg(op_->inputs, attrs_, name);
+  const absl::StatusOr<ArgRange> range = FindArg(op_->inputs, *attrs_, name);
   return range.ok() && range->last > range->first ? range->first : -1;
 }
 
@@ -43,7 +43,7 @@ std::string Node::CallString() const {
 }
 
 std::string Node::DebugString() const {
-  const std::string attrs = AttrMapToString(attrs_);
+  const std::string attrs = AttrMapToString(*attrs_);
   return absl::StrCat(CallString(), attrs.empty() ? "" : " ", attrs);
 }
 
@@ -126,7 +126,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
     node->static_inputs_.insert(node->static_inputs_.end(), count, arg.is_static);
   }
   node->static_inputs_.resize(node->inputs_.size(), false);  // of an unknown op
-  node->attrs_ = std::move(attrs);
+  node->attrs_ = std::make_shared<AttrMap>(std::move(attrs));
   Node* raw = node.get();
   nodes_.push_back(std::move(node));
   names_->by_name.emplace(raw->name_, raw);
@@ -267,7 +267,9 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
 }
 
 void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {
-  node->attrs_.insert_or_assign(std::string(name), std::move(value));
+  std::shared_ptr<AttrMap>& attrs = node->attrs_;
+  if (attrs.use_count() > 1) attrs = std::make_shared<AttrMap>(*attrs);
+  attrs->insert_or_assign(std::string(name), std::move(value));
 }
 
 const OpDef& Graph::UnknownOp(absl::string_view name, int num_outputs) {

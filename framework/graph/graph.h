@@ -77,7 +77,8 @@ class Node {
   NodeId id() const { return id_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
-  const AttrMap& attrs() const { return attrs_; }
+  // Valid, like what attr() returns, until SetAttr of this node.
+  const AttrMap& attrs() const { return *attrs_; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   const Output& input(int i) const { return inputs_[i]; }
@@ -93,9 +94,9 @@ class Node {
   // The schema guarantees that a declared attribute is there and has its type.
   template <typename T>
   const T& attr(absl::string_view name) const {
-    return attrs_.find(name)->second.template get<T>();
+    return attrs_->find(name)->second.template get<T>();
   }
-  bool has_attr(absl::string_view name) const { return attrs_.find(name) != attrs_.end(); }
+  bool has_attr(absl::string_view name) const { return attrs_->find(name) != attrs_->end(); }
   // list(int) as a vector.
   std::vector<int64_t> int_list(absl::string_view name) const;
 
@@ -114,7 +115,7 @@ class Node {
   NodeId id_ = 0;
   std::string name_;
   const OpDef* op_ = nullptr;
-  AttrMap attrs_;
+  std::shared_ptr<AttrMap> attrs_;  // shared with clones until one of them sets an attribute
   std::vector<Output> inputs_;
   absl::InlinedVector<bool, 8> static_inputs_;
   std::vector<Node*> control_inputs_;

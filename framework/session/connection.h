@@ -39,12 +39,15 @@ class Connection {
 
   // `workers`, borrowed, is null for one worker.
   Connection(Topology topology, WorkerGroup* workers, ConnectFn connect)
-      : topology_(std::move(topology)), workers_(workers), connect_(std::move(connect)) {}
+      : topology_(std::move(topology)),
+        has_other_workers_(topology_.num_workers() > 1),
+        workers_(workers),
+        connect_(std::move(connect)) {}
   ~Connection() { Disconnect(); }
 
   const Topology& topology() const { return topology_; }
   WorkerGroup* workers() const { return workers_; }
-  bool has_other_workers() const { return topology_.num_workers() > 1; }
+  bool has_other_workers() const { return has_other_workers_; }
   int worker() const { return workers_ == nullptr ? 0 : workers_->worker(); }
   std::vector<int> local_ranks() const { return topology_.RanksOfWorker(worker()); }
 
@@ -69,6 +72,7 @@ class Connection {
   void Disconnect();
 
   const Topology topology_;
+  const bool has_other_workers_;  // asked for in every step
   WorkerGroup* const workers_;
   const ConnectFn connect_;
   State state_ = State::kBroken;

@@ -261,6 +261,11 @@ class Grouping {
 };
 
 absl::StatusOr<bool> JoinBuckets(Compilation& c) {
+  const auto may_join = [&](const Node* node) {
+    return IsUpdate(*node) && !IsCollective(*node) &&
+           c.HasKernel(ops::MultiTensor(node->op().name));
+  };
+  if (absl::c_count_if(c.graph.Nodes(), may_join) < 2) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Grouping grouping(c, order);
   // What comes behind some write: an update there might have to wait for another one of its group.
@@ -272,10 +277,7 @@ absl::StatusOr<bool> JoinBuckets(Compilation& c) {
     behind[node->id()] =
         absl::c_any_of(node->inputs(), [&](const Output& in) { return is_behind(in.node); }) ||
         absl::c_any_of(node->control_inputs(), is_behind);
-    if (IsUpdate(*node) && !IsCollective(*node) && !behind[node->id()] &&
-        c.HasKernel(ops::MultiTensor(node->op().name))) {
-      grouping.Add(node);
-    }
+    if (!behind[node->id()] && may_join(node)) grouping.Add(node);
   }
   return grouping.Join();
 }

@@ -85,7 +85,7 @@ class Assigner {
         slots.storages.push_back(table_.Add(node->output(i), slot));
         const Output producer = SoleProducer(node->input(i));
         const bool direct = producer.valid() && table_.of(producer) < 0;
-        if (direct) table_.by_output[producer] = slots.storages.back();
+        if (direct) table_.Set(producer, slots.storages.back());
         slots.needs_copy.push_back(!direct);
       }
       if (!in_bucket) table_.all[group].bytes = end;
@@ -119,7 +119,7 @@ class Assigner {
                (Computes(op) && op.has(kView))) {
       // A handle that came through an identity has the variable's storage too.
       const int in = table_.of(node.input(0));
-      if (in >= 0) table_.by_output[node.output(0)] = in;
+      if (in >= 0) table_.Set(node.output(0), in);
     } else {
       for (int i = 0; i < node.num_outputs(); ++i) {
         if (table_.of(node.output(i)) >= 0) continue;  // placed by a collective
@@ -170,6 +170,7 @@ class Assigner {
 }  // namespace
 
 absl::StatusOr<bool> AssignStorage::RunOn(PlanState& s) {
+  s.storage = StorageTable(s.graph);
   Assigner(s).Run();
   return true;
 }

@@ -30,9 +30,9 @@ void EmitCollectives::Start(const Node& node) {
   }
   plan_.collectives.push_back(std::move(collective));
   Launch(std::move(flight));
-  // Nothing waits for an update within the step; it is time for those that the other ranks have
-  // had the time of a product to start.
-  if (node.op().role == OpRole::kWrite) FinishUpTo(started_before_work_);
+  if (node.op().role != OpRole::kWrite) return;
+  last_update_ = last();
+  FinishUpTo(update_before_work_);
 }
 
 void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collective,

@@ -23,8 +23,12 @@ class EmitCollectives {
   void FinishUpTo(int sequence);
   // The last that was started; -1 before the first.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
-  // A product or convolution has run: the time in which other ranks start what this one has.
-  void NoteLongKernel() { started_before_work_ = last(); }
+  // A product or convolution comes next: the time in which other ranks start what this one has.
+  // Updates that have had such a time are finished, as nothing in the step waits for them.
+  void FinishUpdates() {
+    FinishUpTo(update_before_work_);
+    update_before_work_ = last_update_;
+  }
 
  private:
   struct InFlight {
@@ -45,7 +49,8 @@ class EmitCollectives {
   Plan& plan_;
   PlanWriter& writer_;
   std::deque<InFlight> in_flight_;
-  int started_before_work_ = -1;  // the last collective before the last long kernel
+  int last_update_ = -1;         // that was started
+  int update_before_work_ = -1;  // the same before the last long kernel
 };
 
 // The operands of the collective, which PlanMemory places.

@@ -55,11 +55,11 @@ class Emitter {
 
   void EmitKernel(const Node& node) {
     KernelPlan& kernel = s_.kernel_plans[node.id()];
+    if (kernel.flops > 0) collectives_.FinishUpdates();
     EmitCompute(node, InstructionKind::kKernel, static_cast<int32_t>(plan_.kernels.size()),
                 kernel.scratch_bytes);
     plan_.kernels.push_back(std::move(kernel.kernel));
     plan_.kernel_flops.push_back(kernel.flops);
-    if (kernel.flops > 0) collectives_.NoteLongKernel();
   }
 
   // PlanMemory knows how much scratch it takes.

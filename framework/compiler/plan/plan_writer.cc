@@ -18,6 +18,7 @@ int PlanWriter::AddName(const Node& node) {
 void PlanWriter::Append(Instruction instruction, const StorageUses& uses) {
   plan_.instructions.push_back(instruction);
   std::vector<MemoryAccess>& accesses = plan_.accesses.emplace_back();
+  accesses.reserve(uses.size());
   for (const auto& [storage, is_write] : uses) {
     accesses.push_back(
         {Unplaced(storage), s_.storage.all[storage].bytes, is_write, s_.storage.Root(storage)});

@@ -28,7 +28,8 @@ struct Storage {
   bool fetched = false;  // no output may be written over it
 };
 
-struct StorageTable {
+class StorageTable {
+ public:
   // The operands of an all-reduce: the pieces its values lie in, one after the other.
   struct Slots {
     std::vector<int> storages;  // by operand
@@ -36,10 +37,22 @@ struct StorageTable {
     int64_t count = 0;  // elements from the first to the last
   };
 
+  StorageTable() = default;
+  // For the values of the graph, none of which has a storage yet.
+  explicit StorageTable(const Graph& graph) : first_output_(graph.id_limit()) {
+    for (const Node* node : graph.Nodes()) {
+      first_output_[node->id()] = by_output_.size();
+      by_output_.resize(by_output_.size() + node->num_outputs(), -1);
+    }
+  }
+
   // The storage of an output, or -1 for a value without memory at run time (a static constant).
   int of(const Output& output) const {
-    const auto it = by_output.find(output);
-    return it != by_output.end() ? it->second : -1;
+    const auto id = static_cast<size_t>(output.node->id());
+    return id < first_output_.size() ? by_output_[first_output_[id] + output.index] : -1;
+  }
+  void Set(const Output& output, int storage) {
+    by_output_[first_output_[output.node->id()] + output.index] = storage;
   }
   // The storage that has the memory: itself or its outermost parent.
   int Root(int storage) const {
@@ -54,14 +67,20 @@ struct StorageTable {
     all.push_back(storage);
     return static_cast<int>(all.size()) - 1;
   }
-  int Add(const Output& output, Storage storage) { return by_output[output] = Add(storage); }
+  int Add(const Output& output, Storage storage) {
+    Set(output, Add(storage));
+    return of(output);
+  }
 
   std::vector<Storage> all;
-  absl::flat_hash_map<Output, int> by_output;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
   // The constants that are operands, and where each lies.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;
+
+ private:
+  std::vector<size_t> first_output_;  // by node id: where its outputs are in by_output_
+  std::vector<int> by_output_;
 };
 
 }  // namespace mirrorflow

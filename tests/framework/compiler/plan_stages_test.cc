@@ -279,27 +279,32 @@ std::string Instructions(const Plan& plan) {
 }
 
 TEST(EmitInstructionsTest, ACollectiveIsFinishedWhereItsResultIsFirstUsed) {
-  StepPlan plan(R"(
-v1 = VarHandleOp() {dtype=float, shape=<2>}
-v2 = VarHandleOp() {dtype=float, shape=<2>}
-v3 = VarHandleOp() {dtype=float, shape=<2>}
-x = Placeholder() {dtype=float, shape=<2>}
-g3 = Neg(x) {T=float}
-g2 = Neg(g3) {T=float}
-g1 = Neg(g2) {T=float}
-r3 = AllReduce(g3) {N=1, T=float}
-r2 = AllReduce(g2) {N=1, T=float}
-r1 = AllReduce(g1) {N=1, T=float}
-u1 = AssignSubVariableOp(v1, r1) {dtype=float}
-u2 = AssignSubVariableOp(v2, r2) {dtype=float}
-u3 = AssignSubVariableOp(v3, r3) {dtype=float}
-)",
-                {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}}, {"r3", "r2", "r1"});
+  StepPlan plan(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}},
+                {"r3", "r2", "r1"});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
   // g3 and g2 have other users, so the collectives' operands are copies of them.
   EXPECT_EQ(Instructions(*plan.state->plan),
             "g3, copy r3, start r3, g2, copy r2, start r2, finish r3, u3, g1, start r1, finish r2, "
             "u2, finish r1, u1");
+}
+
+// Nothing in the step waits for it; after the product that comes next the other ranks have started
+// theirs.
+TEST(EmitInstructionsTest, AnUpdateIsFinishedBeforeTheSecondProductBehindIt) {
+  StepPlan plan(R"(
+v = VarHandleOp() {dtype=float, shape=<4>}
+rate = Const() {dtype=float, value=float<>{0.5}}
+gradient = Placeholder() {dtype=float, shape=<4>}
+u = ResourceApplyGradientDescent(v, rate, gradient) {T=float, _reduction="sum"}
+x = Placeholder() {dtype=float, shape=<4,4>}
+a = MatMul(x, x) {T=float}
+b = MatMul(a, x) {T=float}
+c = MatMul(b, x) {T=float}
+)",
+                {.feeds = {{"gradient", {4}}, {"x", {4, 4}}}, .fetches = {"c"}, .targets = {"u"}},
+                {"u"});
+  ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
+  EXPECT_EQ(Instructions(*plan.state->plan), "start u, a, finish u, b, c");
 }
 
 // What x is checked for makes every rank come to the barrier before any writes.

@@ -33,23 +33,6 @@ std::string Schedule(absl::string_view text, const StepNames& names) {
   return status.ok() ? Schedule((*step)->c) : status.ToString();
 }
 
-// Three layers' gradients, the last layer's first; a collective and an update each.
-constexpr char kBackward[] = R"(
-v1 = VarHandleOp() {dtype=float, shape=<2>}
-v2 = VarHandleOp() {dtype=float, shape=<2>}
-v3 = VarHandleOp() {dtype=float, shape=<2>}
-x = Placeholder() {dtype=float, shape=<2>}
-g3 = Neg(x) {T=float}
-g2 = Neg(g3) {T=float}
-g1 = Neg(g2) {T=float}
-r3 = AllReduce(g3) {N=1, T=float}
-r2 = AllReduce(g2) {N=1, T=float}
-r1 = AllReduce(g1) {N=1, T=float}
-u1 = AssignSubVariableOp(v1, r1) {dtype=float}
-u2 = AssignSubVariableOp(v2, r2) {dtype=float}
-u3 = AssignSubVariableOp(v3, r3) {dtype=float}
-)";
-
 TEST(ScheduleNodesTest, StartsACollectiveWhenItsOperandsAreReadyAndUsesItWhenALaterOneIsInFlight) {
   EXPECT_EQ(Schedule(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}}),
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");

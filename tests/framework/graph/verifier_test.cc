@@ -17,7 +17,7 @@ class GraphTestPeer {
   static std::vector<Node*>& controls(Node* node) { return node->control_inputs_; }
   static std::vector<Use>& uses(Node* node) { return node->uses_; }
   static DataTypes& output_dtypes(Node* node) { return node->output_dtypes_; }
-  static AttrMap& attrs(Node* node) { return node->attrs_; }
+  static AttrMap& attrs(Node* node) { return *node->attrs_; }
   static void SetNumNodes(Graph* graph, int count) { graph->num_nodes_ = count; }
 };
 
