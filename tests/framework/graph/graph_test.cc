@@ -275,6 +275,9 @@ TEST_F(GraphTest, ACloneIsEqualAndIndependent) {
   graph_.RemoveNode(graph_.FindNode("z"));
   EXPECT_NE(clone.FindNode("z"), nullptr);
   EXPECT_EQ(clone.FindNode("y")->uses().size(), 1u);
+  graph_.SetAttr(y, "_mark", true);
+  EXPECT_TRUE(y->has_attr("_mark"));
+  EXPECT_FALSE(clone.FindNode("y")->has_attr("_mark"));
 }
 
 TEST_F(GraphTest, AMovedGraphKeepsItsNodes) {
