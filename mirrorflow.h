@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public API: define a graph, put it under a strategy, run it. Everything else is private by
-// visibility.
+// The public API: build a graph, choose a strategy, run steps. Two more headers are public:
+// mirrorflow_extend.h for user-defined ops, kernels and passes, and mirrorflow_debug.h for the
+// results of compilation. All other headers are private by visibility.
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 
-#include "distribute/replicated_graph.h"   // a step with its replicas written out
 #include "distribute/strategy/strategy.h"  // strategies, sessions, steps
 #include "framework/core/tensor.h"         // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"    // graphs from and to files
 #include "framework/graph/scope.h"         // graphs and how to build them
-#include "ops/ops.h"                       // one builder for each op
+#include "ops/ops.h"                       // a builder for each op
 #include "train/checkpoint.h"              // variables from and to files
-#include "train/dataset.h"                 // where batches come from
-#include "train/fashion_mnist.h"           //
-#include "train/inference.h"               // a trained model as it is used
-#include "train/layers.h"                  // layers, losses, metrics
-#include "train/learning_rate.h"           // schedules
-#include "train/loop.h"                    // a loop that shows its progress
-#include "train/npy.h"                     // tensors from and to files
-#include "train/npz.h"                     // named tensors from and to files
-#include "train/optimizer.h"               // what makes a graph learn
-#include "train/safetensors.h"             // named tensors from and to files
-#include "train/transformer_layers.h"      // embeddings, attention, normalisation of rows
+#include "train/dataset.h"                 // pipelines of batches
+#include "train/fashion_mnist.h"           // a dataset of images
+#include "train/layers.h"                  // layers, losses, metrics, inference
+#include "train/loop.h"                    // a training loop with progress
+#include "train/npy.h"                     // a tensor from and to a NumPy file
+#include "train/npz.h"                     // named tensors from and to a NumPy file
+#include "train/optimizer.h"               // optimizers and learning-rate schedules
+#include "train/safetensors.h"             // named tensors from and to a safetensors file
+#include "train/transformer_layers.h"      // embeddings, attention, layer normalisation
 
 #endif  // MIRRORFLOW_MIRRORFLOW_H_

@@ -23,12 +23,12 @@ cc_library(
 
 filegroup(name = "protoc", srcs = ["protoc_bin"])
 
-# What native cc_proto_library asks for.
+# The toolchain that the native cc_proto_library rule requires.
 proto_lang_toolchain(
     name = "cc_toolchain",
     command_line = "--cpp_out=$(OUT)",
     runtime = ":protobuf",
-    # Their C++ code is in libprotobuf: do not generate it again.
+    # libprotobuf contains their C++ code, so it is not generated again.
     blacklisted_protos = [n + "_proto" for n in _WKT],
 )
 
@@ -44,9 +44,9 @@ filegroup(name = "grpc_cpp_plugin", srcs = ["grpc_cpp_plugin_bin"])
 """
 
 def mirrorflow_workspace():
-    # Bazel 4.2.3 would fetch these three from the net; `maybe()` in its
-    # WORKSPACE suffix lets ours win.  (rules_proto is needed only by BUILD
-    # files that load() it; the native proto rules do without.)
+    # Bazel 4.2.3 would download these three; `maybe()` in its WORKSPACE
+    # suffix gives ours precedence.  (rules_proto is needed only by BUILD
+    # files that load() it; the native proto rules work without it.)
     rules_cc_stub(name = "rules_cc")
     coverage_stub(name = "remote_coverage_tools")
     native.local_repository(name = "rules_java", path = "/usr/share/bazel/rules/java")

@@ -2,6 +2,7 @@
 #include "distribute/all_kernels.h"
 
 #include "distribute/collective/collective_ops.h"
+#include "framework/core/status.h"
 #include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/gpu.h"
 
@@ -13,6 +14,7 @@ const KernelRegistry& AllKernels() {
     RegisterCpuKernels(*kernels);
     RegisterCollectiveKernelsCpu(*kernels);
     RegisterGpuKernels(*kernels);
+    MF_CHECK(kernels->Check().ok());
     return kernels;
   }();
   return *registry;

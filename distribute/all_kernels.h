@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// The kernels of all nodes that a plan can have: those of the ops, and those of what the passes
-// insert. Made at the first call, immutable, safe from any thread.
+// Returns the kernels of all nodes that a plan can have: those of the ops, and those of the nodes
+// that passes insert. Created on the first call; immutable and safe to use from any thread.
 const KernelRegistry& AllKernels();
 
 }  // namespace mirrorflow

@@ -31,29 +31,32 @@
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/make_products.h"
 #include "ops/passes/mixed_precision.h"
-#include "ops/passes/relu_behind_pool.h"
 #include "ops/passes/simplify_algebra.h"
+#include "ops/passes/sink_relu_below_max_pool.h"
 
 namespace mirrorflow {
 namespace {
 
-// Scalars and the like: many fit into one message, and no update waits for much more than its own.
+// Small enough that an update waits for little more than its own gradient, and large enough that
+// many scalars share one message.
 constexpr int64_t kSmallBucketBytes = 64 << 10;
 
 constexpr int kMaxSimplifyRounds = 16;
 
 }  // namespace
 
-Pipeline ProgramPipeline() {
+Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   Pipeline p;
   p.Phase("understand");
   p.Add<Prune>();
   p.Add<FunctionalizeControlFlow>();
   p.Add<InferAndFold>(&LoopBound);
   p.Add<LowerTensorLists>();
+  p.Phase("extend");  // before any rewrite, so that user passes find the nodes that they match
+  for (const PassMaker& make : extensions) p.Add(make);
   p.Phase("simplify");
   p.Add<MakeProducts>();
-  p.Add<ReluBehindPool>();
+  p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Add<FuseAttention>();
   p.Phase("shard");
@@ -71,7 +74,7 @@ Pipeline ProgramPipeline() {
 
 Pipeline PlanPipeline() {
   Pipeline p;
-  p.Phase("fuse");  // what the device has kernels for
+  p.Phase("fuse");  // creates only nodes for which the device has kernels
   p.Add<FreeReaders>();
   p.Add<FuseBiasAndRelu>();
   p.Add<FuseElementwise>();
@@ -93,9 +96,9 @@ Pipeline PlanPipeline() {
 
 namespace {
 
-absl::Status CheckPassNames(const CompileOptions& options) {
+absl::Status CheckPassNames(const CompileOptions& options, const SessionBackend& backend) {
   if (options.disabled_passes.empty()) return absl::OkStatus();
-  const Pipeline halves[] = {ProgramPipeline(), PlanPipeline()};
+  const Pipeline halves[] = {ProgramPipeline(backend.passes), PlanPipeline()};
   std::vector<std::string> known;
   for (const Pipeline& half : halves) {
     for (std::string& name : half.OptionalPasses()) known.push_back(std::move(name));
@@ -121,7 +124,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
                                                    " feed shapes, got ",
                                                    signature.feed_shapes.size()));
   }
-  MF_RETURN_IF_ERROR(CheckPassNames(options));
+  MF_RETURN_IF_ERROR(CheckPassNames(options, backend));
   auto program = std::make_shared<Program>();
   Compilation& c = program->state;
   c.graph = graph.Clone();
@@ -129,7 +132,8 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.kernels = backend.kernels;
   c.layout = &layout;
   c.options = options;
-  // Ids survive the copy.
+  c.shard = signature.shard && backend.topology.world_size() > 1;
+  // The copy has the same ids.
   auto own = [&](const Output& o) { return Output{c.graph.node(o.node->id()), o.index}; };
   for (const Output& feed : signature.step.feeds) c.feeds.push_back(own(feed));
   for (const Output& fetch : signature.step.fetches) c.fetches.push_back(own(fetch));
@@ -145,7 +149,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph
   c.world = {.size = backend.topology.world_size(),
              .one_domain = backend.topology.num_domains() == 1,
              .has_teams = backend.has_teams};
-  MF_RETURN_IF_ERROR(ProgramPipeline().Run(c));
+  MF_RETURN_IF_ERROR(ProgramPipeline(backend.passes).Run(c));
 
   return std::shared_ptr<const Program>(std::move(program));
 }

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole pipeline of the compiler, in one place.
+// The compiler's pipeline: the order of all passes, and the functions that run its two halves.
 #ifndef MIRRORFLOW_DISTRIBUTE_PIPELINE_H_
 #define MIRRORFLOW_DISTRIBUTE_PIPELINE_H_
 
 #include <memory>
 
+#include "absl/types/span.h"
 #include "framework/compiler/compilation.h"
 #include "framework/compiler/pass.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 
 namespace mirrorflow {
 
-// The first half, from a step's graph to its Program: for all replicas, and any device.
-Pipeline ProgramPipeline();
-// The second half, from a Program to the Plan of one device type and one share of rows.
+// Returns the first half, which compiles a step's graph into a Program for all replicas and any
+// device. `extensions` are the user's passes.
+Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions = {});
+// Returns the second half, which compiles a Program into the Plan of one device type and one share
+// of rows.
 Pipeline PlanPipeline();
 
-// Runs the first half on a copy of `graph`. InvalidArgument if a pass of neither half is to be left
-// out.
+// Runs the first half on a copy of `graph`. InvalidArgument if `disabled_passes` contains a name
+// that neither half knows.
 absl::StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph,
                                                               const GlobalSignature& signature,
                                                               const VariableLayout& layout,

@@ -27,7 +27,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether `sizes` says `shape`, where -1 says anything.
+// Whether the tensor `sizes` spells out `shape`, where -1 matches any size.
 bool SaysShape(const Tensor& sizes, const Shape& shape) {
   const bool is_vector = sizes.has_value() && sizes.shape().rank() == 1;
   if (!is_vector || sizes.shape().dim(0) != shape.rank()) return false;
@@ -45,7 +45,7 @@ bool SaysShape(const Tensor& sizes, const Shape& shape) {
   return true;
 }
 
-// Makes the graph of N replicas. `original` is what the program `c` was compiled of, for `step`.
+// Makes the graph of N replicas. `c` is the program to which `original` was compiled for `step`.
 class Replicator {
  public:
   Replicator(const Graph& original, const ReplicatedStep& step, const Compilation& c,
@@ -78,7 +78,7 @@ class Replicator {
     MF_RETURN_IF_ERROR(AddFetches());
     MF_RETURN_IF_ERROR(AddTargets());
     MF_RETURN_IF_ERROR(out_.status());
-    // Replicas that compute what one of them is enough for: what only a write needs.
+    // Remove copies that nothing uses: a write uses the values of only one replica.
     Compilation sweep;
     sweep.graph = std::move(out_);
     sweep.targets = kept_;
@@ -87,18 +87,18 @@ class Replicator {
   }
 
  private:
-  using Copies = std::vector<Node*>;   // one a replica, or one for all
-  using Values = std::vector<Output>;  // one a replica
+  using Copies = std::vector<Node*>;   // one per replica, or one for all
+  using Values = std::vector<Output>;  // one per replica
 
   std::string OfReplica(int r, absl::string_view name) const {
     return absl::StrCat(prefix_, r, "/", name);
   }
-  // Where what the passes have no name for is made.
+  // The scope of a node that all replicas share and that the program does not have.
   Scope Made(absl::string_view name) {
     return Scope(&out_).WithName(out_.UniqueName(absl::StrCat(prefix_, "all/", name)));
   }
 
-  // Names that fetches and targets must have, though the program has another value there.
+  // Reserves the names of fetches and targets for which the program has a node of another name.
   void KeepNamesFree() {
     for (size_t i = 0; i < step_.fetches.size(); ++i) {
       const std::string& name = step_.fetches[i].node->name();
@@ -110,13 +110,13 @@ class Replicator {
     }
   }
 
-  // The name of what is one for all replicas.
+  // Returns the name of a node that all replicas share.
   absl::StatusOr<std::string> OwnName(const Node& node) {
     const std::string& name = node.name();
     if (out_.FindNode(name) == nullptr && !kept_free_.contains(name)) return name;
     if (!node.op().has(kRandom)) return out_.UniqueName(absl::StrCat(prefix_, "all/", name));
-    // The name is the seed.
-    return Unimplemented(node, "random numbers that are an initial value or replace another value");
+    // The name seeds the random numbers, so it must not change.
+    return Unimplemented(node, "a random op that is an initializer or replaces another value");
   }
 
   static absl::Status Unimplemented(const Node& node, absl::string_view what) {
@@ -133,7 +133,7 @@ class Replicator {
     return out_.AddNode(name, op, std::move(attrs), std::move(inputs), std::move(controls));
   }
 
-  // Adds `name` of the original graph as it is, with all that it needs.
+  // Copies node `last` of the original graph, with all nodes on which it depends.
   absl::Status AddOriginal(const Node& last) {
     std::vector<const Node*> pending = {&last};
     while (!pending.empty()) {
@@ -166,9 +166,8 @@ class Replicator {
       const absl::string_view name = variable.initializer;
       const Node* initial = original_.FindNode(name.substr(0, name.find(':')));
       if (initial == nullptr) {
-        return absl::NotFoundError(absl::StrCat("variable ", variable.name,
-                                                ": the graph has no node '", name,
-                                                "', which is to give its initial value"));
+        return absl::NotFoundError(absl::StrCat(
+            "variable ", variable.name, ": the graph has no node '", name, "', its initializer"));
       }
       MF_RETURN_IF_ERROR(AddOriginal(*initial));
     }
@@ -193,7 +192,7 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // Makes `whole` what `value` is, cut for the replicas if it is sharded.
+  // Uses `whole` as the value of `value`, split among the replicas if it is sharded.
   void Distribute(const Output& value, const Output& whole) {
     whole_.emplace(value, whole);
     const Sharded* s = AsSharded(c_.shardings.at(value));
@@ -211,7 +210,7 @@ class Replicator {
     return sizes;
   }
 
-  // What is done once, for all replicas.
+  // Whether the node is added once for all replicas.
   bool IsMadeOnce(const Node& node) const {
     const OpDef& op = node.op();
     if (op.role == OpRole::kWrite || op.role == OpRole::kNoOp || op.role == OpRole::kConstant ||
@@ -247,12 +246,13 @@ class Replicator {
         values_[node.output(i)].push_back(copy->output(i));
       }
     }
-    // Each replica keeps a part of such a variable; here there is one, which replica 0 has.
+    // Each replica holds a part of a variable that is synchronised on read. Here replica 0 holds
+    // the whole value, and all others hold zeros.
     if (node.op().role == OpRole::kRead && IsOnRead(node)) KeepOnFirst(node.output(0));
     return absl::OkStatus();
   }
 
-  // The control inputs of one replica's copy, or of what is one for all (r < 0).
+  // The control inputs of one replica's copy, or of a node that all replicas share (r < 0).
   std::vector<Node*> Controls(const Node& node, int r) const {
     std::vector<Node*> controls;
     for (const Node* in : node.control_inputs()) {
@@ -274,7 +274,7 @@ class Replicator {
   absl::Status AddOnce(const Node& node) {
     Values inputs;
     for (const Output& in : node.inputs()) {
-      // What goes into a variable that is synchronised on read are the replicas' parts of a sum.
+      // A variable that is synchronised on read takes the sum of the replicas' parts.
       const bool is_sum = AsPartial(c_.shardings.at(in)) != nullptr;
       inputs.push_back(is_sum ? ops::AddN(Made(absl::StrCat(node.name(), "/sum")), values_.at(in))
                               : values_.at(in)[0]);
@@ -292,7 +292,8 @@ class Replicator {
     return absl::OkStatus();
   }
 
-  // The node as replica `r` runs it. Operands that say the shape of its output say the replica's.
+  // Adds the copy of the node for replica `r`. Operands that spell out the output's shape are
+  // replaced by the replica's shape.
   absl::StatusOr<Node*> AddCopy(const Node& node, int r) {
     Values inputs;
     for (const Output& in : node.inputs()) inputs.push_back(values_.at(in)[r]);
@@ -318,10 +319,10 @@ class Replicator {
       out_.SetInput(copy, i, own);
     }
     if (fits()) return copy;
-    return Unimplemented(node, "an op whose share of rows its operands do not say");
+    return Unimplemented(node, "an op whose operands do not determine its share of rows");
   }
 
-  // A call of a function of all replicas' values, and an Identity for each result.
+  // Adds a call of a function on the values of all replicas, and an Identity for each result.
   absl::Status AddCollective(const Node& node) {
     Values inputs;
     for (int r = 0; r < num_replicas_; ++r) {
@@ -343,7 +344,7 @@ class Replicator {
         ValueInfo info;
         info.shape = local_[r][node.id()][i];
         out_.values().Set(result, std::move(info));
-        // It has the dtype of what goes in, which the call does not say.
+        // The call has unknown dtypes. A result has the dtype of its input.
         const std::string result_name = OfReplica(r, absl::StrCat(node.name(), "/", i));
         const Output value =
             ops::Identity(Scope(&out_).WithName(result_name), values_.at(node.input(i))[r]);
@@ -384,7 +385,7 @@ class Replicator {
 
   absl::Status AddIndex(const Node& node) {
     if (node.num_inputs() != 0 || node.num_outputs() != 1 || node.output_dtype(0) != DT_INT32) {
-      return Unimplemented(node, "an op that is another one on each replica");
+      return Unimplemented(node, "an op that differs between replicas");
     }
     for (int r = 0; r < num_replicas_; ++r) {
       Take(node, ops::Const(CopyScope(node, r), Tensor::Scalar<int32_t>(r)));
@@ -398,7 +399,7 @@ class Replicator {
     return Scope(&out_).WithControlDependencies(controls).WithName(OfReplica(r, node.name()));
   }
 
-  // `value` is the next replica's output 0 of `node`.
+  // Records `value` as output 0 of `node` on the next replica.
   void Take(const Node& node, const Output& value) {
     copies_[node.id()].push_back(value.node);
     values_[node.output(0)].push_back(value);
@@ -412,7 +413,7 @@ class Replicator {
     }
   }
 
-  // The one value of all replicas.
+  // Returns the global value: the rows of all replicas, or the value that they have in common.
   absl::StatusOr<Output> Global(const Output& value) {
     const auto known = whole_.find(value);
     if (known != whole_.end()) return known->second;
@@ -439,7 +440,7 @@ class Replicator {
       if (Node* node = out_.FindNode(name)) {
         for (size_t i = 0; i < outputs.size(); ++i) {
           if (!outputs[i].valid() || outputs[i] == node->output(static_cast<int>(i))) continue;
-          return Unimplemented(*node, "a fetch whose name another value has");
+          return Unimplemented(*node, "a fetch whose name belongs to another value");
         }
         kept_.push_back(node);
         continue;
@@ -448,7 +449,8 @@ class Replicator {
       if (outputs.size() == 1) {
         kept_.push_back(ops::Identity(scope, outputs[0]).node);
       } else {
-        for (Output& output : outputs) {  // nobody has asked for it
+        for (Output& output : outputs) {
+          // Outputs that are not fetched need a placeholder.
           if (!output.valid()) output = ops::Const(Made("none"), Tensor::Vector<float>({}));
         }
         kept_.push_back(ops::IdentityN(scope, outputs)[0].node);
@@ -464,7 +466,8 @@ class Replicator {
       Node* target = out_.FindNode(name);
       if (target == nullptr) target = ops::NoOp(Scope(&out_).WithName(name)).node;
       MF_RETURN_IF_ERROR(out_.status());
-      // One of them, or what stands for it: a fetch, which nobody waits for.
+      // `target` is the only copy, a fetch on which no node depends, or new, so no edge closes a
+      // cycle.
       for (Node* copy : copies_[c_.targets[i]->id()]) out_.AddControlEdge(copy, target);
       kept_.push_back(target);
     }
@@ -477,14 +480,14 @@ class Replicator {
   const RowShares rows_;
   const int num_replicas_;
   std::vector<LocalShapes> local_;   // by replica
-  std::string prefix_ = "replica_";  // no name of the original begins with it
+  std::string prefix_ = "replica_";  // of no name in the original graph
   absl::flat_hash_set<std::string> kept_free_;
 
   Graph out_;
   std::vector<Copies> copies_;  // by node id of the program
   absl::flat_hash_map<Output, Values> values_;
-  absl::flat_hash_map<Output, Output> whole_;  // of those that exist whole
-  std::vector<Node*> kept_;                    // whatever needs them
+  absl::flat_hash_map<Output, Output> whole_;  // global values that exist as one node
+  std::vector<Node*> kept_;                    // not removed, even if unused
 };
 
 }  // namespace
@@ -503,12 +506,10 @@ absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& 
   backend.kernels = &AllKernels();
   backend.topology =
       Topology::OneWorker(std::vector<std::string>(step.num_replicas), /*one_domain=*/false);
-  CompileOptions options;
-  options.shard = step.num_replicas > 1;
   GlobalSignature signature{{step.feeds, step.fetches, {}}, step.feed_shapes};
   for (const Operation& target : step.targets) signature.step.targets.push_back(target.node);
   MF_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program,
-                      CompileProgram(graph, signature, layout, backend, options));
+                      CompileProgram(graph, signature, layout, backend, CompileOptions()));
   MF_ASSIGN_OR_RETURN(RowShares rows,
                       ShareRows(program->state.axes, step.replica_rows, step.num_replicas));
   return Replicator(graph, step, program->state, std::move(rows)).Run();

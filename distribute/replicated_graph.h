@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicatedGraphDef: what a strategy does in a step, written out as a graph of one device: a copy
-// of the step's nodes for each replica, with calls of functions for collectives. It runs, here and
-// in TensorFlow, and gives what the strategy gives.
+// ReplicatedGraphDef writes out a step of a strategy as a graph for one device: a copy of the
+// step's nodes for each replica, with function calls in place of collectives. The graph runs both
+// here and in TensorFlow, with the results of the strategy.
 #ifndef MIRRORFLOW_DISTRIBUTE_REPLICATED_GRAPH_H_
 #define MIRRORFLOW_DISTRIBUTE_REPLICATED_GRAPH_H_
 
@@ -26,20 +26,22 @@ struct ReplicatedStep {
   std::vector<Output> fetches;
   std::vector<Operation> targets = {};
   int num_replicas = 2;
-  // The rows of each replica; empty: as even as possible, the first replicas get one more.
+  // The number of rows of each replica. If empty, rows are split evenly, and the first replicas get
+  // one more.
   std::vector<int64_t> replica_rows = {};
 };
 
-// The result takes the same feeds, fetches and targets by name as `graph` does, for feeds of these
-// shapes, and has all of its variables. What replica r does is called `replica_r/…`; what is one
-// for all (feeds, variables, constants, random numbers, writes, collectives) has its own name.
-// Unimplemented, naming the node, for branches and loops, and for a feed that is not output 0 of
-// its node.
+// Returns a graph with all variables of `graph`. It has the same names for feeds, fetches and
+// targets, for feeds of these shapes. Nodes of replica r are named `replica_r/…`; nodes that all
+// replicas share (feeds, variables, constants, random numbers, writes, collectives) keep their
+// names. Unimplemented, naming the node, for branches and loops, and for a feed that is not output
+// 0 of its node.
 //
-// The nodes that call collectives are of no op of the registry: such a graph is for files.
+// The nodes that call collectives have ops outside the registry, so the graph can only be written
+// to files.
 absl::StatusOr<Graph> ReplicatedGraph(const Graph& graph, const ReplicatedStep& step);
 
-// The same in TensorFlow's format; the caller includes framework/graph/graph_def.h.
+// The same graph in TensorFlow's format. The caller must include framework/graph/graph_def.h.
 absl::StatusOr<proto::GraphDef> ReplicatedGraphDef(const Graph& graph, const ReplicatedStep& step);
 
 }  // namespace mirrorflow

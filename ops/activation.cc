@@ -25,13 +25,13 @@ ops::LeakyReluOptions AlphaOf(const Node& node) { return {.alpha = node.attr<flo
 
 constexpr UnaryRow kActivationRows[] = {
     {.name = "Elu",
-     .doc = "activations = e^features - 1 below 0, else features",
+     .doc = "activations = e^features - 1 for features < 0, else features",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::EluGrad(s, dy, y); }),
      .input = kFeatures,
      .output = kActivations},
     {.name = "LeakyRelu",
-     .doc = "activations = alpha * features below 0, else features",
+     .doc = "activations = alpha * features for features < 0, else features",
      .dtypes = kFloating,
      .gradient = [](const GradContext& c) -> Grads {
        return std::vector<Output>{
@@ -47,7 +47,8 @@ constexpr UnaryRow kActivationRows[] = {
      .input = kFeatures,
      .output = kActivations},
     {.name = "Selu",
-     .doc = "activations = scale * alpha * (e^features - 1) below 0, else scale * features",
+     .doc =
+         "activations = scale * alpha * (e^features - 1) for features < 0, else scale * features",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) { return ops::SeluGrad(s, dy, y); }),
      .input = kFeatures,
@@ -68,7 +69,7 @@ constexpr UnaryRow kActivationRows[] = {
      .output = kActivations},
 };
 
-// backprops = gradients * f'(v), where v is the features or the outputs.
+// backprops = gradients * f'(v), where v is `features` or `outputs`.
 struct GradRow {
   const char* name;
   const char* doc;
@@ -79,7 +80,8 @@ struct GradRow {
   const char* attr = nullptr;
 };
 
-// The gradients {for gradients, for v} = fn(scope, gradients, v, g), given g for the backprops.
+// Wraps `fn`, which returns the gradients {of gradients, of v} = fn(scope, gradients, v, g), where
+// g is the gradient of backprops.
 template <typename Fn>
 constexpr GradientFn GradsOfGrad(Fn) {
   return [](const GradContext& c) -> Grads {
@@ -89,7 +91,8 @@ constexpr GradientFn GradsOfGrad(Fn) {
 
 using Pair = std::vector<Output>;
 
-// Where the output is below 0 the slope is the output itself, plus a constant.
+// Returns `value` where `outputs` is negative, else 0. Only there does the slope of Elu and Selu
+// depend on the output: it is the output plus a constant.
 Output WhereNegative(S s, Output outputs, Output value) {
   const Output negative = ops::Less(s, outputs, ops::ScalarConst(s, outputs.dtype(), 0));
   return ops::SelectV2(s, negative, value, ops::ZerosLike(s, outputs));
@@ -97,7 +100,7 @@ Output WhereNegative(S s, Output outputs, Output value) {
 
 constexpr GradRow kGradRows[] = {
     {.name = "EluGrad",
-     .doc = "backprops = gradients * (outputs + 1) where outputs are below 0, else gradients",
+     .doc = "backprops = gradients * (outputs + 1) where outputs < 0, else gradients",
      .dtypes = kFloating,
      .gradient = GradsOfGrad([](S s, Output dy, Output y, Output g) {
        return Pair{ops::EluGrad(s, g, y), WhereNegative(s, y, ops::Mul(s, g, dy))};
@@ -119,7 +122,7 @@ constexpr GradRow kGradRows[] = {
        return Pair{ops::Relu6Grad(s, g, x), ops::ZerosLike(s, x)};
      })},
     {.name = "SeluGrad",
-     .doc = "backprops = gradients * (outputs + scale * alpha) where outputs are below 0, else "
+     .doc = "backprops = gradients * (outputs + scale * alpha) where outputs < 0, else "
             "scale * gradients",
      .dtypes = kFloating,
      .gradient = GradsOfGrad([](S s, Output dy, Output y, Output g) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Activations beyond Relu, Sigmoid and Tanh (unary.h), and the ops that are their gradients.
+// Activations other than Relu, Sigmoid and Tanh (unary.h), and their gradient ops.
 #ifndef MIRRORFLOW_OPS_ACTIVATION_H_
 #define MIRRORFLOW_OPS_ACTIVATION_H_
 
@@ -16,12 +16,12 @@ struct LeakyReluOptions {
   float alpha = 0.2f;  // the slope below 0
 };
 
-// Shapes:   any, kept; may be empty.
-// Dtypes:   float and double, Relu6 also int32, int64 and uint8.
-// Special:  a NaN stays a NaN; Softsign of an infinity is NaN, as in TensorFlow.
-// Gradient: the ops below; that of Softplus is Sigmoid.
+// Shapes:   any, including empty; the result has the same shape.
+// Dtypes:   half, bfloat16, float, double; Relu6 also int32, int64 and uint8.
+// Special:  NaN propagates; Softsign of an infinity is NaN, as in TensorFlow.
+// Gradient: the ops below; Softplus uses Sigmoid instead.
 Output Relu6(const Scope& scope, Output features);     // min(max(x, 0), 6)
-Output Elu(const Scope& scope, Output features);       // e^x - 1 below 0, else x
+Output Elu(const Scope& scope, Output features);       // e^x - 1 for x < 0, else x
 Output Selu(const Scope& scope, Output features);      // a scaled Elu that keeps mean and variance
 Output Softplus(const Scope& scope, Output features);  // log(1 + e^x)
 Output Softsign(const Scope& scope, Output features);  // x / (1 + |x|)
@@ -29,7 +29,7 @@ Output LeakyRelu(const Scope& scope, Output features, const LeakyReluOptions& op
 
 // Shapes:   both operands have the shape of the result.
 // Errors:   InvalidArgument if the shapes differ.
-// Gradient: TensorFlow's, which has none of SoftsignGrad. Linear in `gradients`.
+// Gradient: as in TensorFlow; SoftsignGrad has none. The ops are linear in `gradients`.
 Output Relu6Grad(const Scope& scope, Output gradients, Output features);
 Output EluGrad(const Scope& scope, Output gradients, Output outputs);
 Output SeluGrad(const Scope& scope, Output gradients, Output outputs);

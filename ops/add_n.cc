@@ -10,13 +10,13 @@
 namespace mirrorflow {
 namespace {
 
-// The inputs' shape, where that is known in part merged with `shape`.
+// Sets the shape of output 0: `shape` merged with the shapes of the inputs from `first` on.
 absl::Status MergeInputs(ShapeContext& c, Shape shape, int first) {
   for (int i = first; i < c.num_inputs(); ++i) {
     const absl::StatusOr<Shape> merged = shape.MergeWith(c.input(i));
     if (!merged.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must be of the shape of those before; expected ",
+          absl::StrCat("input ", i, " must have the shape of the inputs before it; expected ",
                        shape.ToString(), ", got ", c.input(i).ToString()));
     }
     shape = *merged;

@@ -11,13 +11,13 @@ void RegisterAddN(OpRegistry& ops);
 
 namespace ops {
 
-// AddN: the sum of one or more tensors of one shape, added from left to right.
-// Dtypes:   float, double, int32, int64, uint8.
+// AddN: the sum of one or more tensors of equal shape, added from left to right.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Errors:   InvalidArgument if the shapes differ.
-// Gradient: dy, to each.
+// Gradient: dy, for each input.
 Output AddN(const Scope& scope, absl::Span<const Output> inputs);
 
-// AccumulateNV2: the same for operands of a shape that is said beforehand.
+// AccumulateNV2: AddN of operands whose shape is given beforehand.
 Output AccumulateNV2(const Scope& scope, absl::Span<const Output> inputs,
                      const mirrorflow::Shape& shape);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line a stem, sorted.
+// The table of contents: one line for each stem, in alphabetical order.
 #include "ops/all_ops.h"
 
 #include "framework/core/status.h"

@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Adds every op of this library to `ops`: what AllOps() is made by, for those who want to add ops
-// of their own in a registry of their own.
+// Adds every op of this library to `ops`. AllOps() is built this way; call it to build a registry
+// that also has custom ops.
 void RegisterAllOps(OpRegistry& ops);
 
 }  // namespace mirrorflow

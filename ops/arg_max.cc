@@ -41,7 +41,7 @@ absl::Status ArgShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// An index along a sharded dimension would be local: that dimension must be whole.
+// An index along a sharded dimension would be local to the shard, so that dimension must be whole.
 absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes[0], c.input(0).rank(), "dimension"));
@@ -54,7 +54,7 @@ absl::StatusOr<ShardingRule> ArgSharding(const ShardContext& c) {
 void Define(OpRegistry& ops, absl::string_view name, absl::string_view which) {
   ops.Define(name)
       .Doc(absl::StrCat("output = the index of the ", which,
-                        " element along dimension, the first of equal ones"))
+                        " element along dimension, the first of equal elements"))
       .Input("input: T")
       .StaticInput("dimension: Tidx")
       .Output("output: output_type")
@@ -76,7 +76,7 @@ Output BuildArg(const Scope& scope, absl::string_view op, Output input, Output d
 }
 
 Output Dimension(const Scope& scope, int64_t dimension) {
-  return ops::ScalarConst(scope, DT_INT32, static_cast<double>(dimension));
+  return ops::ScalarConst(scope.ForOperand("dimension"), DT_INT32, static_cast<double>(dimension));
 }
 
 }  // namespace

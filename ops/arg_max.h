@@ -16,18 +16,18 @@ struct ArgMaxOptions {
   DataType output_type = DT_INT64;  // or DT_INT32
 };
 
-// ArgMax: the index of the largest element along one dimension, the first of equal ones. NaN is
-// never the largest; index 0 where nothing else is there.
-// Shapes:   the input's without dimension `dimension`, a scalar that is a constant when a plan is
-//           made; that dimension must not be empty.
+// ArgMax: the index of the largest element along one dimension; of equal elements, the first. NaN
+// is never the largest; if all elements are NaN, the index is 0.
+// Shapes:   the shape of the input without dimension `dimension`, which must not be empty.
+//           `dimension` is a scalar, constant when the plan is compiled.
 // Dtypes:   all.
-// Errors:   InvalidArgument for a dimension out of range or empty.
+// Errors:   InvalidArgument for a dimension that is out of range or empty.
 Output ArgMax(const Scope& scope, Output input, Output dimension,
               const ArgMaxOptions& options = {});
 Output ArgMax(const Scope& scope, Output input, int64_t dimension,
               const ArgMaxOptions& options = {});
 
-// ArgMin: the same for the smallest element.
+// ArgMin: ArgMax for the smallest element.
 Output ArgMin(const Scope& scope, Output input, Output dimension,
               const ArgMaxOptions& options = {});
 Output ArgMin(const Scope& scope, Output input, int64_t dimension,

@@ -14,13 +14,13 @@ void RegisterAssert(OpRegistry& ops);
 namespace ops {
 
 struct AssertOptions {
-  int64_t summarize = 3;  // elements of each tensor to show; all of them if negative
+  int64_t summarize = 3;  // number of elements to show of each tensor; all if negative
 };
 
-// Assert: fails the step unless `condition`, a scalar, is true; the error shows `data`, at least
-// one tensor. It does so before anything is written to a variable. Text:     an Assert of
-// TensorFlow has text among its data. No tensor here holds any, so it is left
-//           out where the graph is read.
+// Assert: fails the step unless `condition`, a scalar, is true. The error shows `data`, which has
+// at least one tensor. The step fails before any variable is written.
+// Text:     an Assert of TensorFlow has strings in its data. Tensors here cannot hold strings, so
+//           they are dropped when the graph is read.
 Operation Assert(const Scope& scope, Output condition, absl::Span<const Output> data,
                  const AssertOptions& options = {});
 

@@ -40,7 +40,7 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
   const absl::StatusOr<Shape> merged = shape.MergeWith(Shape(known));
   if (!merged.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[i].name, " does not go with the operands before it; expected ",
+        c.node().op().inputs[i].name, " does not match the operands before it; expected ",
         Shape(known).ToString(), ", got ", shape.ToString()));
   }
   int d = 0;
@@ -48,7 +48,7 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
   return absl::OkStatus();
 }
 
-// Of q, k and v, which are inputs `first` and on.
+// Merges the dimensions of q, k and v, which are inputs `first` to `first` + 2.
 absl::StatusOr<Dims> MergeOperands(const ShapeContext& c, int first) {
   Dims d = {kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim};
   MF_RETURN_IF_ERROR(Merge(c, first, {&d.batch, &d.heads, &d.queries, &d.depth}));
@@ -57,7 +57,7 @@ absl::StatusOr<Dims> MergeOperands(const ShapeContext& c, int first) {
   return d;
 }
 
-// The mask, if input `i` is one, broadcasts to all pairs.
+// Checks that the mask, if input `i` exists, broadcasts to all pairs of queries and keys.
 absl::Status CheckMask(const ShapeContext& c, int i, const Dims& d) {
   const int64_t masks = c.attr<int64_t>("num_masks");
   if (masks > 1) {
@@ -94,7 +94,8 @@ absl::Status AttentionGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// `,` and the term of the mask, if input `i` is one: what it has for all must be whole.
+// Returns `,` and the term of the mask, or nothing if there is no input `i`. Dimensions along which
+// the mask broadcasts must be whole.
 std::string MaskTerm(const ShardContext& c, int i) {
   if (i >= c.num_inputs()) return "";
   const Shape &mask = c.input(i), &heads = c.input(i - 1);
@@ -117,13 +118,14 @@ absl::StatusOr<ShardingRule> AttentionGradSharding(const ShardContext& c) {
       .linear_inputs = {0}};
 }
 
-// ---- in TensorFlow's ops --------------------------------------------------------------------
+// ---- expansion into TensorFlow's ops --------------------------------------------------------
 
 Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// What is written out of one of the ops, whose q is input `first`, in the dtype of log_sum.
+// Builds the formulas of either op from TensorFlow's ops, in the dtype of log_sum. `first` is the
+// input that holds q.
 class WrittenOut {
  public:
   WrittenOut(const Scope& scope, const Node& op, int first)
@@ -143,7 +145,7 @@ class WrittenOut {
 
   Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
   Output Scores() const { return scores_; }
-  // The sum of scores and mask, before what is not seen is left out.
+  // The sum of scores and mask, before causal masking.
   Output Masked() const { return masked_; }
   Output Values() const { return ops::BatchMatMulV2(s_, ops::Softmax(s_, scores_), v_); }
   Output LogSum() const {
@@ -204,8 +206,8 @@ Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
 
 // ---- gradient -------------------------------------------------------------------------------
 
-// The gradients of y by the op, that of the mask and what comes through log_sum written out: these
-// are rarely asked for, and nodes that nobody needs go.
+// The gradients through y come from the gradient op. The gradient of the mask and those through
+// log_sum are rarely needed, so they are built from TensorFlow's ops; unused nodes are pruned.
 Outputs GradientOfAttention(const GradContext& c) {
   const Scope& s = c.scope;
   const Node& op = c.op;
@@ -258,7 +260,7 @@ OpBuilder& Attrs(OpBuilder& op) {
 
 void RegisterAttention(OpRegistry& ops) {
   Attrs(ops.Define(ops::kScaledDotProductAttention)
-            .Doc("y = softmax(scale * q · kᵀ + mask) · v, by head")
+            .Doc("y = softmax(scale * q · kᵀ + mask) · v, per head")
             .Input("q: T")
             .Input("k: T")
             .Input("v: T"))
@@ -282,7 +284,7 @@ void RegisterAttention(OpRegistry& ops) {
       .Shape(AttentionGradShape)
       .Sharding(AttentionGradSharding)
       .Expand(ExpandAttentionGrad)
-      .NoGradient("second derivatives of attention are not in this library");
+      .NoGradient("second derivatives of attention are not implemented");
 }
 
 namespace ops {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention as one op that never stores the weights of all pairs, and its gradient op, which makes
-// them anew. The ops are our own: a file says them in TensorFlow's.
+// Attention as one op that never materializes the weights of all pairs, and its gradient op, which
+// recomputes them. TensorFlow has no such ops, so files express them in TensorFlow's.
 #ifndef MIRRORFLOW_OPS_ATTENTION_H_
 #define MIRRORFLOW_OPS_ATTENTION_H_
 
@@ -13,27 +13,28 @@ void RegisterAttention(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about them.
+// Op names, for passes that match these ops.
 inline constexpr char kScaledDotProductAttention[] = "ScaledDotProductAttention";
 inline constexpr char kScaledDotProductAttentionGrad[] = "ScaledDotProductAttentionGrad";
 
 struct AttentionOptions {
-  float scale = 0;      // 0: 1 / sqrt(d), where d is known
-  bool causal = false;  // query i sees the keys 0 to i only
+  float scale = 0;      // 0: 1 / sqrt(d), where d must be known
+  bool causal = false;  // query i attends only to keys 0 to i
   Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
 };
 struct AttentionOutputs {
   Output y;
-  Output log_sum;  // of the exponentials of each query: [batch, heads, n]
+  Output log_sum;  // log of the sum of exponentials per query: [batch, heads, n]
 };
 
 // ScaledDotProductAttention: softmax(scale * q · kᵀ + mask) · v, for each head of each example.
 // Shapes:   q [batch, heads, n, d], k [batch, heads, m, d], v [batch, heads, m, e]
 //           -> y [batch, heads, n, e].
-// Special:  a query that sees no key, as all its masks are -infinity, has NaN; of m = 0 keys, 0.
-// Dtypes:   half, bfloat16, float, double; log_sum is float, or double with q.
-// Gradient: ScaledDotProductAttentionGrad; of y alone.
-// Source:   Vaswani et al., "Attention is all you need", 2017; in tiles, with a running maximum:
+// Special:  a query whose mask is -infinity for every key yields NaN; without keys (m = 0), y is 0.
+// Dtypes:   half, bfloat16, float, double; log_sum is float, or double if q is.
+// Gradient: ScaledDotProductAttentionGrad, through y only. The gradient of the mask and the
+//           gradients through log_sum are built from TensorFlow's ops.
+// Source:   Vaswani et al., "Attention is all you need", 2017; the tiles with a running maximum:
 //           Dao et al., "FlashAttention", 2022.
 AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output k, Output v,
                                            const AttentionOptions& options = {});
@@ -42,8 +43,8 @@ struct AttentionGradOutputs {
   Output dq, dk, dv;
 };
 
-// ScaledDotProductAttentionGrad: what a gradient `dy` of y makes of q, k and v, given both results.
-// Linear in dy.
+// ScaledDotProductAttentionGrad: the gradients of q, k and v, given a gradient `dy` of y and both
+// results of the forward op. Linear in dy.
 AttentionGradOutputs ScaledDotProductAttentionGrad(const Scope& scope, Output dy, Output q,
                                                    Output k, Output v, Output y, Output log_sum,
                                                    const AttentionOptions& options);

@@ -24,7 +24,7 @@ absl::Status AvgPoolGradShape(ShapeContext& c) {
   if (images.unknown_rank()) images = Shape::UnknownDims(4);
   if (images.rank() != 4) {
     return absl::InvalidArgumentError(
-        absl::StrCat("orig_input_shape must be 4 sizes, got ", images.ToString()));
+        absl::StrCat("orig_input_shape must have 4 elements, got ", images.ToString()));
   }
   MF_ASSIGN_OR_RETURN(const Shape output, PooledShape(c.node(), images));
   if (!c.input(1).IsCompatibleWith(output)) {
@@ -60,7 +60,7 @@ NodeBuilder WithAttrs(NodeBuilder builder, absl::Span<const int64_t> ksize,
       .Attr("data_format", options.data_format);
 }
 
-// The op called `op` with the attributes of the node whose gradient is asked for.
+// Starts a node of op `op` with the attributes of the node whose gradient is requested.
 NodeBuilder Like(const GradContext& c, absl::string_view op) {
   return WithAttrs(ops::Build(c.scope, op), c.op.int_list("ksize"), c.op.int_list("strides"),
                    c.op.attr<std::string>("padding"),
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Output>> AvgPoolGradient(const GradContext& c) {
       Like(c, "AvgPoolGrad").Input(ops::ShapeOperand(c.scope, c.op.input(0))).Input(c.dy[0]).One()};
 }
 
-// It is linear in grad, with the average as its gradient.
+// AvgPoolGrad is linear in grad, and its gradient is AvgPool.
 absl::StatusOr<std::vector<Output>> AvgPoolGradGradient(const GradContext& c) {
   return std::vector<Output>{Output(), Like(c, "AvgPool").Input(c.dy[0]).One()};
 }
@@ -89,7 +89,7 @@ OpBuilder& PoolingAttrs(OpBuilder& op) {
 
 void RegisterAvgPool(OpRegistry& ops) {
   PoolingAttrs(ops.Define("AvgPool")
-                   .Doc("the mean of each channel under a window")
+                   .Doc("the mean of each channel in a window")
                    .Input("value: T")
                    .Output("output: T"))
       .Traits(kKeepsPrecision)
@@ -97,7 +97,7 @@ void RegisterAvgPool(OpRegistry& ops) {
       .Sharding(AvgPoolSharding)
       .Gradient(AvgPoolGradient);
   PoolingAttrs(ops.Define("AvgPoolGrad")
-                   .Doc("grad, shared by the pixels of each window of AvgPool")
+                   .Doc("grad, divided equally among the pixels of each window of AvgPool")
                    .StaticInput("orig_input_shape: int32")
                    .Input("grad: T")
                    .Output("output: T"))

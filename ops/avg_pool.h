@@ -18,18 +18,18 @@ struct AvgPoolOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// AvgPool: the mean of each channel under a window; padding is not counted.
+// AvgPool: the mean of each channel in a window; padding is not counted.
 // Shapes:   value [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
-// Dtypes:   float, double.
+// Dtypes:   half, bfloat16, float, double.
 // Windows:  ksize {1, height, width, 1}, strides likewise.
 // Gradient: AvgPoolGrad.
 Output AvgPool(const Scope& scope, Output value, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const AvgPoolOptions& options = {});
 
-// AvgPoolGrad: grad shared by the pixels of each window; orig_input_shape is the shape of the
-// images, an int32 vector that is a constant when a plan is made.
+// AvgPoolGrad: `grad`, divided equally among the pixels of each window. orig_input_shape is the
+// shape of the images, an int32 vector that is constant when the plan is compiled.
 Output AvgPoolGrad(const Scope& scope, Output orig_input_shape, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                    absl::string_view padding, const AvgPoolOptions& options = {});

@@ -25,14 +25,14 @@ int ChannelDim(const Node& node) {
   return node.attr<std::string>("data_format")[1] == 'C' ? 1 : RankOf(node) - 1;
 }
 
-// Merges the vectors in inputs [first, last) with `channels`, of which there are as many as x has.
+// Merges the vectors in inputs [first, last) with `channels`, a vector of the channels of x.
 absl::Status MergeChannels(const ShapeContext& c, int first, int last, Shape* channels) {
   for (int i = first; i < last; ++i) {
     MF_ASSIGN_OR_RETURN(const Shape vector, c.WithRank(i, 1));
     absl::StatusOr<Shape> merged = channels->MergeWith(vector);
     if (!merged.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " must have a number for each channel; expected ",
+          absl::StrCat("input ", i, " must have one element per channel; expected ",
                        channels->ToString(), ", got ", vector.ToString()));
     }
     *channels = *std::move(merged);
@@ -76,7 +76,7 @@ absl::Status BatchNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// `n...`: only the batch is ever cut.
+// `n...`: only the batch dimension may be sharded.
 std::string ImagesTerm(const Node& node) {
   return absl::StrCat("n", std::string(RankOf(node) - 1, '.'));
 }
@@ -90,8 +90,8 @@ absl::StatusOr<bool> IsPerReplica(const Node& node) {
                    ops::kPerReplicaBatchNorm, "\", got ", it->second.ToString()));
 }
 
-// Out of training, outputs 1 to 5 do not depend on the rows: each replica has the same, which is
-// their maximum.
+// In inference mode, outputs 1 to 5 do not depend on the rows. All replicas hold the same values,
+// so their maximum is that value.
 absl::StatusOr<ShardingRule> BatchNormSharding(const ShardContext& c) {
   const std::string x = ImagesTerm(c.node());
   MF_ASSIGN_OR_RETURN(const bool per_replica, IsPerReplica(c.node()));
@@ -116,8 +116,9 @@ absl::StatusOr<ShardingRule> BatchNormGradSharding(const ShardContext& c) {
                       .expand = c.node().attr<bool>("is_training")};
 }
 
-// What both decompositions work with: images in the dtype of the statistics, vectors of channels,
-// and the two ops out of training, which are given their statistics and so need no collective.
+// Building blocks of both decompositions. Images are in the dtype of the statistics, and means and
+// variances are vectors of channels. Normalize and its gradient are the two ops in inference mode:
+// their statistics are inputs, so they need no collective.
 class Decomposition {
  public:
   static absl::StatusOr<Decomposition> Create(const Scope& scope, const Node& node, Output images) {
@@ -139,12 +140,12 @@ class Decomposition {
     return d;
   }
 
-  // How many numbers a channel has.
+  // The number of elements per channel.
   double count() const { return count_; }
   Output Scalar(double value) const { return ops::ScalarConst(scope_, dtype_, value); }
   Output Times(Output a, Output b) const { return ops::Mul(scope_, a, b); }
   Output Plus(Output a, Output b) const { return ops::AddV2(scope_, a, b); }
-  // Of each channel.
+  // The mean per channel.
   Output Mean(Output images) const {
     return Times(ops::Sum(scope_, images, axes_), Scalar(1 / std::max(count_, 1.0)));
   }
@@ -189,7 +190,7 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// In training: its sums are over all replicas. Everything is computed in the dtype of the
+// The op in training mode, with sums over all replicas. Everything is computed in the dtype of the
 // statistics.
 absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& op) {
   const Output x = CastTo(s, op.input(0), op.input(1).dtype());
@@ -198,7 +199,7 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
   const Output y = d.Normalize(x, op.input(1), op.input(2), mean, variance);
   const double n = d.count(), bessel = n / std::max(n - 1, 1.0);
   const double weight = op.attr<float>("exponential_avg_factor");
-  // The moving average after this batch; NaN after one without rows.
+  // The moving average after this batch; NaN if the batch has no rows.
   auto moved = [&](Output before, Output now, double correction) {
     if (n == 0) correction = std::numeric_limits<double>::quiet_NaN();
     if (weight == 1) return d.Times(now, d.Scalar(correction));
@@ -213,9 +214,9 @@ absl::StatusOr<std::vector<Output>> ExpandBatchNorm(const Scope& s, const Node& 
                              d.Scalar(0)};
 }
 
-// The gradient for given statistics, less what comes through the statistics:
+// The gradient with the statistics held constant, minus the part that flows through the statistics:
 //   dx = (dy - sum(dy) / n - (x - mean) * dscale * inverse / n) * scale * inverse
-// and what is subtracted is a normalisation too.
+// The subtracted part is a normalisation too.
 absl::StatusOr<std::vector<Output>> ExpandBatchNormGrad(const Scope& s, const Node& op) {
   const DataType dtype = op.input(2).dtype();
   const Output dy = CastTo(s, op.input(0), dtype), x = CastTo(s, op.input(1), dtype);
@@ -238,7 +239,7 @@ absl::StatusOr<std::vector<Output>> BatchNormGradient(const GradContext& c) {
     if (!c.dy[i].valid()) continue;
     return absl::UnimplementedError(absl::StrCat("FusedBatchNormV3(", c.op.name(),
                                                  "): gradient of output ", i,
-                                                 "; expected one of y alone"));
+                                                 "; expected a gradient of y only"));
   }
   if (!c.dy[0].valid()) return std::vector<Output>(5);
   const bool training = c.op.attr<bool>("is_training");
@@ -265,7 +266,7 @@ OpBuilder& CommonAttrs(OpBuilder& op) {
 
 void RegisterBatchNorm(OpRegistry& ops) {
   CommonAttrs(ops.Define("FusedBatchNormV3")
-                  .Doc("y = (x - mean) / sqrt(variance + epsilon) * scale + offset, by channel")
+                  .Doc("y = (x - mean) / sqrt(variance + epsilon) * scale + offset, per channel")
                   .Input("x: T")
                   .Input("scale: U")
                   .Input("offset: U")
@@ -287,7 +288,7 @@ void RegisterBatchNorm(OpRegistry& ops) {
                   .Doc("the gradients of x, scale and offset of FusedBatchNormV3")
                   .Input("y_backprop: T")
                   .Input("x: T")
-                  .Input("scale: U")  // TensorFlow says float, its only U
+                  .Input("scale: U")  // float in TensorFlow, which has no other U
                   .Input("reserve_space_1: U")
                   .Input("reserve_space_2: U")
                   .Input("reserve_space_3: U")
@@ -300,7 +301,7 @@ void RegisterBatchNorm(OpRegistry& ops) {
       .Shape(BatchNormGradShape)
       .Sharding(BatchNormGradSharding)
       .Expand(ExpandBatchNormGrad)
-      .NoGradient("second derivatives of batch normalisation are not in this library");
+      .NoGradient("second derivatives of batch normalisation are not implemented");
 }
 
 namespace ops {

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The dimension of channels in values of `rank`.
+// The channel dimension of a value of `rank`.
 int ChannelDim(const Node& node, int rank) {
   return node.attr<std::string>("data_format") == "NCHW" ? 1 : rank - 1;
 }
@@ -35,8 +35,8 @@ absl::Status BiasAddShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The sum of a partial value and a bias is right only if the bias is partial too: else every
-// replica would add it once.
+// Adding the bias to a partial value is correct only if the bias is partial too; otherwise every
+// replica would add the whole bias.
 absl::StatusOr<ShardingRule> BiasAddSharding(const ShardContext& c) {
   const std::string value = LettersFor(c.input(0));
   const char channels = value[ChannelDim(c.node(), c.input(0).rank())];
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Output>> BiasAddGradGradient(const GradContext& c) {
     if (shape.unknown_rank()) {
       return absl::UnimplementedError("the gradient with NCHW needs an operand of known rank");
     }
-    // Channels, and a 1 for each dimension behind them.
+    // The channels, followed by a 1 for each dimension after them.
     Shape column(std::vector<int64_t>(shape.rank() - 1, 1));
     column.set_dim(0, kUnknownDim);
     dy = ops::Reshape(c.scope, dy, column);

@@ -12,20 +12,20 @@ void RegisterBiasAdd(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kBiasAdd[] = "BiasAdd";  // for passes that are about it
+inline constexpr char kBiasAdd[] = "BiasAdd";  // for passes that match these ops
 inline constexpr char kBiasAddGrad[] = "BiasAddGrad";
 
 struct BiasAddOptions {
-  std::string data_format = "NHWC";  // the bias goes along the last dimension; "NCHW": dimension 1
+  std::string data_format = "NHWC";  // bias along the last dimension; "NCHW": along dimension 1
 };
 
 // BiasAdd: value[…,c] + bias[c].
-// Shapes:   value of rank 2 or more, bias [C] with C the dimension of channels in the value.
-// Dtypes:   float, double, int32, int64, uint8.
+// Shapes:   value has rank 2 or more; bias is [C], where C is the number of channels of value.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Gradient: d value = dy, d bias = BiasAddGrad(dy).
 Output BiasAdd(const Scope& scope, Output value, Output bias, const BiasAddOptions& options = {});
 
-// BiasAddGrad: sum over all dimensions of dy but that of channels. The sum of no rows is 0.
+// BiasAddGrad: the sum of out_backprop over all dimensions except channels; 0 if there are no rows.
 Output BiasAddGrad(const Scope& scope, Output out_backprop, const BiasAddOptions& options = {});
 
 }  // namespace ops

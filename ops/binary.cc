@@ -20,7 +20,7 @@ constexpr char kNumeric[] = "T: {half, bfloat16, float, double, int32, int64, ui
 constexpr char kAny[] = "T: {half, bfloat16, float, double, int32, int64, uint8, bool}";
 
 constexpr char kIncompatible[] = "incompatible_shape_error: bool = true";
-constexpr char kNoneInTensorFlow[] = "TensorFlow has none, but for FloorMod";
+constexpr char kNoneInTensorFlow[] = "TensorFlow defines one only for FloorMod";
 constexpr char kIsBool[] = "the output is bool";
 
 using Result = BinaryRow::Result;
@@ -31,7 +31,7 @@ Output Times(S s, double factor, Output x) {
   return ops::Mul(s, ops::ScalarConst(s, x.dtype(), factor), x);
 }
 
-// `g` to the operand that was chosen; to x where both are equal.
+// Routes `g` to the operand that was chosen. For equal operands, the callers choose x.
 Pair SplitByMask(S s, Output x_chosen, Output g) {
   const Output zero = ops::ScalarConst(s, g.dtype(), 0);
   return {ops::SelectV2(s, x_chosen, g, zero), ops::SelectV2(s, x_chosen, zero, g)};
@@ -39,7 +39,7 @@ Pair SplitByMask(S s, Output x_chosen, Output g) {
 
 constexpr auto kAddGrads = [](S s, Output x, Output y, Output z, Output g) { return Pair{g, g}; };
 
-// dL/dx = g / y, dL/dy = g * (-x / y / y), with the quotient that `divide` builds.
+// dL/dx = g / y, dL/dy = g * (-x / y / y); `divide` builds the quotients.
 template <Output (*divide)(S, Output, Output)>
 Pair QuotientGrads(S s, Output x, Output y, Output g) {
   return {divide(s, g, y), ops::Mul(s, g, divide(s, divide(s, ops::Neg(s, x), y), y))};
@@ -48,14 +48,14 @@ Pair QuotientGrads(S s, Output x, Output y, Output g) {
 Pair PowGrads(S s, Output x, Output y, Output z, Output g) {
   const Output one = ops::ScalarConst(s, x.dtype(), 1), zero = ops::ScalarConst(s, x.dtype(), 0);
   const Output dx = ops::Mul(s, ops::Mul(s, g, y), ops::Pow(s, x, ops::Sub(s, y, one)));
-  // The logarithm is taken of positive x only, so that x = 0 gives 0 and no NaN.
+  // The logarithm is taken only where x is positive, so that x = 0 gives 0 instead of NaN.
   const Output positive = ops::Greater(s, x, zero);
   const Output log_x =
       ops::SelectV2(s, positive, ops::Log(s, ops::SelectV2(s, positive, x, one)), zero);
   return {dx, ops::Mul(s, ops::Mul(s, g, z), log_x)};
 }
 
-// Quotients of integers are rounded, which is not linear.
+// Integer quotients are rounded, which is not linear.
 absl::StatusOr<ShardingRule> DivSharding(const ShardContext& c) {
   return IsFloating(c.node().output_dtype(0)) ? LinearInFirstSharding(c) : ElementwiseSharding(c);
 }
@@ -79,7 +79,7 @@ constexpr BinaryRow kRows[] = {
      .sharding = JointlyLinearSharding,
      .traits = kCommutative},
     {.name = "Div",
-     .doc = "z = x / y, of integers rounded towards zero",
+     .doc = "z = x / y, rounded towards zero for integers",
      .dtypes = kNumeric,
      .gradient = BinaryGrads([](S s, Output x, Output y, Output z, Output g) {
        return QuotientGrads<ops::Div>(s, x, y, g);

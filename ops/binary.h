@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops of two operands, with NumPy's broadcasting: arithmetic, comparisons, logic. The
-// table in binary.cc says formula, dtypes, linearity and gradient of each.
+// Element-wise binary ops with NumPy broadcasting: arithmetic, comparisons and logic. The table in
+// binary.cc lists the formula, dtypes, linearity and gradient of each op.
 #ifndef MIRRORFLOW_OPS_BINARY_H_
 #define MIRRORFLOW_OPS_BINARY_H_
 
@@ -13,7 +13,7 @@ void RegisterBinary(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about them.
+// Op names, for passes that match these ops.
 inline constexpr char kAdd[] = "Add";
 inline constexpr char kAddV2[] = "AddV2";
 inline constexpr char kDiv[] = "Div";
@@ -27,26 +27,26 @@ inline constexpr char kMul[] = "Mul";
 inline constexpr char kRealDiv[] = "RealDiv";
 inline constexpr char kSub[] = "Sub";
 
-// Shapes:   any two that broadcast; the result has the shape of both together.
-// Dtypes:   float, double, int32, int64, uint8, unless said otherwise. Integers wrap around.
+// Shapes:   any two that broadcast; the result has the broadcast shape.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8, unless noted. Integers wrap around.
 // Errors:   InvalidArgument if the shapes do not broadcast; at run time for an integer divided by
 //           zero or raised to a negative power.
-// Gradient: TensorFlow's, summed over what was broadcast; none of FloorDiv, TruncateDiv, Mod,
-//           TruncateMod, comparisons and logic.
+// Gradient: as in TensorFlow, summed over broadcast dimensions. FloorDiv, TruncateDiv, Mod,
+//           TruncateMod, comparisons and logic have none.
 Output Add(const Scope& scope, Output x, Output y);
 Output AddV2(const Scope& scope, Output x, Output y);
 Output Sub(const Scope& scope, Output x, Output y);
 Output Mul(const Scope& scope, Output x, Output y);
-Output Div(const Scope& scope, Output x, Output y);       // of integers: towards zero
-Output RealDiv(const Scope& scope, Output x, Output y);   // float, double
-Output DivNoNan(const Scope& scope, Output x, Output y);  // float, double; 0 where y is 0
+Output Div(const Scope& scope, Output x, Output y);       // integers round towards zero
+Output RealDiv(const Scope& scope, Output x, Output y);   // no integers
+Output DivNoNan(const Scope& scope, Output x, Output y);  // no integers; 0 where y is 0
 Output FloorDiv(const Scope& scope, Output x, Output y);
-Output FloorMod(const Scope& scope, Output x, Output y);  // of the sign of y
+Output FloorMod(const Scope& scope, Output x, Output y);  // has the sign of y
 Output TruncateDiv(const Scope& scope, Output x, Output y);
-Output TruncateMod(const Scope& scope, Output x, Output y);  // of the sign of x; not uint8
-Output Mod(const Scope& scope, Output x, Output y);          // the same
-Output Maximum(const Scope& scope, Output x, Output y);      // NaN if either is
-Output Minimum(const Scope& scope, Output x, Output y);
+Output TruncateMod(const Scope& scope, Output x, Output y);        // has the sign of x; not uint8
+Output Mod(const Scope& scope, Output x, Output y);                // same as TruncateMod
+Output Maximum(const Scope& scope, Output x, Output y);            // NaN if either is NaN
+Output Minimum(const Scope& scope, Output x, Output y);            // likewise
 Output Pow(const Scope& scope, Output x, Output y);                // not uint8
 Output SquaredDifference(const Scope& scope, Output x, Output y);  // not uint8
 
@@ -57,13 +57,13 @@ Output Greater(const Scope& scope, Output x, Output y);
 Output GreaterEqual(const Scope& scope, Output x, Output y);
 
 struct EqualOptions {
-  // False: operands that do not broadcast are unequal, which is a scalar, in place of an error.
+  // False: operands that do not broadcast compare unequal, as a scalar, instead of failing.
   bool incompatible_shape_error = true;
 };
 Output Equal(const Scope& scope, Output x, Output y, const EqualOptions& options = {});
 Output NotEqual(const Scope& scope, Output x, Output y, const EqualOptions& options = {});
 
-// Of bool.
+// Operands and results are bool.
 Output LogicalAnd(const Scope& scope, Output x, Output y);
 Output LogicalOr(const Scope& scope, Output x, Output y);
 

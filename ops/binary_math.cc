@@ -18,7 +18,7 @@ constexpr char kWide[] = "T: {float, double}";
 using S = const Scope&;
 using Pair = std::vector<Output>;
 
-// 1 where x is not 0: what is 0 at x = 0 has the derivative 0 there, too.
+// 1 where x is not 0, else 0: where a function is defined as 0 for x = 0, its derivative is 0 too.
 Output IsNotZero(S s, Output x) {
   return ops::Cast(s, ops::NotEqual(s, x, ops::ScalarConst(s, x.dtype(), 0)), x.dtype());
 }
@@ -51,7 +51,7 @@ constexpr BinaryRow kRows[] = {
      .y = "x2: T",
      .z = "output: T"},
     {.name = "Polygamma",
-     .doc = "z = the derivative number a + 1 of log gamma at x",
+     .doc = "z = the (a + 1)-th derivative of log gamma at x",
      .dtypes = kWide,
      .gradient = BinaryGrads([](S s, Output a, Output x, Output z, Output g) {
        const Output next = ops::AddV2(s, a, ops::ScalarConst(s, a.dtype(), 1));

@@ -17,7 +17,7 @@ absl::Status BinaryShape(ShapeContext& c) {
     if (!both.ok()) return both.status();
     c.set_output(0, *both);
   } else if (!both.ok()) {
-    c.set_output(0, Shape());  // they are unequal as a whole
+    c.set_output(0, Shape());  // the operands are unequal as a whole
   } else if (x.IsFullyDefined() && y.IsFullyDefined()) {
     c.set_output(0, *both);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row of the tables of element-wise ops of two operands, which broadcast.
+// Rows of the tables that define element-wise binary ops with broadcasting.
 #ifndef MIRRORFLOW_OPS_BINARY_ROWS_H_
 #define MIRRORFLOW_OPS_BINARY_ROWS_H_
 
@@ -19,13 +19,13 @@ struct BinaryRow {
 
   const char* name;
   const char* doc;
-  const char* dtypes;  // null: bool, without an attribute T
+  const char* dtypes;  // null: the operands are bool, and there is no attribute T
   GradientFn gradient = nullptr;
   const char* no_gradient = "";
   ShardingFn sharding = ElementwiseSharding;
   uint32_t traits = 0;
   Result result = Result::kSame;
-  const char* attr = nullptr;  // one more
+  const char* attr = nullptr;  // an additional attribute
   const char* x = "x: T";
   const char* y = "y: T";
   const char* z = "z: T";
@@ -33,8 +33,8 @@ struct BinaryRow {
 
 void RegisterBinaryRows(OpRegistry& ops, absl::Span<const BinaryRow> rows);
 
-// Gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, given g = dL/dz, the gradient of
-// the result; summed to the operands' shapes.
+// Wraps `fn`, which returns the gradients {dx, dy} = fn(scope, x, y, z, g) in the shape of z, where
+// g = dL/dz is the gradient of the result. The wrapper sums them to the shapes of the operands.
 template <typename Fn>
 constexpr GradientFn BinaryGrads(Fn) {
   return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {

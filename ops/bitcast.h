@@ -10,9 +10,9 @@ void RegisterBitcast(OpRegistry& ops);
 
 namespace ops {
 
-// Bitcast: the same bytes as elements of `dtype`.
-// Shapes:   to elements n times smaller adds a last dimension of size n; to n times larger ones
-//           takes it away.
+// Bitcast: the same bytes, reinterpreted as elements of `dtype`.
+// Shapes:   elements that are n times smaller add a last dimension of size n; elements that are n
+//           times larger remove it.
 // Gradient: none.
 Output Bitcast(const Scope& scope, Output input, DataType dtype);
 

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Dimension d of `shape`, counted from the right; 1 beyond its first.
+// Dimension d of `shape`, counted from the right; 1 beyond the first dimension.
 int64_t DimFromRight(const Shape& shape, int d) {
   return d < shape.rank() ? shape.dim(shape.rank() - 1 - d) : 1;
 }
@@ -36,7 +36,7 @@ absl::Status BroadcastGradientArgsShape(ShapeContext& c) {
   if (!s0.IsFullyDefined() || !s1.IsFullyDefined()) return absl::OkStatus();
   std::vector<int64_t> axes[2];
   for (int i = 0; i < both.rank() && s0 != s1; ++i) {
-    // Where both are 1, nothing is lost by summing, and both are named, as in TensorFlow.
+    // Where both are 1, summing changes nothing; both results list the dimension, as in TensorFlow.
     if (DimFromRight(s0, both.rank() - 1 - i) == 1) axes[0].push_back(i);
     if (DimFromRight(s1, both.rank() - 1 - i) == 1) axes[1].push_back(i);
   }
@@ -61,10 +61,10 @@ absl::StatusOr<ShardingRule> BroadcastGradientArgsSharding(const ShardContext&) 
   return ShardingRule{.dims = "*,*->.,."};
 }
 
-// Which dimensions of a result are there because of an operand's size-1 or missing dimensions.
+// The dimensions of a result along which an operand was broadcast.
 struct BroadcastDims {
-  std::vector<int64_t> missing;  // in front
-  std::vector<int64_t> ones;
+  std::vector<int64_t> missing;  // leading dimensions that the operand lacks
+  std::vector<int64_t> ones;     // of size 1 in the operand
   bool known = true;
 };
 
@@ -92,7 +92,7 @@ BroadcastDims BroadcastDimsOf(const GradContext& c, int operand, int own_dims) {
     });
     const int64_t size = DimFromRight(shape, from_right);
     if (broadcast && size == 1) dims.ones.push_back(i);
-    // Either 1, and stretched, or as large as the result's.
+    // The dimension is either 1 and broadcast, or equal to that of the result.
     if (broadcast && size == kUnknownDim) dims.known = false;
   }
   return dims;
@@ -115,7 +115,7 @@ Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims
         ops::BroadcastGradientArgs(s, others(shape), others(ops::Shape(s, c.op.output(0))));
     return ops::Reshape(s, ops::Sum(s, grad, args.r0), shape);
   }
-  // The size-1 dimensions first: their numbers are those of the result.
+  // The size-1 dimensions first, while dimension numbers are still those of the result.
   if (!dims.ones.empty()) grad = ops::Sum(s, grad, dims.ones, {.keep_dims = true});
   if (!dims.missing.empty()) grad = ops::Sum(s, grad, dims.missing);
   return grad;
@@ -142,7 +142,7 @@ void RegisterBroadcastGradient(OpRegistry& ops) {
       .Attr("T: {int32, int64} = int32")
       .Shape(BroadcastArgsShape)
       .Sharding(BroadcastArgsSharding)
-      .NoGradient("the output is integers");
+      .NoGradient("the outputs are integers");
 }
 
 namespace ops {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way back from broadcasting: along which dimensions the gradient of a broadcast operand must
+// The gradient of broadcasting: the dimensions along which the gradient of a broadcast operand must
 // be summed.
 #ifndef MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
 #define MIRRORFLOW_OPS_BROADCAST_GRADIENT_H_
@@ -12,9 +12,9 @@ namespace mirrorflow {
 
 void RegisterBroadcastGradient(OpRegistry& ops);
 
-// `grad`, a gradient in the shape of the result of c.op, an element-wise op whose operands
-// broadcast, summed to the shape of operand `operand`. Static shapes decide where they can; where
-// an unknown dimension may or may not be 1, the plan decides (BroadcastGradientArgs, Sum, Reshape).
+// Sums `grad` to the shape of operand `operand` of c.op, whose operands broadcast; `grad` has the
+// shape of the result of c.op. Static shapes determine the dimensions where they can. Where an
+// unknown dimension may be 1, they are computed in the plan (BroadcastGradientArgs, Sum, Reshape).
 // The last `own_dims` dimensions do not broadcast: `grad` has them as the operand does.
 Output SumToOperand(const GradContext& c, int operand, Output grad, int own_dims = 0);
 
@@ -24,14 +24,14 @@ struct BroadcastGradientArgsOutputs {
   Output r0, r1;
 };
 
-// BroadcastGradientArgs: of two shapes that broadcast, the dimensions along which the gradient of
-// the one and of the other are to be summed. Shapes that are equal need none.
-// Shapes:   s0, s1 vectors, constants when a plan is made; r0, r1 vectors as long as there are such
-//           dimensions.
+// BroadcastGradientArgs: for two shapes that broadcast, the dimensions along which the gradients of
+// the first (r0) and of the second operand (r1) must be summed. Equal shapes need none.
+// Shapes:   s0 and s1 are vectors, constant when the plan is compiled; r0 and r1 are vectors with
+//           one element per dimension to sum.
 // Errors:   InvalidArgument if the shapes do not broadcast.
 BroadcastGradientArgsOutputs BroadcastGradientArgs(const Scope& scope, Output s0, Output s1);
 
-// BroadcastArgs: the shape to which two shapes broadcast, constants when a plan is made.
+// BroadcastArgs: the shape to which s0 and s1, constant when the plan is compiled, broadcast.
 Output BroadcastArgs(const Scope& scope, Output s0, Output s1);
 
 }  // namespace ops

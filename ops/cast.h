@@ -10,17 +10,19 @@ void RegisterCast(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kCast[] = "Cast";  // for passes that are about it
+inline constexpr char kCast[] = "Cast";  // for passes that match this op
 
 struct CastOptions {
-  // Rounds towards zero where a float type cannot hold the number: not from double to float.
+  // Rounds towards zero where a floating-point type cannot hold the number exactly. Unimplemented
+  // for casts to a smaller floating-point type, such as double to float.
   bool truncate = false;
 };
 
 // Cast: the same numbers in another dtype.
-// Dtypes:   all pairs. Floats go to integers towards zero; what does not fit, NaN included, becomes
-//           the smallest integer, as on x86. Integers wrap around. Everything but 0 is true.
-// Gradient: dy cast back, between floats; none otherwise.
+// Dtypes:   all pairs. Floating-point numbers round towards zero to integers; a number that does
+//           not fit, including NaN, becomes the smallest int32 or int64, as on x86. Integers wrap
+//           around. Everything except 0 casts to true.
+// Gradient: dy cast back, between floating-point dtypes; otherwise none.
 Output Cast(const Scope& scope, Output x, DataType dtype, const CastOptions& options = {});
 
 }  // namespace ops

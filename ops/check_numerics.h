@@ -10,8 +10,8 @@ void RegisterCheckNumerics(OpRegistry& ops);
 
 namespace ops {
 
-// CheckNumerics: its operand, or an error that says `message` if a number in it is not finite.
-// Gradient: dy, checked.
+// CheckNumerics: returns its operand, or fails with `message` if an element is not finite.
+// Gradient: dy, checked in the same way.
 Output CheckNumerics(const Scope& scope, Output tensor, absl::string_view message);
 
 }  // namespace ops

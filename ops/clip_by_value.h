@@ -11,11 +11,11 @@ void RegisterClipByValue(OpRegistry& ops);
 namespace ops {
 
 // ClipByValue: output = max(min(t, clip_value_max), clip_value_min).
-// Shapes:   t any, kept; each bound is a scalar or of the shape of t.
-// Dtypes:   float, double, int32, int64, uint8.
-// Special:  a NaN in t stays; a bound that is NaN does not bind.
+// Shapes:   t has any shape, which the output shares; each bound is a scalar or has the shape of t.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
+// Special:  NaN in t propagates; a bound that is NaN has no effect.
 // Errors:   InvalidArgument for a bound of another shape.
-// Gradient: dy goes to what was chosen: t, or the bound that t lies beyond.
+// Gradient: dy flows to the chosen operand: t, or the bound that replaced it.
 Output ClipByValue(const Scope& scope, Output t, Output clip_value_min, Output clip_value_max);
 
 }  // namespace ops

@@ -26,7 +26,7 @@ std::vector<int> InputsFrom(int first, int n) {
   return inputs;
 }
 
-// Where the axis and the first of the values stand among the inputs of Concat and ConcatV2.
+// Positions of the axis and of the first value among the inputs of Concat and ConcatV2.
 struct ConcatInputs {
   explicit ConcatInputs(const Node& node)
       : n(static_cast<int>(node.attr<int64_t>("N"))),
@@ -42,7 +42,7 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
   for (size_t i = 1; i < shapes.size(); ++i) {
     if (shapes[i].rank() != output.rank()) {
       return absl::InvalidArgumentError(absl::StrCat("inputs must have equal ranks, got ",
-                                                     shapes[0].ToString(), " and, as input ", i,
+                                                     shapes[0].ToString(), " and, for input ", i,
                                                      ", ", shapes[i].ToString()));
     }
     const int64_t a = output.dim(axis), b = shapes[i].dim(axis);
@@ -52,8 +52,8 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
     absl::StatusOr<Shape> merged = output.MergeWith(other);
     if (!merged.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("inputs must have equal dimensions but for dimension ", axis, ", got ",
-                       shapes[0].ToString(), " and, as input ", i, ", ", shapes[i].ToString()));
+          absl::StrCat("inputs must have equal dimensions except dimension ", axis, ", got ",
+                       shapes[0].ToString(), " and, for input ", i, ", ", shapes[i].ToString()));
     }
     int64_t size = kUnknownDim;
     if (known && __builtin_add_overflow(a, b, &size)) {
@@ -68,7 +68,7 @@ absl::StatusOr<Shape> ConcatShapes(absl::Span<const Shape> shapes, int axis) {
 absl::Status ConcatShape(ShapeContext& c) {
   const ConcatInputs at(c.node());
   const int end = at.first + at.n;
-  // Ranks are equal: one that is known tells the others.
+  // All ranks are equal, so one known rank determines the others.
   int rank = -1;
   for (int i = at.first; i < end; ++i) {
     if (!c.input(i).unknown_rank()) rank = c.input(i).rank();
@@ -100,7 +100,7 @@ absl::Status ConcatShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Cut along the axis, local concatenation would interleave the pieces.
+// The axis must be whole: concatenating shards along it would interleave the pieces.
 absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
   const ConcatInputs at(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.integers(at.axis));
@@ -113,7 +113,7 @@ absl::StatusOr<ShardingRule> ConcatSharding(const ShardContext& c) {
                       InputsFrom(at.first, at.n));
 }
 
-// Slices of dy between known bounds; empty if the pieces' sizes along the axis are not known yet.
+// Slices of dy with static bounds; empty if the pieces have unknown sizes along the axis.
 absl::StatusOr<std::vector<Output>> StaticConcatGrad(const GradContext& c, const ConcatInputs& at) {
   const Scope& s = c.scope;
   const Tensor axis_value = s.graph().values().at(c.op.input(at.axis)).constant;
@@ -192,7 +192,7 @@ absl::Status PackShape(ShapeContext& c) {
     absl::StatusOr<Shape> merged = piece.MergeWith(c.input(i));
     if (!merged.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("inputs must have equal shapes, got ",
-                                                     c.input(0).ToString(), " and, as input ", i,
+                                                     c.input(0).ToString(), " and, for input ", i,
                                                      ", ", c.input(i).ToString()));
     }
     piece = *std::move(merged);
@@ -216,7 +216,7 @@ absl::Status PackShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The term of the packed side, and of a piece: a letter each dimension but the new one.
+// The terms of the packed tensor and of a piece: one letter for each dimension except the new one.
 struct PackTerms {
   std::string packed;
   std::string piece;
@@ -279,7 +279,7 @@ absl::StatusOr<std::vector<Output>> UnpackGrad(const GradContext& c) {
 
 void RegisterConcat(OpRegistry& ops) {
   ops.Define("Concat")
-      .Doc("the values one after the other along dimension `concat_dim`")
+      .Doc("the values concatenated along dimension `concat_dim`")
       .StaticInput("concat_dim: int32")
       .Input("values: N * T")
       .Output("output: T")
@@ -289,7 +289,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Sharding(ConcatSharding)
       .Gradient(ConcatGrad);
   ops.Define("ConcatV2")
-      .Doc("the values one after the other along dimension `axis`")
+      .Doc("the values concatenated along dimension `axis`")
       .Input("values: N * T")
       .StaticInput("axis: Tidx")
       .Output("output: T")
@@ -301,7 +301,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Sharding(ConcatSharding)
       .Gradient(ConcatGrad);
   ops.Define("ConcatOffset")
-      .Doc("where tensors of these shapes begin in their concatenation")
+      .Doc("the offset of each tensor of these shapes in their concatenation")
       .StaticInput("concat_dim: int32")
       .Input("shape: N * shape_type")
       .Output("offset: N * shape_type")
@@ -309,9 +309,9 @@ void RegisterConcat(OpRegistry& ops) {
       .Attr("shape_type: {int32, int64} = int32")
       .Shape(ConcatOffsetShape)
       .Sharding(ConcatOffsetSharding)
-      .NoGradient("shapes are no continuous values");
+      .NoGradient("shapes are not continuous values");
   ops.Define("Pack")
-      .Doc("the values side by side along a new dimension `axis`")
+      .Doc("the values stacked along a new dimension `axis`")
       .Input("values: N * T")
       .Output("output: T")
       .Attr("N: int >= 1")
@@ -321,7 +321,7 @@ void RegisterConcat(OpRegistry& ops) {
       .Sharding(PackSharding)
       .Gradient(PackGrad);
   ops.Define("Unpack")
-      .Doc("the `num` slices along dimension `axis`, without it")
+      .Doc("the `num` slices along dimension `axis`, without that dimension")
       .Input("value: T")
       .Output("output: num * T")
       .Attr("num: int >= 0")
@@ -339,7 +339,8 @@ Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis
 }
 
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis) {
-  return ConcatV2(scope, values, ScalarConst(scope, DT_INT32, static_cast<double>(axis)));
+  return ConcatV2(scope, values,
+                  ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)));
 }
 
 Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that join tensors and take them apart again.
+// Ops that join tensors and split them again.
 #ifndef MIRRORFLOW_OPS_CONCAT_H_
 #define MIRRORFLOW_OPS_CONCAT_H_
 
@@ -16,16 +16,16 @@ void RegisterConcat(OpRegistry& ops);
 
 namespace ops {
 
-// ConcatV2: two or more tensors one after the other along dimension `axis`, a constant.
-// Errors:   InvalidArgument if ranks, or other dimensions than `axis`, differ.
+// ConcatV2: two or more tensors concatenated along dimension `axis`, a constant.
+// Errors:   InvalidArgument if the ranks, or the sizes of dimensions other than `axis`, differ.
 // Gradient: the slices of dy.
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, Output axis);
 Output ConcatV2(const Scope& scope, absl::Span<const Output> values, int64_t axis);
 
-// Concat: the same with the axis first, as old graphs have it.
+// Concat: ConcatV2 with the axis as the first input, as in old graphs.
 Output Concat(const Scope& scope, Output concat_dim, absl::Span<const Output> values);
 
-// ConcatOffset: where each of the tensors with these shapes begins in their concatenation.
+// ConcatOffset: the offset of each tensor with these shapes in their concatenation.
 std::vector<Output> ConcatOffset(const Scope& scope, Output concat_dim,
                                  absl::Span<const Output> shapes);
 
@@ -33,7 +33,7 @@ struct PackOptions {
   int64_t axis = 0;
 };
 
-// Pack: tensors of one shape side by side along a new dimension `axis`, in [-1-R, R].
+// Pack: tensors of equal shape, of rank R, stacked along a new dimension `axis` in [-1-R, R].
 // Gradient: Unpack.
 Output Pack(const Scope& scope, absl::Span<const Output> values, const PackOptions& options = {});
 
@@ -41,7 +41,8 @@ struct UnpackOptions {
   int64_t axis = 0;
 };
 
-// Unpack: the `num` slices along dimension `axis`, without that dimension. Gradient: Pack.
+// Unpack: the `num` slices along dimension `axis`, without that dimension.
+// Gradient: Pack.
 std::vector<Output> Unpack(const Scope& scope, Output value, int64_t num,
                            const UnpackOptions& options = {});
 

@@ -30,15 +30,15 @@ absl::Status ConstShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Replicated: a use that wants rows of it takes a local slice.
+// Replicated: a use that needs only some rows takes a local slice.
 absl::StatusOr<ShardingRule> ConstSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat("->", DotsFor(c.output(0)))};
 }
 
-// True for a number that T, an integer type, holds exactly.
+// True if T, an integer type, represents the number exactly.
 template <typename T>
 bool IsWhole(double value) {
-  // One above the largest T: a power of two, and so exact.
+  // One more than the largest T: a power of two, so it is exact.
   const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
   return value >= static_cast<double>(std::numeric_limits<T>::lowest()) && value < limit &&
          value == std::trunc(value);
@@ -55,7 +55,7 @@ void RegisterConstant(OpRegistry& ops) {
       .Role(OpRole::kConstant)
       .Shape(ConstShape)
       .Sharding(ConstSharding)
-      .NoGradient("it has no input");
+      .NoGradient("it has no inputs");
 }
 
 namespace ops {

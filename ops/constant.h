@@ -12,17 +12,17 @@ void RegisterConstant(OpRegistry& ops);
 namespace ops {
 
 // Const: the tensor in attribute `value`, the same on every replica.
-// Shapes:   that of `value`, which is known to every shape function that asks for it.
-// Errors:   InvalidArgument if `value` is not of the dtype in attribute `dtype`.
-// Gradient: none, it has no input.
+// Shapes:   the shape of `value`. Shape functions can read the value itself.
+// Errors:   InvalidArgument if `value` does not have the dtype in attribute `dtype`.
+// Gradient: none; the op has no inputs.
 Output Const(const Scope& scope, Tensor value);
 
-// `value` as a scalar of `dtype`, rounded for a floating one; InvalidArgument if an integer type
-// cannot hold it, or for a dtype that kernels do not compute in.
+// `value` as a scalar of `dtype`, rounded if the dtype is a floating-point one. InvalidArgument if
+// an integer dtype cannot hold the value, and for a dtype that kernels do not compute in.
 Output ScalarConst(const Scope& scope, DataType dtype, double value);
 
-// A vector of int32 or int64 numbers: a shape, a permutation, an axis list. InvalidArgument if one
-// does not fit.
+// `values` as an int32 or int64 vector: a shape, a permutation, a list of axes. InvalidArgument if
+// a number does not fit.
 Output VectorConst(const Scope& scope, absl::Span<const int64_t> values, DataType dtype = DT_INT32);
 
 }  // namespace ops

@@ -17,7 +17,8 @@ absl::Status PlaceholderShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The default may be any value of that shape, so its own says nothing of what is fed.
+// The default is only one value that `shape` allows, so its own shape and value say nothing about
+// what is fed.
 absl::Status PlaceholderWithDefaultShape(ShapeContext& c) {
   const Shape& shape = c.attr<Shape>("shape");
   if (!shape.IsCompatibleWith(c.input(0))) {
@@ -48,10 +49,10 @@ void RegisterControl(OpRegistry& ops) {
       .Attr("shape: shape = unknown")
       .Role(OpRole::kPlaceholder)
       .Shape(PlaceholderShape)
-      .Gathers("it is a feed: how feeds are split is decided where a step is prepared")
+      .Gathers("it is a feed, and the split of feeds is decided when a step is prepared")
       .NoGradient("it has no inputs");
   ops.Define("PlaceholderWithDefault")
-      .Doc("a value that a step may feed, else the input")
+      .Doc("a value that a step may feed; the input by default")
       .Input("input: dtype")
       .Output("output: dtype")
       .Attr("dtype: type")
@@ -62,7 +63,7 @@ void RegisterControl(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(PlaceholderWithDefaultGrad);
   ops.Define("NoOp")
-      .Doc("does nothing, after its control inputs")
+      .Doc("does nothing; runs after its control inputs")
       .Role(OpRole::kNoOp)
       .Shape(NoOpShape)
       .Sharding(NoOpSharding)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where values enter a graph, and nodes that only order others.
+// Ops through which values enter a graph, and ops that only order others.
 #ifndef MIRRORFLOW_OPS_CONTROL_H_
 #define MIRRORFLOW_OPS_CONTROL_H_
 
@@ -14,22 +14,21 @@ void RegisterControl(OpRegistry& ops);
 namespace ops {
 
 // Placeholder: a value that every step feeds.
-// Shapes:   `shape` may have unknown dimensions (-1). Under a strategy a feed whose leading
-// dimension
-//           is unknown is split along it; any other is replicated.
-// Gradient: none; it has no inputs.
+// Shapes:   `shape` may have unknown dimensions (-1). Under a strategy, a feed whose leading
+//           dimension is unknown is split along it; any other feed is replicated.
+// Gradient: none; the op has no inputs.
 Output Placeholder(const Scope& scope, DataType dtype,
                    const mirrorflow::Shape& shape = mirrorflow::Shape::UnknownRank());
 
-// PlaceholderWithDefault: a value that a step may feed; where it does not, the operand.
-// Shapes:   `shape` is what may be fed; the operand's must be one of those.
+// PlaceholderWithDefault: a value that a step may feed; the operand by default.
+// Shapes:   `shape` is what feeds must match; the operand must be compatible with it.
 // Gradient: dy, for the operand.
 Output PlaceholderWithDefault(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
-// NoOp: does nothing, after the control dependencies of the scope.
+// NoOp: does nothing; runs after the control dependencies of the scope.
 Operation NoOp(const Scope& scope);
 
-// Group: one operation that is done when all of `operations` are.
+// Group: an operation that is done when all of `operations` are done.
 Operation Group(const Scope& scope, absl::Span<const Operation> operations);
 
 }  // namespace ops

@@ -11,8 +11,9 @@
 namespace mirrorflow {
 namespace {
 
-// The filter may have fewer channels than the images: then these come in groups, and each of as
-// many groups of the output channels is of one of them.
+// Checks the channels. If the filter has fewer channels than the images, the convolution is
+// grouped: the channels of the images form groups, and the output channels form as many groups,
+// each computed from one group of the images.
 absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filter) {
   const int64_t of_group = filter.dim(2), outputs = filter.dim(3);
   if (channels == kUnknownDim || of_group == kUnknownDim || channels == of_group) {
@@ -29,7 +30,7 @@ absl::Status CheckGroups(const Shape& input, int64_t channels, const Shape& filt
                                                  " must be in ", groups, " groups, got ", outputs));
 }
 
-// The shape of the output of a convolution of `input` with `filter`, both of rank 4.
+// The output shape of the convolution of `input` with `filter`, both of rank 4.
 absl::StatusOr<Shape> ConvolutionShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
   const ImageLayout& layout = attrs.layout;
@@ -58,10 +59,10 @@ absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i) {
   if (sizes.unknown_rank()) return Shape::UnknownDims(4);
   if (sizes.rank() == 4) return sizes;
   return absl::InvalidArgumentError(
-      absl::StrCat("input ", i, " must be 4 sizes, got ", sizes.ToString()));
+      absl::StrCat("input ", i, " must have 4 elements, got ", sizes.ToString()));
 }
 
-// What is known of out_backprop must be the shape of that convolution's output.
+// Checks that out_backprop can be the output of the convolution of `input` with `filter`.
 absl::Status CheckOutBackprop(const ShapeContext& c, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const Shape dy, c.WithRank(2, 4));
   MF_ASSIGN_OR_RETURN(const Shape output, ConvolutionShape(c.node(), input, filter));
@@ -87,7 +88,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// n images, c channels of images, o of outputs; channels in groups stay whole.
+// Letters: n images, c channels of images, o output channels. Grouped channels stay whole.
 struct Terms {
   std::string images, filter, output;
 };
@@ -118,7 +119,7 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
                       .linear_inputs = {0, 2}};
 }
 
-// One of the three ops with the attributes of `like`, which is another one of them.
+// Builds one of the three ops with the attributes of c.op, which is another one of them.
 Output BuildLike(const GradContext& c, absl::string_view op, Output a, Output b, Output dy) {
   NodeBuilder builder = ops::Build(c.scope, op);
   std::move(builder).Input(a).Input(b);
@@ -143,8 +144,8 @@ absl::StatusOr<std::vector<Output>> Conv2DGrad(const GradContext& c) {
                              FilterGradient(c, input, filter, dy)};
 }
 
-// The gradients of the gradients: the convolution is linear in images and in filter, so they are
-// the same three ops again.
+// Gradients of the gradient ops. The convolution is linear in the images and in the filter, so they
+// are the same three ops again.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
@@ -170,7 +171,7 @@ OpBuilder& ConvolutionAttrs(OpBuilder& op) {
 
 void RegisterConv2D(OpRegistry& ops) {
   ConvolutionAttrs(ops.Define("Conv2D")
-                       .Doc("cross-correlation of images with a filter, zeros around the images")
+                       .Doc("cross-correlation of zero-padded images with a filter")
                        .Input("input: T")
                        .Input("filter: T")
                        .Output("output: T")

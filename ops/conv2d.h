@@ -17,26 +17,28 @@ void RegisterConv2D(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kConv2D[] = "Conv2D";  // for passes that are about it
+inline constexpr char kConv2D[] = "Conv2D";  // for passes that match this op
 
-// As TensorFlow has them. Lists have a number for each dimension of the images (explicit_paddings
-// two: before and after, for padding EXPLICIT).
+// As in TensorFlow. Lists have one element per dimension of the images; explicit_paddings, for
+// padding EXPLICIT, has two: before and after.
 struct Conv2DOptions {
-  bool use_cudnn_on_gpu = true;  // says nothing on a CPU
+  bool use_cudnn_on_gpu = true;  // ignored
   std::vector<int64_t> explicit_paddings = {};
   std::string data_format = "NHWC";  // or "NCHW"
   std::vector<int64_t> dilations = {1, 1, 1, 1};
 };
 
-// Conv2D: cross-correlation of images with a filter, zeros around the images where padding asks.
+// Conv2D: cross-correlation of images, zero-padded according to `padding`, with a filter.
 //   output[n,y,x,o] = sum_{i,j,c} filter[i,j,c,o] *
 //       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
-// Shapes:   input [N,H,W,C], filter [FH,FW,C,O] -> output [N,H',W',O]; with padding SAME
-//           H' = ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride), where dilation makes FH
-//           (FH-1)*dilation+1. N may be 0. With NCHW images are [N,C,H,W], the filter is the same.
-// Dtypes:   float, double, int32.
+// Shapes:   input [N,H,W,C], filter [FH,FW,C,O] -> output [N,H',W',O]; with padding SAME H' =
+//           ceil(H/stride), with VALID H' = ceil((H-FH+1)/stride), where dilation replaces FH by
+//           (FH-1)*dilation+1. N may be 0. With NCHW, images are [N,C,H,W] and the layout of the
+//           filter is unchanged.
+// Dtypes:   half, bfloat16, float, double, int32.
 // Strides:  {1, height, width, 1}.
-// Sharding: the batch, and the channels of either side; a gradient contracts one of them.
+// Sharding: along the batch, the input channels and the output channels; each gradient contracts
+//           one of these.
 // Gradient: Conv2DBackpropInput and Conv2DBackpropFilter of dy, as in TensorFlow.
 Output Conv2D(const Scope& scope, Output input, Output filter, absl::Span<const int64_t> strides,
               absl::string_view padding, const Conv2DOptions& options = {});
@@ -46,8 +48,8 @@ Output Conv2DBackpropInput(const Scope& scope, Output input_sizes, Output filter
                            Output out_backprop, absl::Span<const int64_t> strides,
                            absl::string_view padding, const Conv2DOptions& options = {});
 
-// Conv2DBackpropFilter: the gradient of the filter; filter_sizes is its shape, an int32 vector. It
-// is 0 for no images. Not for int32.
+// Conv2DBackpropFilter: the gradient of the filter; filter_sizes is its shape, an int32 vector. The
+// gradient is 0 if there are no images. Not for int32.
 Output Conv2DBackpropFilter(const Scope& scope, Output input, Output filter_sizes,
                             Output out_backprop, absl::Span<const int64_t> strides,
                             absl::string_view padding, const Conv2DOptions& options = {});

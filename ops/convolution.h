@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of a convolution, as kernels need them.
+// The sizes of a convolution, for kernels.
 #ifndef MIRRORFLOW_OPS_CONVOLUTION_H_
 #define MIRRORFLOW_OPS_CONVOLUTION_H_
 
@@ -15,8 +15,8 @@ namespace mirrorflow {
 
 // Images [batch, h.in, w.in, in_channels], filter [h.size, w.size, in_channels, out_channels],
 // output [batch, h.out, w.out, out_channels]; with `nchw`, channels of images and output come
-// before height and width. Of several groups, the filter has the channels of one: [h.size, w.size,
-// in_channels / groups, out_channels], and output channels come group by group.
+// before height and width. With several groups, the filter has the input channels of one group,
+// [h.size, w.size, in_channels / groups, out_channels], and output channels are ordered by group.
 struct ConvolutionGeometry {
   int64_t batch;
   int64_t in_channels;
@@ -25,10 +25,11 @@ struct ConvolutionGeometry {
   Window w;
   bool nchw = false;
   int64_t groups = 1;
-  bool bias = false;  // input 2 [out_channels] is added to every pixel of a convolution
+  bool bias = false;  // input 2 [out_channels] is added to every pixel of the output
 };
 
-// Of a Conv2D or one of its gradients, from the shapes of what are images, filter and output to it.
+// Reads the geometry of a Conv2D or of one of its gradient ops. The shapes are those of the values
+// that act as images, filter and output.
 absl::StatusOr<ConvolutionGeometry> ConvolutionOf(const Node& node, const Shape& images,
                                                   const Shape& filter, const Shape& output);
 

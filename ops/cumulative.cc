@@ -29,7 +29,7 @@ absl::Status CumulativeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Along the axis each element needs those of other replicas.
+// An element depends on elements of other replicas along the axis, so the axis must be whole.
 template <bool is_sum>
 absl::StatusOr<ShardingRule> CumulativeSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
@@ -91,16 +91,16 @@ Output BuildCumulative(const Scope& scope, absl::string_view op, Output x, Outpu
 }
 
 Output Axis(const Scope& scope, int64_t axis) {
-  return ops::ScalarConst(scope, DT_INT32, static_cast<double>(axis));
+  return ops::ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis));
 }
 
 }  // namespace
 
 void RegisterCumulative(OpRegistry& ops) {
-  Define(ops, "Cumprod", "out = the product of the elements of x so far along axis",
-         CumulativeSharding<false>, CumprodGrad);
-  Define(ops, "Cumsum", "out = the sum of the elements of x so far along axis",
-         CumulativeSharding<true>, CumsumGrad);
+  Define(ops, "Cumprod", "out = the cumulative product of x along axis", CumulativeSharding<false>,
+         CumprodGrad);
+  Define(ops, "Cumsum", "out = the cumulative sum of x along axis", CumulativeSharding<true>,
+         CumsumGrad);
 }
 
 namespace ops {

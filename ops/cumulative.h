@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums and products of all elements so far along one dimension.
+// Cumulative sums and products along one dimension.
 #ifndef MIRRORFLOW_OPS_CUMULATIVE_H_
 #define MIRRORFLOW_OPS_CUMULATIVE_H_
 
@@ -15,16 +15,16 @@ void RegisterCumulative(OpRegistry& ops);
 namespace ops {
 
 struct CumulativeOptions {
-  bool exclusive = false;  // element i is that of the elements before i, without i
+  bool exclusive = false;  // element i covers the elements before i, without i
   bool reverse = false;    // from the last to the first
 };
 
-// Shapes:   any but a scalar, kept; `axis` is a scalar that is a constant when a plan is made,
-//           negative ones counted from the end.
-// Dtypes:   float, double, int32, int64, uint8; integers wrap around.
+// Shapes:   x has rank 1 or more, and the result has its shape. `axis` is a scalar, constant when
+//           the plan is compiled; a negative axis counts from the end.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8; integers wrap around.
 // Errors:   InvalidArgument for an axis out of range.
 // Sharding: gathers along the axis.
-// Gradient: TensorFlow's: that of Cumprod is 0 where x is 0.
+// Gradient: as in TensorFlow; the gradient of Cumprod is 0 where x is 0.
 Output Cumsum(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});
 Output Cumsum(const Scope& scope, Output x, int64_t axis, const CumulativeOptions& options = {});
 Output Cumprod(const Scope& scope, Output x, Output axis, const CumulativeOptions& options = {});

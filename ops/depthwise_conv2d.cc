@@ -16,7 +16,7 @@ constexpr char kForward[] = "DepthwiseConv2dNative";
 constexpr char kBackpropInput[] = "DepthwiseConv2dNativeBackpropInput";
 constexpr char kBackpropFilter[] = "DepthwiseConv2dNativeBackpropFilter";
 
-// The shape of the output for `input` and `filter`, both of rank 4.
+// The output shape for `input` and `filter`, both of rank 4.
 absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Shape& filter) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
   const ImageLayout& layout = attrs.layout;
@@ -42,12 +42,13 @@ absl::StatusOr<Shape> OutputShape(const Node& node, const Shape& input, const Sh
   return output;
 }
 
-// Static input i, which must be four sizes.
+// Static input i, which must have four elements, as a shape.
 absl::StatusOr<Shape> FourSizes(const ShapeContext& c, int i, absl::string_view name) {
   MF_ASSIGN_OR_RETURN(Shape sizes, SizesInput(c, i, name));
   if (sizes.unknown_rank()) return Shape::UnknownDims(4);
   if (sizes.rank() == 4) return sizes;
-  return absl::InvalidArgumentError(absl::StrCat(name, " must be 4 sizes, got ", sizes.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must have 4 elements, got ", sizes.ToString()));
 }
 
 absl::Status ForwardShape(ShapeContext& c) {
@@ -82,7 +83,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// n images, c channels; those of the output come in groups, one for each of the images.
+// Letters: n images, c channels. Output channels come in groups, one per channel of the images.
 absl::StatusOr<ShardingRule> ForwardSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const ImageLayout layout, ReadImageLayout(c.node()));
   const std::string images = layout.Term("n", "c");
@@ -104,7 +105,7 @@ absl::StatusOr<ShardingRule> BackpropFilterSharding(const ShardContext& c) {
                       .linear_inputs = {0, 2}};
 }
 
-// One of the three ops with the attributes of c.op, which is another one of them.
+// Builds one of the three ops with the attributes of c.op, which is another one of them.
 Output BuildLike(const GradContext& c, absl::string_view op, absl::Span<const Output> inputs) {
   NodeBuilder builder = ops::Build(c.scope, op);
   for (const Output& input : inputs) std::move(builder).Input(input);
@@ -127,7 +128,8 @@ absl::StatusOr<std::vector<Output>> ForwardGrad(const GradContext& c) {
                              FilterGradient(c, input, filter, dy)};
 }
 
-// It is linear in images and in filter, so the gradients of the gradients are the same ops again.
+// The convolution is linear in the images and in the filter, so the gradients of the gradient ops
+// are the same three ops again.
 absl::StatusOr<std::vector<Output>> BackpropInputGrad(const GradContext& c) {
   const Output filter = c.op.input(1), out_backprop = c.op.input(2), images = c.dy[0];
   return std::vector<Output>{Output(), FilterGradient(c, images, filter, out_backprop),
@@ -153,7 +155,7 @@ OpBuilder& CommonAttrs(OpBuilder& op) {
 
 void RegisterDepthwiseConv2d(OpRegistry& ops) {
   CommonAttrs(ops.Define(kForward)
-                  .Doc("cross-correlation of each channel of images with filters of its own")
+                  .Doc("cross-correlation of each channel of images with its own filters")
                   .Input("input: T")
                   .Input("filter: T")
                   .Output("output: T"))

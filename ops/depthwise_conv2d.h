@@ -23,11 +23,11 @@ struct DepthwiseConv2dOptions {
   std::vector<int64_t> dilations = {1, 1, 1, 1};
 };
 
-// DepthwiseConv2dNative: each channel of the images with M filters of its own.
+// DepthwiseConv2dNative: cross-correlation of each channel of the images with its own M filters.
 //   output[n,y,x,c*M+m] = sum_{i,j} filter[i,j,c,m] *
 //       input[n, y*stride+i*dilation-before, x*stride+j*dilation-before, c]
 // Shapes:   input [N,H,W,C], filter [FH,FW,C,M] -> output [N,H',W',C*M]; sizes, layouts, strides
-//           and paddings as of Conv2D.
+//           and paddings as for Conv2D.
 // Dtypes:   half, bfloat16, float, double.
 // Gradient: the two ops below of dy, as in TensorFlow.
 Output DepthwiseConv2dNative(const Scope& scope, Output input, Output filter,

@@ -18,8 +18,8 @@ Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& o
     return Output();
   }
   if (!IsFloating(x.dtype())) {
-    scope.Fail(absl::InvalidArgumentError(
-        absl::StrCat("Dropout: x must be of a floating dtype, got ", DataTypeName(x.dtype()))));
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "Dropout: x must have a floating-point dtype, got ", DataTypeName(x.dtype()))));
     return Output();
   }
   if (rate == 0) return x;

@@ -8,10 +8,11 @@
 namespace mirrorflow {
 namespace ops {
 
-// Dropout: x / (1 - rate), where each element is 0 instead with probability `rate`, built of other
-// ops as TensorFlow's tf.nn.dropout is. The mask does not depend on the number of replicas.
-// Dtypes:   float, double.
-// Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 gives x itself.
+// Dropout: sets each element of x to 0 with probability `rate` and divides the others by 1 - rate.
+// Like TensorFlow's tf.nn.dropout, it is built from other ops. The mask does not depend on the
+// number of replicas.
+// Dtypes:   half, bfloat16, float, double.
+// Errors:   InvalidArgument unless 0 <= rate < 1. A rate of 0 returns x itself.
 Output Dropout(const Scope& scope, Output x, double rate, const RandomOptions& options = {});
 
 }  // namespace ops

@@ -27,7 +27,7 @@ namespace {
 
 absl::Status StitchShape(ShapeContext& c) {
   const int n = static_cast<int>(c.attr<int64_t>("N"));
-  int64_t num_rows = 0;  // kUnknownDim as soon as an index is not known
+  int64_t num_rows = 0;  // kUnknownDim once an index is unknown
   Shape row = Shape::UnknownRank();
   for (int k = 0; k < n; ++k) {
     MF_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> indices, c.integers(k));
@@ -74,7 +74,7 @@ absl::StatusOr<ShardingRule> StitchSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(absl::StrJoin(terms, ","), "->.", row), data);
 }
 
-// True if it is known that no two indices name the same row.
+// True if all indices are known and no two of them name the same row.
 bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
   std::set<int64_t> seen;
   for (const Output& some : indices) {
@@ -87,7 +87,7 @@ bool AreDistinct(const Scope& s, absl::Span<const Output> indices) {
   return true;
 }
 
-// For each piece of data which of its rows are in the result: the last ones of their index. Found
+// For each piece of data, marks the rows that are in the result: the last row of each index. Found
 // by stitching the numbers of the rows.
 std::vector<Output> RowsThatWin(const Scope& s, absl::Span<const Output> indices) {
   const Output zero = ops::ScalarConst(s, DT_INT32, 0), one = ops::ScalarConst(s, DT_INT32, 1);
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<Output>> StitchGrad(const GradContext& c) {
 
 void RegisterDynamicStitch(OpRegistry& ops) {
   ops.Define("DynamicStitch")
-      .Doc("merged[indices[k][i]] = data[k][i]; the last one wins")
+      .Doc("merged[indices[k][i]] = data[k][i]; of equal indices, the last one wins")
       .StaticInput("indices: N * int32")
       .Input("data: N * T")
       .Output("merged: T")

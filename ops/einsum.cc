@@ -22,7 +22,7 @@ constexpr char kEllipsis[] = "...";
 constexpr size_t kEllipsisSize = sizeof(kEllipsis) - 1;
 constexpr int kMaxOperands = 2;
 
-// The terms as they are written, the result's last.
+// The terms as written, with that of the result last.
 absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int operands) {
   const std::vector<std::string> sides = absl::StrSplit(equation, "->");
   if (sides.size() != 2) {
@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> Split(absl::string_view equation, int o
 
 bool HasEllipsis(absl::string_view term) { return absl::StrContains(term, kEllipsis); }
 
-// Labels of a term without its ellipsis.
+// The labels of a term without its ellipsis.
 std::string Letters(absl::string_view term) {
   std::string letters(term);
   const size_t at = letters.find(kEllipsis);
@@ -49,7 +49,7 @@ std::string Letters(absl::string_view term) {
   return letters;
 }
 
-// The term with labels for the `rank` dimensions that its ellipsis stands for.
+// The term with its ellipsis replaced by labels for the `rank` dimensions that it stands for.
 std::string WithDigits(std::string term, int rank) {
   const size_t at = term.find(kEllipsis);
   if (at == std::string::npos) return term;
@@ -80,9 +80,10 @@ absl::Status EinsumShape(ShapeContext& c) {
       if (merged == kUnknownDim || (broadcasts && merged == 1)) {
         merged = size;
       } else if (size != kUnknownDim) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "dimension ", d, " of operand ", i, " in '", equation,
-            "' must be of one size with others of its label; expected ", merged, ", got ", size));
+        return absl::InvalidArgumentError(
+            absl::StrCat("dimension ", d, " of operand ", i, " in '", equation,
+                         "' must have the size of the other dimensions with its label; expected ",
+                         merged, ", got ", size));
       }
     }
   }
@@ -97,13 +98,13 @@ absl::Status EinsumShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The equation itself says it.
+// The rule is the equation with renamed labels. Diagonals and broadcast dimensions must be whole.
 absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
   std::vector<int> ranks;
   for (int i = 0; i < c.num_inputs(); ++i) ranks.push_back(c.input(i).rank());
   MF_ASSIGN_OR_RETURN(const EinsumTerms terms,
                       EinsumTermsOf(c.node().attr<std::string>("equation"), ranks));
-  std::map<char, char> letters;  // of labels that may be sharded
+  std::map<char, char> letters;  // for each label, or '.' if it must be whole
   std::map<char, int64_t> sizes;
   auto visit = [&](const std::string& term, const Shape& shape) {
     for (size_t d = 0; d < term.size(); ++d) {
@@ -127,8 +128,8 @@ absl::StatusOr<ShardingRule> EinsumSharding(const ShardContext& c) {
                       .linearity = Linearity::kMulti};
 }
 
-// `value`, which is of the written term `term` with the dimensions of the result for `...`, summed
-// over those in which `x` was broadcast.
+// Sums `value` over the dimensions of `...` along which `x` was broadcast. `term` is the written
+// term of `value`, which has the dimensions of the result for `...`.
 absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term, Output value,
                                    const Output& x) {
   const ShapeTable& values = c.scope.graph().values();
@@ -152,15 +153,15 @@ absl::StatusOr<Output> SumEllipsis(const GradContext& c, absl::string_view term,
   return value;
 }
 
-// The gradient of operand `k`: the equation read backwards, dy in the place of the operand. Labels
-// that the operand alone has are summed by the op, so their gradient is the same along them.
+// The gradient of operand `k`: the equation read backwards, with dy in place of the operand. Labels
+// that only this operand has are summed by the op, so the gradient is constant along them.
 absl::StatusOr<Output> OperandGrad(const GradContext& c, const std::vector<std::string>& terms,
                                    int k) {
   const bool is_sole = c.op.num_inputs() == 1;
   const Output x = c.op.input(k);
   const std::string &dy_term = terms.back(), &x_term = terms[k];
   const std::string others = is_sole ? dy_term : absl::StrCat(dy_term, ",", terms[1 - k]);
-  // What the other operand was broadcast to is summed in the end.
+  // Dimensions of `...` along which x was broadcast are kept here and summed at the end.
   const bool broadcasts = HasEllipsis(others);
   const std::string wanted =
       broadcasts && !HasEllipsis(x_term) ? absl::StrCat(kEllipsis, x_term) : x_term;
@@ -203,8 +204,9 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
   for (const std::string& term : written) {
     for (const char label : Letters(term)) {
       if (absl::ascii_isalpha(label)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "labels must be letters, and '...' is at most once in a term; got '", equation, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("labels must be letters, and '...' may occur at most once in a term; got '",
+                       equation, "'"));
     }
   }
   EinsumTerms terms;
@@ -214,30 +216,32 @@ absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span
     if (rest < 0 || (rest > 0 && !HasEllipsis(written[i]))) {
       return absl::InvalidArgumentError(absl::StrCat("operand ", i, " has ", ranks[i],
                                                      " dimensions, which its term in '", equation,
-                                                     "' does not fit"));
+                                                     "' does not match"));
     }
     widest = std::max(widest, HasEllipsis(written[i]) ? rest : 0);
     terms.inputs.push_back(WithDigits(written[i], rest));
   }
   terms.output = WithDigits(written.back(), widest);
   if (widest > 0 && !HasEllipsis(written.back())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the result of '", equation, "' must have '...' too, because it stands for dimensions"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the result of '", equation,
+                     "' must have '...' too, because that stands for at least one dimension"));
   }
   for (const char label : terms.output) {
     const bool known = std::any_of(terms.inputs.begin(), terms.inputs.end(), [&](const auto& term) {
       return absl::StrContains(term, label);
     });
     if (known) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "label '", std::string(1, label), "' of the result is in no operand of '", equation, "'"));
+    return absl::InvalidArgumentError(absl::StrCat("label '", std::string(1, label),
+                                                   "' of the result is not in any operand of '",
+                                                   equation, "'"));
   }
   return terms;
 }
 
 void RegisterEinsum(OpRegistry& ops) {
   ops.Define(ops::kEinsum)
-      .Doc("output = the sum of products of the inputs that the equation names")
+      .Doc("output = the sum of products of the inputs that the equation describes")
       .Input("inputs: N * T")
       .Output("output: T")
       .Attr("equation: string")

@@ -11,27 +11,27 @@ namespace mirrorflow {
 
 void RegisterEinsum(OpRegistry& ops);
 
-// What an equation says of operands of known ranks: a label for each dimension. Letters are those
-// of the equation; a dimension that `...` stands for has a digit, counted from the right, so that
-// those of several terms are aligned as in broadcasting.
+// The terms of an equation for operands of known ranks: one label for each dimension. Letters are
+// those of the equation. The dimensions that `...` stands for have digits, counted from the right,
+// so that the digits of several terms align as in broadcasting.
 struct EinsumTerms {
   std::vector<std::string> inputs;
   std::string output;
 };
-// InvalidArgument if the equation is none, or is none for so many operands of these ranks.
+// InvalidArgument if the equation is malformed or does not fit operands of these ranks.
 absl::StatusOr<EinsumTerms> EinsumTermsOf(absl::string_view equation, absl::Span<const int> ranks);
 
 namespace ops {
 
 inline constexpr absl::string_view kEinsum = "Einsum";
 
-// Einsum: the sum of products that the equation names, of one operand or two.
+// Einsum: the sum of products that the equation describes, of one or two operands.
 //   Einsum(s, {a, b}, "bhqd,bhkd->bhqk")
-// The equation has a term an operand, then `->` and the term of the result. Each label of a term is
-// a dimension; those that the result has not are summed. A label twice in a term is the diagonal.
-// `...` stands for any dimensions; they broadcast.
-// Shapes:   dimensions of one label have one size.
-// Dtypes:   float, double, int32, int64, half, bfloat16.
+// The equation has one term per operand, then `->` and the term of the result. Each label of a term
+// names a dimension; labels that the result lacks are summed over. A label that occurs twice in a
+// term selects the diagonal. `...` stands for any number of dimensions, which broadcast.
+// Shapes:   dimensions with the same label have the same size.
+// Dtypes:   half, bfloat16, float, double, int32, int64.
 // Errors:   InvalidArgument if the equation does not fit the operands.
 // Gradient: Einsum of dy and the other operand.
 Output Einsum(const Scope& scope, absl::Span<const Output> inputs, absl::string_view equation);

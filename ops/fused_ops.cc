@@ -25,14 +25,14 @@ OpDef DefOfProduct(const OpDef& update) {
   def.update_gradient.clear();
   def.shape = [](ShapeContext&) { return absl::OkStatus(); };
   def.sharding = nullptr;
-  def.gathers_because = "made after values were given their places";
+  def.gathers_because = "it is created after sharding propagation";
   return def;
 }
 
 OpDef DefMultiTensor(const OpDef& update) {
   OpDef def = update;
   def.name = ops::MultiTensor(update.name);
-  absl::StrAppend(&def.doc, ", of N variables");
+  absl::StrAppend(&def.doc, ", for N variables");
   for (ArgDef& input : def.inputs) {
     if (input.dtype == DT_RESOURCE || input.name == update.update_gradient) {
       input.number_attr = ops::kNumTensors;
@@ -41,12 +41,12 @@ OpDef DefMultiTensor(const OpDef& update) {
   def.attrs.push_back({.name = ops::kNumTensors, .type = "int", .minimum = 1});
   def.shape = [](ShapeContext&) { return absl::OkStatus(); };
   def.sharding = nullptr;
-  def.gathers_because = "made after values were given their places";
+  def.gathers_because = "it is created after sharding propagation";
   return def;
 }
 
-// Room for one bit of each element, as cuBLASLt wants it: rows of a multiple of 128. Passes make
-// such nodes where all shapes are known.
+// The mask has room for one bit per element in the layout that cuBLASLt requires: rows of a
+// multiple of 128 bits. Passes create such nodes only where all shapes are known.
 absl::Status ReluMaskShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(AllOps().Find(ops::kMatMul)->shape(c));
   if (c.num_outputs() == 1) return absl::OkStatus();
@@ -59,12 +59,12 @@ absl::Status ReluMaskShape(ShapeContext& c) {
 OpDef DefWithBias(absl::string_view product, bool relu) {
   OpDef def = *AllOps().Find(product);
   def.name = relu ? ops::WithBiasAndRelu(product) : ops::WithBias(product);
-  absl::StrAppend(&def.doc, ", + bias[…,c]", relu ? ", 0 where that is negative" : "");
+  absl::StrAppend(&def.doc, ", + bias[…,c]", relu ? ", or 0 where the sum is negative" : "");
   def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
   def.sharding = nullptr;
-  def.gathers_because = "made after values were given their places";
+  def.gathers_because = "it is created after sharding propagation";
   def.gradient = nullptr;
-  def.no_gradient_because = "made after gradients";
+  def.no_gradient_because = "it is created after gradients are built";
   if (relu && product == ops::kMatMul) {
     def.attrs.push_back({.name = ops::kNumMasks, .type = "int", .default_value = int64_t{0}});
     def.outputs.push_back({.name = "mask", .dtype = DT_UINT8, .number_attr = ops::kNumMasks});
@@ -82,7 +82,8 @@ absl::Status MatMulReluGradShape(ShapeContext& c) {
 OpDef DefMatMulReluGrad() {
   OpDef def = DefWithBias(ops::kMatMul, /*relu=*/false);
   def.name = ops::kMatMulReluGrad;
-  def.doc = "the gradient of a layer with Relu, and of its bias, from that of the layer after";
+  def.doc =
+      "the gradients of a layer with Relu and of its bias, given the gradient of the next layer";
   def.inputs.pop_back();
   def.inputs.push_back({.name = "mask", .dtype = DT_UINT8});
   def.inputs.push_back({.name = "features", .type_attr = "T"});
@@ -115,15 +116,15 @@ const OpRegistry& FusedOps() {
     }
     ops->Define(DefMatMulReluGrad());
     ops->Define(ops::kFusedElementwise)
-        .Doc("output = the value that `body` computes of the inputs")
+        .Doc("output = the value that `body` computes from the inputs")
         .Input("inputs: Tin")
         .Output("output: T")
         .Attr("Tin: list(type) >= 1")
         .Attr("T: type")
         .Attr("body: string")
         .Shape(BroadcastOfInputs)
-        .Gathers("made after values were given their places")
-        .NoGradient("made after gradients");
+        .Gathers("it is created after sharding propagation")
+        .NoGradient("it is created after gradients are built");
     MF_CHECK(ops->Seal().ok());
     return ops;
   }();

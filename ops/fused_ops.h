@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that only the compiler makes, out of several: a registry of just these. They are not in
-// graphs that are read or written.
+// Ops that only the compiler creates, by fusing several ops, in a separate registry. Graphs that
+// are read or written never contain them.
 //
-//   …OfProduct      an optimizer's update whose gradient is a product, one of each update:
-//                   in place of the gradient `a` [k,m], behind all other inputs `b` [k,n];
-//                   the gradient is aᵀ · b [m,n]
-//   …MultiTensor    an optimizer's update of `N` variables, one of each update: in place of each
-//                   variable and of the gradient there are N
-//   _Fused…         a product or convolution, and behind its other inputs a `bias` of its channels,
-//                   which is added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
-//   _Fused…Relu     the same, and negative elements of the sum are 0; of a MatMul [m,n] also, if
-//                   `num_masks` is 1, a `mask` uint8 [m, 16 * ceil(n / 128)] with a bit for each
-//                   element: whether it is positive
-//   _MatMulReluGrad a MatMul of the gradient of such elements: behind its inputs the mask and the
-//                   elements themselves, either of which says where the output is 0; besides the
-//                   output the sum of its rows, the gradient of the bias
+//   …OfProduct      an optimizer update whose gradient is the product aᵀ · b [m,n]; one per
+//                   update op. Input `a` [k,m] replaces the gradient; `b` [k,n] is the last input
+//   …MultiTensor    an optimizer update of `N` variables; one per update op. Each variable and
+//                   the gradient become lists of N inputs
+//   _Fused…         a product or convolution with an additional last input `bias` [channels],
+//                   added to the output (TensorFlow's name, with fused_ops=[BiasAdd])
+//   _Fused…Relu     the same, with negative elements of the sum replaced by 0. A MatMul [m,n] with
+//                   `num_masks` 1 also returns `mask`, uint8 [m, 16 * ceil(n / 128)], with one bit
+//                   per element that says whether it is positive
+//   _MatMulReluGrad a MatMul that computes the gradient of such elements. The mask and the elements
+//                   follow its other inputs; either of them says where the output is 0. A second
+//                   output is the sum of the rows of the first, the gradient of the bias
 //   _FusedElementwise
-//                   element-wise ops of one shape, to which its inputs broadcast: `body` is
-//                   the text form of their graph, in which x0, x1, … are the inputs and the last
-//                   node the output
+//                   element-wise ops of one shape, to which the inputs broadcast. `body` is the
+//                   text form of their graph, in which x0, x1, … are the inputs and the last node
+//                   is the output
 #ifndef MIRRORFLOW_OPS_FUSED_OPS_H_
 #define MIRRORFLOW_OPS_FUSED_OPS_H_
 
@@ -29,19 +28,19 @@
 
 namespace mirrorflow {
 
-// Made at the first call, immutable, safe from any thread.
+// The registry of these ops. Created at the first call; immutable and safe to use from any thread.
 const OpRegistry& FusedOps();
 
 namespace ops {
 
-// The op that is `update` by a product.
+// The name of the variant of `update` whose gradient is a product.
 std::string OfProduct(absl::string_view update);
-// The op that is `update` of several variables.
+// The name of the variant of `update` for several variables.
 std::string MultiTensor(absl::string_view update);
 inline constexpr char kNumTensors[] = "N";
-// The op that is `product` with a bias.
+// The name of the variant of `product` with a bias.
 std::string WithBias(absl::string_view product);
-// That with Relu behind it.
+// The name of the variant of `product` with a bias and a Relu after it.
 std::string WithBiasAndRelu(absl::string_view product);
 inline constexpr char kFusedBias[] = "bias";
 inline constexpr char kNumMasks[] = "num_masks";

@@ -31,8 +31,8 @@ namespace {
 
 // --- GatherV2 --------------------------------------------------------------------------------
 
-// The first dimensions of params and indices go together: attribute batch_dims, which counts from
-// the rank of the indices if it is negative.
+// The number of leading dimensions that params and indices share: attribute batch_dims, which
+// counts from the rank of the indices if it is negative.
 absl::StatusOr<int> BatchDims(const Node& node, const Shape& indices) {
   const int64_t given = node.attr<int64_t>("batch_dims");
   const int64_t batch = given < 0 ? given + indices.rank() : given;
@@ -74,7 +74,7 @@ absl::Status GatherShape(ShapeContext& c) {
   c.set_output(0, output);
   if (batch > 0) return absl::OkStatus();
 
-  // A shape with its dimensions chosen or put in another order.
+  // Tracks the elements of a shape when its dimensions are selected or reordered.
   const auto values = ElementsOf(c, 0), chosen = ElementsOf(c, 1);
   if (!values.has_value() || !chosen.has_value()) return absl::OkStatus();
   KnownElements taken;
@@ -87,7 +87,7 @@ absl::Status GatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Indices may be cut, and what is beside the gathered dimension.
+// Indices may be sharded, and so may all dimensions of params except the gathered one.
 absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
   const Shape &params = c.input(0), &indices = c.input(1);
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given_axis, c.integers(2));
@@ -101,13 +101,13 @@ absl::StatusOr<ShardingRule> GatherSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(from, ",", rows, ",", DotsFor(c.input(2)), "->", out), {0});
 }
 
-// The numbers first, …, last - 1, last not included.
+// Appends first, …, last - 1 to `numbers`.
 void AppendRange(int first, int last, std::vector<int64_t>* numbers) {
   for (int i = first; i < last; ++i) numbers->push_back(i);
 }
 
-// What is added to the indices of each batch, so that they count the rows of all batches: [batch…,
-// 1…] with `ones` times a 1.
+// Offsets that turn the indices of each batch into row numbers across all batches. Their shape is
+// [batch…, 1…], with `ones` dimensions of size 1 at the end.
 Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output size, int batch,
                     int ones) {
   const DataType dtype = shape.dtype();
@@ -118,12 +118,13 @@ Output BatchOffsets(const Scope& s, Output shape, Output num_batches, Output siz
   return ops::Reshape(s, ops::Mul(s, numbers, size), ops::ConcatV2(s, {dims, behind}, 0));
 }
 
-// With batch_dims: the rows of all batches lie behind each other, and each batch adds to its own.
+// The gradient with batch_dims. The rows of all batches are concatenated, and each batch adds to
+// its own rows.
 Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batch) {
   const Scope& s = c.scope;
   const Output indices = c.op.input(1);
   const int rank = s.shape(params).rank(), num_index_dims = s.shape(indices).rank();
-  const int num_new = num_index_dims - batch;  // dimensions in place of the axis
+  const int num_new = num_index_dims - batch;  // dimensions that replace the axis
   const Output shape = ops::Shape(s, params, {.out_type = indices.dtype()});
   const Output size = ops::ElementOf(s, shape, axis);
   const Output num_batches = ops::Prod(
@@ -137,7 +138,7 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   AppendRange(axis + num_new, rank - 1 + num_new, &rows_first);
   const Output sum = ops::UnsortedSegmentSum(s, ops::Transpose(s, c.dy[0], rows_first), ids,
                                              ops::Mul(s, num_batches, size));
-  // [batch…, axis, the others…], as params in another order.
+  // [batch…, axis, the others…]: the dimensions of params in another order.
   std::vector<int64_t> axis_first, in_place;
   AppendRange(0, batch, &axis_first);
   axis_first.push_back(axis);
@@ -152,7 +153,8 @@ Output BatchedGatherGrad(const GradContext& c, Output params, int axis, int batc
   return ops::Transpose(s, ops::Reshape(s, sum, dims), in_place);
 }
 
-// Rows of dy are added up where they came from. UnsortedSegmentSum wants their dimensions first.
+// Adds each row of dy to the row of params that it was read from. UnsortedSegmentSum expects the
+// row dimensions first.
 absl::StatusOr<std::vector<Output>> GatherGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output params = c.op.input(0), indices = c.op.input(1);
@@ -228,7 +230,7 @@ absl::Status ResourceGatherShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The variable is whole, and so is what goes along with its first dimensions.
+// The variable is whole, and so are the batch dimensions, which it shares with the indices.
 absl::StatusOr<ShardingRule> ResourceGatherSharding(const ShardContext& c) {
   const int batch = static_cast<int>(c.node().attr<int64_t>("batch_dims"));
   const std::string rows = std::string(batch, '.') + LettersFor(c.input(1)).substr(batch);
@@ -281,7 +283,7 @@ absl::Status SegmentSumShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Rows are contracted: each replica sums its own, into all segments.
+// Rows are contracted: each replica adds its own rows into all segments.
 absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
   const std::string data = LettersFor(c.input(0));
   const int num_row_dims = c.input(1).rank();
@@ -291,13 +293,14 @@ absl::StatusOr<ShardingRule> SegmentSumSharding(const ShardContext& c) {
                       {0});
 }
 
-// dy gathered by id, from behind a row of zeros for negative ids.
+// Gathers dy by id. A row of zeros in front of dy serves negative ids.
 absl::StatusOr<std::vector<Output>> SegmentSumGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output ids = c.op.input(1);
   const Shape output = s.shape(c.op.output(0));
   if (output.unknown_rank()) {
-    return absl::InvalidArgumentError("the gradient needs to know the ranks of data, segment_ids");
+    return absl::InvalidArgumentError(
+        "the gradient needs to know the ranks of data and segment_ids");
   }
   std::vector<int32_t> paddings(2 * output.rank(), 0);
   paddings[0] = 1;
@@ -366,7 +369,7 @@ Output GatherV2(const Scope& scope, Output params, Output indices, Output axis,
 
 Output ResourceGather(const Scope& scope, Output resource, Output indices,
                       const ResourceGatherOptions& options) {
-  // An invalid handle has no table row; Finish() reports what made it invalid.
+  // An invalid handle has no row in the table; Finish() reports what made it invalid.
   const DataType dtype =
       resource.valid() ? scope.graph().values().at(resource).handle_dtype : DT_INVALID;
   return Build(scope, kResourceGather)

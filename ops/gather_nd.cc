@@ -23,7 +23,7 @@ absl::Status CheckPolicy(const ShapeContext& c) {
       absl::StrCat("bad_indices_policy must be '', 'DEFAULT' or 'ERROR', got '", policy, "'"));
 }
 
-// What is known of the indices [i…, K]: their leading dimensions, and K, which may be unknown.
+// The shape [i…, K] of indices, split into the leading dimensions and K, which may be unknown.
 struct Indices {
   Shape leading;
   int64_t depth;
@@ -75,7 +75,7 @@ absl::Status ScatterNdShape(ShapeContext& c) {
       absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
 }
 
-// The terms of the indices, of the slices that they name, and of what these are slices of.
+// The terms of the indices, of the slices that they select, and of the tensor that is sliced.
 struct Terms {
   std::string indices, slices, whole;
 };
@@ -92,7 +92,7 @@ absl::StatusOr<ShardingRule> GatherNdSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(terms.whole, ",", terms.indices, "->", terms.slices), {0});
 }
 
-// Each replica adds its own slices, all over.
+// Each replica adds its own slices anywhere in the output.
 absl::StatusOr<ShardingRule> ScatterNdSharding(const ShardContext& c) {
   const Terms terms = TermsOf(c.input(0), c.input(1), c.output(0));
   return MoveSharding(c, absl::StrCat(terms.indices, ",", terms.slices, ",.->", terms.whole), {1});
@@ -113,7 +113,7 @@ absl::Status TensorScatterUpdateShape(ShapeContext& c) {
       absl::StrCat("updates must have shape ", expected.ToString(), ", got ", updates.ToString()));
 }
 
-// Every replica writes the same slices, its part of each.
+// Every replica writes all slices, but only its shard of each.
 absl::StatusOr<ShardingRule> TensorScatterUpdateSharding(const ShardContext& c) {
   const int leading = c.input(1).rank() - 1;
   const int depth = static_cast<int>(c.input(1).dim(leading));
@@ -147,8 +147,7 @@ absl::StatusOr<std::vector<Output>> ScatterNdGrad(const GradContext& c) {
 
 void RegisterGatherNd(OpRegistry& ops) {
   ops.Define("GatherNd")
-      .Doc(
-          "slices of params, chosen by as many indices each as `indices` has in its last dimension")
+      .Doc("slices of params, each selected by one vector along the last dimension of `indices`")
       .Input("params: Tparams")
       .Input("indices: Tindices")
       .Output("output: Tparams")
@@ -159,7 +158,7 @@ void RegisterGatherNd(OpRegistry& ops) {
       .Sharding(GatherNdSharding)
       .Gradient(GatherNdGrad);
   ops.Define("ScatterNd")
-      .Doc("zeros, and updates added where indices say")
+      .Doc("zeros with updates added at the positions in indices")
       .Input("indices: Tindices")
       .Input("updates: T")
       .StaticInput("shape: Tindices")
@@ -171,7 +170,7 @@ void RegisterGatherNd(OpRegistry& ops) {
       .Sharding(ScatterNdSharding)
       .Gradient(ScatterNdGrad);
   ops.Define("TensorScatterUpdate")
-      .Doc("the tensor, with updates in the place of the slices that indices say")
+      .Doc("the tensor with the slices at indices replaced by updates")
       .Input("tensor: T")
       .Input("indices: Tindices")
       .Input("updates: T")

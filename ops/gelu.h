@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The activation of transformers. The ops are our own: a file says them in TensorFlow's.
+// Gelu, the activation of transformers. TensorFlow has no such op, so files express Gelu and its
+// gradient in TensorFlow's ops.
 #ifndef MIRRORFLOW_OPS_GELU_H_
 #define MIRRORFLOW_OPS_GELU_H_
 
@@ -16,18 +17,18 @@ struct GeluOptions {
   bool approximate = false;
 };
 
-// Gelu: x times the share of the normal distribution that is below x.
+// Gelu: x times the cumulative distribution function of the normal distribution at x.
 //   y = x * (1 + erf(x / √2)) / 2, or if approximate
 //   y = x * (1 + tanh(√(2 / π) * (x + 0.044715 * x³))) / 2
-// Shapes:   any, kept; may be empty.
+// Shapes:   any, including empty; the result has the same shape.
 // Dtypes:   half, bfloat16, float, double.
-// Special:  NaN of -infinity and of NaN, as in TensorFlow and PyTorch.
+// Special:  NaN for -infinity and for NaN, as in TensorFlow and PyTorch.
 // Gradient: GeluGrad.
 // Source:   Hendrycks and Gimpel, "Gaussian error linear units", 2016.
 Output Gelu(const Scope& scope, Output features, const GeluOptions& options);
-Output Gelu(const Scope& scope, Output features);  // an activation of layers
+Output Gelu(const Scope& scope, Output features);  // for layers that take an activation
 
-// GeluGrad: gradients * dy/dx of Gelu. Linear in `gradients`.
+// GeluGrad: `gradients` times the derivative of Gelu at `features`. Linear in `gradients`.
 Output GeluGrad(const Scope& scope, Output gradients, Output features,
                 const GeluOptions& options = {});
 

@@ -7,7 +7,7 @@
 
 namespace mirrorflow {
 
-// Symbolic gradients (framework/graph/gradients.h) in the ops of this library.
+// Symbolic gradients (framework/graph/gradients.h), built from the ops of this library.
 inline absl::StatusOr<std::vector<Output>> Gradients(const Scope& scope,
                                                      absl::Span<const Output> ys,
                                                      absl::Span<const Output> xs,

@@ -17,7 +17,7 @@ namespace {
 constexpr char kAny[] =
     "T: {half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}";
 
-// What is known of the value stays known; another name of a variable's handle is its handle.
+// Passes on all that is known about the value. A renamed variable handle is still that handle.
 absl::Status IdentityShape(ShapeContext& c) {
   const ValueInfo& info = c.input_info(0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
@@ -47,7 +47,7 @@ absl::Status IdentityNShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Outputs are cut together or not at all: along a dimension that all have in one size.
+// All outputs are sharded together or not at all, along dimensions in which their sizes are equal.
 absl::StatusOr<ShardingRule> IdentityNSharding(const ShardContext& c) {
   std::vector<std::string> terms;
   bool numbers = true;
@@ -106,7 +106,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Sharding(JointlyLinearSharding)
       .Gradient(IdentityGrad);
   ops.Define("StopGradient")
-      .Doc("output = input, a constant for gradients")
+      .Doc("output = input, treated as a constant by gradients")
       .Input("input: T")
       .Output("output: T")
       .Attr(kAny)
@@ -132,9 +132,9 @@ void RegisterIdentity(OpRegistry& ops) {
       .Traits(kView)
       .Shape(IdentityShape)
       .Sharding(JointlyLinearSharding)
-      .NoGradient("whoever put it there wants none; its attribute 'message' may say why");
+      .NoGradient("the op exists to prevent one; its attribute 'message' may say why");
   ops.Define("EnsureShape")
-      .Doc("output = input, which must have this shape")
+      .Doc("output = input, which must have shape `shape`")
       .Input("input: T")
       .Output("output: T")
       .Attr("shape: shape")

@@ -15,11 +15,11 @@ namespace ops {
 
 inline constexpr absl::string_view kIdentityN = "IdentityN";
 
-// Identity: its operand, under another name. A view: in a plan it costs nothing.
+// Identity: its operand, under another name. It is a view, which costs nothing in a plan.
 // Gradient: dy.
 Output Identity(const Scope& scope, Output input);
 
-// StopGradient: its operand, taken for a constant by gradients.
+// StopGradient: its operand, treated as a constant by gradients.
 Output StopGradient(const Scope& scope, Output input);
 
 // Snapshot: the same as Identity.
@@ -28,7 +28,7 @@ Output Snapshot(const Scope& scope, Output input);
 // PreventGradient: its operand; a gradient through it is an error. `message` says why.
 Output PreventGradient(const Scope& scope, Output input, absl::string_view message = "");
 
-// EnsureShape: its operand, which must have this shape, as far as that is known.
+// EnsureShape: its operand, which must have shape `shape`, as far as both are known.
 Output EnsureShape(const Scope& scope, Output input, const mirrorflow::Shape& shape);
 
 // IdentityN: its operands.

@@ -10,9 +10,9 @@ void RegisterL2Loss(OpRegistry& ops);
 
 namespace ops {
 
-// L2Loss: output = sum(t^2) / 2, a scalar: the term of weight decay.
-// Shapes:   t any; of no elements it is 0.
-// Dtypes:   float, double.
+// L2Loss: output = sum(t^2) / 2, a scalar: the term for weight decay.
+// Shapes:   any; without elements, the output is 0.
+// Dtypes:   half, bfloat16, float, double.
 // Gradient: t * dy.
 Output L2Loss(const Scope& scope, Output t);
 

@@ -37,7 +37,7 @@ absl::Status MergeColumns(const ShapeContext& c, int i, Shape* rows) {
   return absl::OkStatus();
 }
 
-// One number for each row.
+// The shape of a value with one number per row.
 Shape OfEachRow(const Shape& x) {
   return x.unknown_rank() ? x : Shape(x.dims().subspan(0, x.rank() - 1));
 }
@@ -64,7 +64,7 @@ absl::Status LayerNormGradShape(ShapeContext& c) {
   for (const int i : {3, 4}) {
     if (c.input(i).IsCompatibleWith(OfEachRow(x))) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(c.node().op().inputs[i].name, " must have a number for each row; expected ",
+        absl::StrCat(c.node().op().inputs[i].name, " must have one element per row; expected ",
                      OfEachRow(x).ToString(), ", got ", c.input(i).ToString()));
   }
   const Shape columns({x.unknown_rank() ? kUnknownDim : x.dim(x.rank() - 1)});
@@ -74,13 +74,13 @@ absl::Status LayerNormGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Rows are normalised as a whole, and each by itself.
+// Each row is normalised as a whole, independently of the others.
 absl::StatusOr<ShardingRule> LayerNormSharding(const ShardContext& c) {
   const std::string rows = LettersFor(OfEachRow(c.input(0)));
   return ShardingRule{.dims = absl::StrCat(rows, ".,.,.->", rows, ".,", rows, ",", rows)};
 }
 
-// dgamma and dbeta are sums over rows: partial where these are split.
+// dgamma and dbeta are sums over rows, so they are partial where rows are sharded.
 absl::StatusOr<ShardingRule> LayerNormGradSharding(const ShardContext& c) {
   const std::string rows = LettersFor(OfEachRow(c.input(1)));
   return ShardingRule{
@@ -89,7 +89,7 @@ absl::StatusOr<ShardingRule> LayerNormGradSharding(const ShardContext& c) {
       .linear_inputs = {0}};
 }
 
-// ---- in TensorFlow's ops --------------------------------------------------------------------
+// ---- expansion into TensorFlow's ops --------------------------------------------------------
 
 Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
@@ -111,7 +111,7 @@ Outputs ExpandLayerNorm(const Scope& s, const Node& op) {
                              WithoutColumn(s, inverse)};
 }
 
-// The sum over all dimensions but the last, of whatever rank.
+// The sum over all dimensions except the last. `columns` is the shape of x as a matrix.
 Output SumOfRows(const Scope& s, Output x, Output columns) {
   const Output matrix = ops::Reshape(s, x, columns);
   return ops::Sum(s, matrix, {0});
@@ -137,7 +137,7 @@ Outputs ExpandLayerNormGrad(const Scope& s, const Node& op) {
 
 // ---- gradients ------------------------------------------------------------------------------
 
-// What the gradients of mean and inverse_deviation make of x; they are rarely asked for.
+// The gradient of x through mean and inverse_deviation, which is rarely needed.
 Output ThroughStatistics(const GradContext& c, Output x) {
   const Scope& s = c.scope;
   const DataType dtype = c.op.output_dtype(1);
@@ -169,7 +169,7 @@ Outputs GradientOfLayerNorm(const GradContext& c) {
   if (!c.dy[1].valid() && !c.dy[2].valid()) return grads;
   if (s.shape(gamma).unknown_rank() || s.shape(gamma).dim(0) == kUnknownDim) {
     return absl::InvalidArgumentError(
-        "the gradient of mean and inverse_deviation needs to know how long rows are");
+        "the gradient of mean and inverse_deviation needs to know the length of rows");
   }
   const Output through =
       CastTo(s, ThroughStatistics(c, CastTo(s, x, c.op.output_dtype(1))), x.dtype());
@@ -185,7 +185,7 @@ OpBuilder& Types(OpBuilder& op) {
 
 void RegisterLayerNorm(OpRegistry& ops) {
   Types(ops.Define("LayerNorm")
-            .Doc("y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, by row")
+            .Doc("y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, per row")
             .Input("x: T")
             .Input("gamma: U")
             .Input("beta: U")
@@ -212,7 +212,7 @@ void RegisterLayerNorm(OpRegistry& ops) {
       .Shape(LayerNormGradShape)
       .Sharding(LayerNormGradSharding)
       .Expand(ExpandLayerNormGrad)
-      .NoGradient("second derivatives of layer normalisation are not in this library");
+      .NoGradient("second derivatives of layer normalisation are not implemented");
 }
 
 namespace ops {

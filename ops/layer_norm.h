@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Normalisation of rows, and its gradient op. The ops are our own: a file says them in
+// Layer normalisation and its gradient op. TensorFlow has no such ops, so files express them in
 // TensorFlow's.
 #ifndef MIRRORFLOW_OPS_LAYER_NORM_H_
 #define MIRRORFLOW_OPS_LAYER_NORM_H_
@@ -20,13 +20,13 @@ struct LayerNormOutputs {
   Output y, mean, inverse_deviation;
 };
 
-// LayerNorm: each row less its mean, divided by its standard deviation, scaled and shifted.
+// LayerNorm: each row minus its mean, divided by its standard deviation, scaled and shifted.
 //   y = (x - mean) * inverse_deviation * gamma + beta
-//   inverse_deviation = 1 / sqrt(variance + epsilon); the variance is that of the row itself
+//   inverse_deviation = 1 / sqrt(variance + epsilon), without Bessel's correction
 // Shapes:   x […,d], gamma [d], beta [d] -> y […,d], mean […], inverse_deviation […].
-// Empty:    rows of no numbers have NaN for mean and deviation.
-// Dtypes:   x and y half, bfloat16, float, double; the others float, or double with x.
-// Gradient: LayerNormGrad; of all outputs.
+// Empty:    rows without elements have NaN as mean and deviation.
+// Dtypes:   half, bfloat16, float, double for x and y; the others are float, or double if x is.
+// Gradient: LayerNormGrad; all outputs have gradients.
 // Source:   Ba, Kiros and Hinton, "Layer normalization", 2016.
 LayerNormOutputs LayerNorm(const Scope& scope, Output x, Output gamma, Output beta,
                            const LayerNormOptions& options = {});
@@ -35,8 +35,8 @@ struct LayerNormGradOutputs {
   Output dx, dgamma, dbeta;
 };
 
-// LayerNormGrad: what a gradient `dy` of y makes of x, gamma and beta. Linear in dy.
-// Determinism: dgamma and dbeta are sums over rows in an order that the shape alone says.
+// LayerNormGrad: the gradients of x, gamma and beta, given a gradient `dy` of y. Linear in dy.
+// Determinism: dgamma and dbeta are sums over rows in an order that depends only on the shape.
 LayerNormGradOutputs LayerNormGrad(const Scope& scope, Output dy, Output x, Output gamma,
                                    Output mean, Output inverse_deviation);
 

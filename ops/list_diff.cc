@@ -36,7 +36,7 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
   const auto make = [&](auto tag) -> absl::StatusOr<ListDifference> {
     using T = typename decltype(tag)::type;
     std::vector<T> known(y.flat<T>().begin(), y.flat<T>().end());
-    // NaN is equal to nothing and has no place in an order.
+    // NaN equals no value and cannot be sorted.
     known.erase(std::remove_if(known.begin(), known.end(), [](T v) { return v != v; }),
                 known.end());
     std::sort(known.begin(), known.end());
@@ -61,12 +61,12 @@ absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& 
   };
   return DispatchDataType(x.dtype(), make,
                           absl::StatusOr<ListDifference>(absl::UnimplementedError(
-                              absl::StrCat("lists of ", DataTypeName(x.dtype())))));
+                              absl::StrCat("unsupported dtype ", DataTypeName(x.dtype())))));
 }
 
 void RegisterListDiff(OpRegistry& ops) {
   ops.Define("ListDiff")
-      .Doc("the elements of x that are not in y, and where they stood")
+      .Doc("the elements of x that are not in y, and their positions in x")
       .StaticInput("x: T")
       .StaticInput("y: T")
       .Output("out: T")

@@ -13,7 +13,7 @@ struct ListDifference {
   Tensor out;
   Tensor idx;
 };
-// What ListDiff makes of these vectors; `idx` of dtype int32 or int64.
+// Computes ListDiff of two vectors; `idx_dtype` is int32 or int64.
 absl::StatusOr<ListDifference> DifferenceOfLists(const Tensor& x, const Tensor& y,
                                                  DataType idx_dtype);
 
@@ -26,8 +26,9 @@ struct ListDiffOutputs {
   Output out, idx;
 };
 
-// ListDiff: the elements of x, a vector, that are not in y, and where they stood in x.
-// Shapes:   how many there are depends on the values: x and y are constants when a plan is made.
+// ListDiff: the elements of x, a vector, that are not in y, and their positions in x.
+// Shapes:   the size of the results depends on the values, so x and y must be constant when the
+//           plan is compiled.
 ListDiffOutputs ListDiff(const Scope& scope, Output x, Output y,
                          const ListDiffOptions& options = {});
 

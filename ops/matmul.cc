@@ -52,7 +52,7 @@ absl::Status BatchMatMulShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape x, c.WithRankAtLeast(0, 2));
   MF_ASSIGN_OR_RETURN(const Shape y, c.WithRankAtLeast(1, 2));
   const bool adj_x = c.attr<bool>("adj_x"), adj_y = c.attr<bool>("adj_y");
-  // Row (0) and column (1) of the matrices, transposed if asked.
+  // The number of rows (i = 0) or columns (i = 1), after transposition if `adjoint`.
   auto dim = [](const Shape& shape, bool adjoint, int i) {
     if (shape.unknown_rank()) return kUnknownDim;
     return shape.dim(shape.rank() - 2 + (adjoint ? 1 - i : i));
@@ -114,7 +114,7 @@ void RegisterMatMul(OpRegistry& ops) {
       .Attr("transpose_a: bool = false")
       .Attr("transpose_b: bool = false")
       .Attr("T: {half, bfloat16, float, double, int32, int64}")
-      // TensorFlow's marks of a product that its own gradients made; they mean nothing here.
+      // TensorFlow marks products that its own gradients create; the marks are ignored here.
       .Attr("grad_a: bool = false")
       .Attr("grad_b: bool = false")
       .Traits(kSumsProducts)

@@ -10,7 +10,7 @@ void RegisterMatMul(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about them.
+// Op names, for passes that match these ops.
 inline constexpr char kBatchMatMulV2[] = "BatchMatMulV2";
 inline constexpr char kMatMul[] = "MatMul";
 
@@ -20,9 +20,9 @@ struct MatMulOptions {
 };
 
 // MatMul: the product of two matrices.
-//   product[m,n] = sum_k a[m,k] * b[k,n], each of a and b transposed first if asked.
-// Shapes:   a [M,K] (or [K,M]), b [K,N] (or [N,K]) -> product [M,N]. Any of them may be 0.
-// Dtypes:   float, double, int32, int64.
+//   product[m,n] = sum_k a[m,k] * b[k,n], where a and b are transposed first if the options say so.
+// Shapes:   a [M,K] (or [K,M]), b [K,N] (or [N,K]) -> product [M,N]. Any of M, K and N may be 0.
+// Dtypes:   half, bfloat16, float, double, int32, int64.
 // Errors:   InvalidArgument if the inner dimensions differ.
 // Gradient: d a = dy bᵀ, d b = aᵀ dy.
 Output MatMul(const Scope& scope, Output a, Output b, const MatMulOptions& options = {});
@@ -33,9 +33,10 @@ struct BatchMatMulV2Options {
 };
 
 // BatchMatMulV2: the product of two matrices for each index of a batch.
-//   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], each matrix of x and of y transposed first if asked.
-// Shapes:   x […,M,K] (or […,K,M]), y […,K,N] (or […,N,K]); the dimensions in front broadcast.
-// Dtypes, errors and gradient as of MatMul; the gradient is summed over what was broadcast.
+//   output[…,m,n] = sum_k x[…,m,k] * y[…,k,n], where the matrices of x and y are transposed first
+//   if the options say so.
+// Shapes:   x […,M,K] (or […,K,M]), y […,K,N] (or […,N,K]); the leading dimensions broadcast.
+// Dtypes, errors and gradient are as for MatMul; the gradient is summed over broadcast dimensions.
 Output BatchMatMulV2(const Scope& scope, Output x, Output y,
                      const BatchMatMulV2Options& options = {});
 

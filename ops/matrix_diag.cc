@@ -33,7 +33,7 @@ absl::StatusOr<DiagonalBand> ReadBand(absl::Span<const int64_t> k) {
   if ((k.size() == 1 || k.size() == 2) && k.front() <= k.back())
     return DiagonalBand{k[0], k.back()};
   return absl::InvalidArgumentError(absl::StrCat(
-      "k must be a number, or the lower and the upper one; got [", absl::StrJoin(k, ", "), "]"));
+      "k must be one number, or a lower and an upper one; got [", absl::StrJoin(k, ", "), "]"));
 }
 
 bool IsLeftAligned(absl::string_view align, int64_t k) {
@@ -42,7 +42,7 @@ bool IsLeftAligned(absl::string_view align, int64_t k) {
 
 namespace {
 
-// Operand i, which may be absent: then the main diagonal. Nothing if it is not known.
+// The band in operand i: the main diagonal if there is no operand i, nullopt if it is unknown.
 absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int i) {
   if (i >= c.num_inputs()) return std::optional<DiagonalBand>(DiagonalBand());
   if (c.input(i).unknown_rank()) return std::optional<DiagonalBand>();
@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<DiagonalBand>> BandInput(const ShapeContext& c, int
   return std::optional<DiagonalBand>(band);
 }
 
-// Every diagonal must have a place in the matrix; the main one always has.
+// Every diagonal must lie in the matrix; the main diagonal always does.
 absl::Status CheckBand(const DiagonalBand& band, int64_t rows, int64_t columns) {
   for (const int64_t k : {band.lower, band.upper}) {
     const bool above = rows == kUnknownDim || k > -rows;
@@ -73,7 +73,8 @@ Shape BatchOf(const Shape& shape, int matrix_dims) {
   return Shape(shape.dims().subspan(0, shape.rank() - matrix_dims));
 }
 
-// The size that is asked for, if any, else the smallest.
+// The number of rows (operand 2) or columns (operand 3), or -1 for the smallest that fits. `chosen`
+// is set to false if the operand is not known yet.
 absl::StatusOr<int64_t> SizeOf(const ShapeContext& c, int i, int64_t smallest, bool* chosen) {
   *chosen = true;
   if (i >= c.num_inputs()) return -1;
@@ -84,7 +85,7 @@ absl::StatusOr<int64_t> SizeOf(const ShapeContext& c, int i, int64_t smallest, b
                                                  i == 2 ? " rows" : " columns", ", got ", *size));
 }
 
-absl::Status DiagShape(ShapeContext& c) {  // of MatrixDiag and MatrixDiagV3
+absl::Status DiagShape(ShapeContext& c) {  // for MatrixDiag and MatrixDiagV3
   if (c.num_inputs() > 4) MF_RETURN_IF_ERROR(c.WithRank(4, 0).status());
   MF_ASSIGN_OR_RETURN(const std::optional<DiagonalBand> band, BandInput(c, 1));
   if (!band.has_value()) return absl::OkStatus();
@@ -113,9 +114,9 @@ absl::Status DiagShape(ShapeContext& c) {  // of MatrixDiag and MatrixDiagV3
         columns = min_columns;
       }
       if (rows != min_rows && columns != min_columns) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("diagonals of length ", length, " fill no matrix of ", rows, " rows and ",
-                         columns, " columns; expected ", min_rows, " or ", min_columns));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "diagonals of length ", length, " do not fill a matrix of ", rows, " rows and ",
+            columns, " columns; expected ", min_rows, " or ", min_columns));
       }
       MF_RETURN_IF_ERROR(CheckBand(*band, rows, columns));
     } else {
@@ -129,7 +130,7 @@ absl::Status DiagShape(ShapeContext& c) {  // of MatrixDiag and MatrixDiagV3
   return absl::OkStatus();
 }
 
-// The diagonals of a matrix.
+// The shape of the diagonals of a matrix.
 absl::StatusOr<Shape> PartShapeOf(const Shape& input, const DiagonalBand& band) {
   const int64_t rows = input.dim(input.rank() - 2), columns = input.dim(input.rank() - 1);
   MF_RETURN_IF_ERROR(CheckBand(band, rows, columns));
@@ -140,7 +141,7 @@ absl::StatusOr<Shape> PartShapeOf(const Shape& input, const DiagonalBand& band) 
   return output;
 }
 
-absl::Status PartShape(ShapeContext& c) {  // of MatrixDiagPart and MatrixDiagPartV3
+absl::Status PartShape(ShapeContext& c) {  // for MatrixDiagPart and MatrixDiagPartV3
   if (c.num_inputs() > 2) MF_RETURN_IF_ERROR(c.WithRank(2, 0).status());
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRankAtLeast(0, 2));
   MF_ASSIGN_OR_RETURN(const std::optional<DiagonalBand> band, BandInput(c, 1));
@@ -150,7 +151,7 @@ absl::Status PartShape(ShapeContext& c) {  // of MatrixDiagPart and MatrixDiagPa
   return absl::OkStatus();
 }
 
-absl::Status SetShape(ShapeContext& c) {  // of MatrixSetDiag and MatrixSetDiagV3
+absl::Status SetShape(ShapeContext& c) {  // for MatrixSetDiag and MatrixSetDiagV3
   MF_ASSIGN_OR_RETURN(const Shape input, c.WithRankAtLeast(0, 2));
   MF_ASSIGN_OR_RETURN(const std::optional<DiagonalBand> band, BandInput(c, 2));
   c.set_output(0, input);
@@ -178,12 +179,12 @@ absl::Status BandPartShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The first dimensions of `shape` that count matrices, `batch` of them, and the rest whole.
+// Letters for the first `batch` dimensions of `shape`, which count matrices; the rest is whole.
 std::string BatchTerm(const Shape& shape, int batch) {
   return LettersFor(shape).substr(0, batch) + std::string(shape.rank() - batch, '.');
 }
 
-// Of all of them: what is cut is the dimensions that count matrices.
+// The rule of all these ops: only the dimensions that count matrices are sharded.
 absl::StatusOr<ShardingRule> BatchSharding(const ShardContext& c, int batch,
                                            std::vector<int> moved) {
   std::vector<std::string> terms;
@@ -246,7 +247,7 @@ absl::StatusOr<std::vector<Output>> PartGrad(const GradContext& c) {
   return std::vector<Output>{ops::MatrixSetDiag(c.scope, zeros, c.dy[0])};
 }
 
-// What of dy is no element of the matrix is the padding's.
+// The elements of dy outside the matrix belong to the padding.
 absl::StatusOr<std::vector<Output>> PartV3Grad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output k = c.op.input(1), dy = c.dy[0];
@@ -322,7 +323,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(PartSharding)
       .Gradient(PartV3Grad);
   ops.Define("MatrixSetDiag")
-      .Doc("the input with another main diagonal")
+      .Doc("the input with its main diagonal replaced")
       .Input("input: T")
       .Input("diagonal: T")
       .Output("output: T")
@@ -331,7 +332,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(SetSharding)
       .Gradient(SetGrad);
   ops.Define("MatrixSetDiagV3")
-      .Doc("the input with other diagonals k")
+      .Doc("the input with diagonals k replaced")
       .Input("input: T")
       .Input("diagonal: T")
       .StaticInput("k: int32")
@@ -342,7 +343,7 @@ void RegisterMatrixDiag(OpRegistry& ops) {
       .Sharding(SetSharding)
       .Gradient(SetV3Grad);
   ops.Define("MatrixBandPart")
-      .Doc("the input, zero outside so many diagonals below and above the main one")
+      .Doc("the input with zeros outside a band around the main diagonal")
       .Input("input: T")
       .StaticInput("num_lower: Tindex")
       .StaticInput("num_upper: Tindex")

@@ -74,8 +74,8 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradient(const GradContext& c) {
                         .data_format = op.attr<std::string>("data_format")})};
 }
 
-// MaxPoolGradGrad knows no explicit padding: the images get it before, in a value that is no
-// largest one.
+// MaxPoolGradGrad has no explicit padding, so the images are padded first, with a value that is
+// never the largest.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Node& op = c.op;
@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<Output>> MaxPoolGradGradient(const GradContext& c) {
                            padding, {.data_format = op.attr<std::string>("data_format")})};
 }
 
-// The first two inputs only say where the largest value is.
+// The first two inputs only determine where the largest value is, so they have no gradient.
 absl::StatusOr<std::vector<Output>> MaxPoolGradGradGradient(const GradContext& c) {
   const Node& op = c.op;
   return std::vector<Output>{
@@ -119,7 +119,7 @@ OpBuilder& PoolingAttrs(OpBuilder& op) {
 
 void RegisterMaxPool(OpRegistry& ops) {
   PoolingAttrs(ops.Define("MaxPool")
-                   .Doc("the largest value of each channel under a window")
+                   .Doc("the largest value of each channel in a window")
                    .Input("input: T")
                    .Output("output: T"))
       .Traits(kKeepsPrecision)
@@ -127,7 +127,7 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolSharding)
       .Gradient(MaxPoolGradient);
   PoolingAttrs(ops.Define("MaxPoolGrad")
-                   .Doc("grad, given to the first largest value of each window of MaxPool")
+                   .Doc("grad, passed to the first largest value of each window of MaxPool")
                    .Input("orig_input: T")
                    .Input("orig_output: T")
                    .Input("grad: T")
@@ -137,7 +137,7 @@ void RegisterMaxPool(OpRegistry& ops) {
       .Sharding(MaxPoolGradSharding)
       .Gradient(MaxPoolGradGradient);
   ops.Define("MaxPoolGradGrad")
-      .Doc("of grad, what stands where the first largest value of each window of MaxPool does")
+      .Doc("the elements of grad at the first largest value of each window of MaxPool")
       .Input("orig_input: T")
       .Input("orig_output: T")
       .Input("grad: T")

@@ -15,28 +15,27 @@ void RegisterMaxPool(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kMaxPool[] = "MaxPool";  // for passes that are about it
+inline constexpr char kMaxPool[] = "MaxPool";  // for passes that match these ops
 inline constexpr char kMaxPoolGrad[] = "MaxPoolGrad";
 
 struct MaxPoolOptions {
-  // For padding EXPLICIT: before and after each dimension; less than the window.
+  // For padding EXPLICIT: the padding before and after each dimension, less than the window size.
   std::vector<int64_t> explicit_paddings = {};
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPool: the largest value of each channel under a window. Padding is never the largest, NaN
-//           always is.
+// MaxPool: the largest value of each channel in a window. Padding is never the largest, NaN always.
 // Shapes:   input [N,H,W,C] -> output [N,H',W',C]; with padding SAME H' = ceil(H/stride), with
 //           VALID H' = ceil((H-size+1)/stride). N may be 0.
-// Dtypes:   float, double, int32, int64, uint8.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8.
 // Windows:  ksize {1, height, width, 1}, strides likewise.
 // Gradient: MaxPoolGrad.
 Output MaxPool(const Scope& scope, Output input, absl::Span<const int64_t> ksize,
                absl::Span<const int64_t> strides, absl::string_view padding,
                const MaxPoolOptions& options = {});
 
-// MaxPoolGrad: grad goes to the first largest value of each window, row by row, which a NaN is.
-// Linear in grad.
+// MaxPoolGrad: passes grad to the first largest value of each window, row by row; NaN counts as the
+// largest. Linear in grad.
 // Gradient: MaxPoolGradGrad.
 Output MaxPoolGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                    absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
@@ -46,9 +45,9 @@ struct MaxPoolGradGradOptions {
   std::string data_format = "NHWC";  // or "NCHW"
 };
 
-// MaxPoolGradGrad: the gradient of grad of MaxPoolGrad. Of `grad`, in the shape of orig_input, what
-// stands where the first largest value of each window is. Linear in grad; TensorFlow's op has no
-// explicit paddings.
+// MaxPoolGradGrad: the gradient of MaxPoolGrad with respect to its input grad. `grad` has the shape
+// of orig_input here; the output takes its element at the first largest value of each window.
+// Linear in grad. Explicit paddings are not supported, as in TensorFlow.
 Output MaxPoolGradGrad(const Scope& scope, Output orig_input, Output orig_output, Output grad,
                        absl::Span<const int64_t> ksize, absl::Span<const int64_t> strides,
                        absl::string_view padding, const MaxPoolGradGradOptions& options = {});

@@ -13,21 +13,21 @@
 namespace mirrorflow {
 namespace {
 
-// How far the first element of the mirror image lies from the border.
+// The distance of the first element of the mirror image from the border.
 int64_t Offset(const Node& node) { return node.attr<std::string>("mode") == "REFLECT" ? 1 : 0; }
 
-// The size of dimension d without its padding (`inner`) must leave room for the mirror images.
+// Checks that dimension d, of size `inner` without padding, is long enough for its mirror images.
 absl::Status CheckPadding(int64_t inner, int64_t before, int64_t after, int64_t offset, int d) {
   const int64_t longest = inner - offset;
   if (before >= 0 && after >= 0 && before <= longest && after <= longest) return absl::OkStatus();
-  // Nothing is mirrored, however short the dimension.
+  // Without padding, nothing is mirrored, so any size is valid.
   if (before == 0 && after == 0 && inner >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("paddings of dimension ", d, " of size ", inner,
                                                  " must be in [0, ", longest, "], got ", before,
                                                  " and ", after));
 }
 
-// kSign 1: the output is larger by the paddings; -1: smaller.
+// The output is larger than the input by the paddings if kSign is 1, and smaller if it is -1.
 template <int kSign>
 absl::Status MirrorPadShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<Output>> MirrorPadGradGradient(const GradContext& c) 
 
 void RegisterMirrorPad(OpRegistry& ops) {
   ops.Define("MirrorPad")
-      .Doc("the input with its mirror images around it")
+      .Doc("the input padded with its mirror images")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Output("output: T")
@@ -93,7 +93,7 @@ void RegisterMirrorPad(OpRegistry& ops) {
       .Sharding(MirrorPadSharding)
       .Gradient(MirrorPadGradient);
   ops.Define("MirrorPadGrad")
-      .Doc("the padding folded back onto where it came from, and added")
+      .Doc("the input with its padding folded back and added to the mirrored elements")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Output("output: T")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Padding by the mirror image of what lies at the border.
+// Padding with the mirror image of the elements at the border.
 #ifndef MIRRORFLOW_OPS_MIRROR_PAD_H_
 #define MIRRORFLOW_OPS_MIRROR_PAD_H_
 
@@ -19,13 +19,13 @@ struct MirrorPadOptions {
 };
 
 // MirrorPad: [1,2,3] padded by 2 on both sides is [3,2,1,2,3,2,1], or [2,1,1,2,3,3,2] if SYMMETRIC.
-// Shapes:   paddings [R,2], a constant when a plan is made.
-// Errors:   InvalidArgument if a padding is longer than what can be mirrored.
+// Shapes:   paddings is [R,2], constant when the plan is compiled.
+// Errors:   InvalidArgument if a padding is longer than the part that can be mirrored.
 // Gradient: MirrorPadGrad.
 Output MirrorPad(const Scope& scope, Output input, Output paddings,
                  const MirrorPadOptions& options = {});
 
-// MirrorPadGrad: what lies in the padding folded back onto where it came from, and added.
+// MirrorPadGrad: folds the padding back and adds it to the elements that it mirrors.
 // Gradient: MirrorPad.
 Output MirrorPadGrad(const Scope& scope, Output input, Output paddings,
                      const MirrorPadOptions& options = {});

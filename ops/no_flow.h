@@ -8,8 +8,9 @@
 
 namespace mirrorflow {
 
-// The gradient of an op whose result does not change with its floating operands, or is meant to be
-// taken for constant: none, for any of them. (An op *without* a gradient is an error on the way.)
+// Gradient function of an op whose output does not change with its floating-point operands, or is
+// to be treated as constant: no operand gets a gradient. (Differentiating through an op *without* a
+// gradient function is an error.)
 inline absl::StatusOr<std::vector<Output>> NoFlow(const GradContext& c) {
   return std::vector<Output>(c.op.num_inputs());
 }

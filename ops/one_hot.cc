@@ -54,7 +54,7 @@ absl::StatusOr<ShardingRule> OneHotSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(indices, ",,,->", output), {2, 3});
 }
 
-// The elements of dy where the value went are added up.
+// Sums dy weighted by `on` at the one-hot positions and by `off` elsewhere.
 Output SumWhere(const GradContext& c, double on, double off) {
   const Scope& s = c.scope;
   const Output dy = c.dy[0];
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<Output>> OneHotGrad(const GradContext& c) {
 
 void RegisterOneHot(OpRegistry& ops) {
   ops.Define("OneHot")
-      .Doc("on_value where the new dimension's index is that in indices, else off_value")
+      .Doc("on_value where the index in the new dimension equals that in indices, else off_value")
       .Input("indices: TI")
       .StaticInput("depth: int32")
       .Input("on_value: T")

@@ -13,13 +13,14 @@ void RegisterOneHot(OpRegistry& ops);
 namespace ops {
 
 struct OneHotOptions {
-  int64_t axis = -1;  // where the new dimension goes; -1: last
+  int64_t axis = -1;  // position of the new dimension; -1: last
 };
 
 // OneHot: y[…, k, …] = on_value where the index is k, off_value elsewhere.
-// Shapes:   a new dimension of size `depth`, a scalar constant; on_value and off_value scalars.
-// An index outside [0, depth) has off_value all along.
-// Gradient: of on_value and off_value; indices have none.
+// Shapes:   adds a dimension of size `depth`, a scalar constant; on_value and off_value are
+//           scalars.
+// An index outside [0, depth) yields off_value everywhere.
+// Gradient: for on_value and off_value; none for indices.
 Output OneHot(const Scope& scope, Output indices, Output depth, Output on_value, Output off_value,
               const OneHotOptions& options = {});
 

@@ -16,9 +16,11 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"RandomStandardNormal", "output = normal random numbers of mean 0 and standard deviation 1"},
-    {"RandomUniform", "output = random numbers in [0, 1), all equally likely"},
-    {"TruncatedNormal", "output = normal random numbers, those beyond 2 drawn anew"},
+    {"RandomStandardNormal",
+     "output = normally distributed random numbers, mean 0, standard deviation 1"},
+    {"RandomUniform", "output = random numbers uniformly distributed in [0, 1)"},
+    {"TruncatedNormal",
+     "output = normally distributed random numbers within 2 standard deviations"},
 };
 
 absl::Status RandomShape(ShapeContext& c) {
@@ -56,7 +58,7 @@ void RegisterRandom(OpRegistry& ops) {
         .Traits(kStateful | kRandom)
         .Shape(RandomShape)
         .Sharding(RandomSharding)
-        .NoGradient("random numbers do not depend on the shape's numbers");
+        .NoGradient("the random numbers do not depend on the values in shape");
   }
 }
 

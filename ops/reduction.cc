@@ -22,21 +22,21 @@ namespace {
 
 using Grads = absl::StatusOr<std::vector<Output>>;
 
-// Which of `rank` dimensions `axes` name.
+// Returns, for each of `rank` dimensions, whether `axes` names it.
 absl::StatusOr<std::vector<bool>> ReducedDims(int rank, absl::Span<const int64_t> axes) {
   std::vector<bool> reduced(rank, false);
   for (int64_t axis : axes) {
     MF_ASSIGN_OR_RETURN(const int d, NormalizeAxis(axis, rank, "a number in reduction_indices"));
     if (reduced[d]) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "reduction_indices must name a dimension once, got dimension ", d, " twice"));
+          "reduction_indices must name each dimension once, got dimension ", d, " twice"));
     }
     reduced[d] = true;
   }
   return reduced;
 }
 
-// The same for a node in a graph under construction; nothing if the rank or the axes are not known.
+// The same for a node in a graph under construction; nullopt if the rank or the axes are unknown.
 absl::StatusOr<std::optional<std::vector<bool>>> ReducedDims(const Scope& s, const Node& op) {
   const Shape& x = s.shape(op.input(0));
   const Tensor& axes = s.graph().values().at(op.input(1)).constant;
@@ -73,7 +73,8 @@ absl::Status ReductionShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The product of a shape is a number of elements, which other shapes are made of.
+// Propagates the constant product of a shape vector: a number of elements, from which other shapes
+// are computed.
 absl::Status ProdShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(ReductionShape(c));
   const Tensor* in = c.constant(0);
@@ -96,7 +97,7 @@ absl::Status ProdShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// "abc,*->ac" where dimension 1 is reduced; "a.c,*->ac" if it must be whole.
+// "abc,*->ac" if dimension 1 is reduced; "a.c,*->ac" if reduced dimensions must be whole.
 absl::StatusOr<std::string> ReductionTerms(const ShardContext& c, bool reduced_are_whole) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, c.integers(1));
   MF_ASSIGN_OR_RETURN(const std::vector<bool> reduced, ReducedDims(c.input(0).rank(), axes));
@@ -120,8 +121,8 @@ absl::StatusOr<ShardingRule> ReductionSharding(const ShardContext& c) {
   return rule;
 }
 
-// Along a sharded dimension a mean is a sum divided by the global count. The mean of integers is
-// rounded, which is not linear.
+// Along a sharded dimension a mean is a sum divided by the global count. An integer mean is rounded
+// and therefore not linear.
 absl::StatusOr<ShardingRule> MeanSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, ReductionSharding<Reduction::kSum>(c));
   if (!IsFloating(c.node().output_dtype(0))) rule.linearity = Linearity::kNone;
@@ -129,14 +130,14 @@ absl::StatusOr<ShardingRule> MeanSharding(const ShardContext& c) {
   return rule;
 }
 
-// There is no collective that multiplies.
+// No collective multiplies, so reduced dimensions must be whole.
 absl::StatusOr<ShardingRule> ProdSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(std::string dims, ReductionTerms(c, /*reduced_are_whole=*/true));
   return ShardingRule{.dims = std::move(dims)};
 }
 
-// Replaced by the root of a sum where a letter is contracted. The norm of integers is rounded:
-// whole.
+// Expands to the square root of a sum where a letter is contracted. An integer norm is rounded, so
+// its reduced dimensions must be whole.
 absl::StatusOr<ShardingRule> EuclideanNormSharding(const ShardContext& c) {
   if (!IsFloating(c.node().output_dtype(0))) return ProdSharding(c);
   MF_ASSIGN_OR_RETURN(std::string dims, ReductionTerms(c, /*reduced_are_whole=*/false));
@@ -149,7 +150,7 @@ absl::StatusOr<std::vector<Output>> ExpandEuclideanNorm(const Scope& s, const No
   return std::vector<Output>{ops::Sqrt(s, ops::Sum(s, squares, norm.input(1), options))};
 }
 
-// How many elements of x one element of the result stands for, as a scalar of `dtype`.
+// The number of elements of x per element of the result, as a scalar of `dtype`.
 absl::StatusOr<Output> ReducedCount(const Scope& s, const Node& op, DataType dtype) {
   const Output x = op.input(0);
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> reduced, ReducedDims(s, op));
@@ -178,21 +179,20 @@ absl::StatusOr<std::vector<Output>> ExpandMean(const Scope& s, const Node& mean)
     MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, dtype));
     return std::vector<Output>{ops::RealDiv(s, ops::Sum(s, x, axes, options), count)};
   }
-  // The kernel of Mean adds integers up in 64 bits, too.
+  // Like the kernel of Mean, sums integers in 64 bits.
   MF_ASSIGN_OR_RETURN(const Output count, ReducedCount(s, mean, DT_INT64));
   const Output at_least_one = ops::Maximum(s, count, ops::ScalarConst(s, DT_INT64, 1));
   const Output sum = ops::Sum(s, ops::Cast(s, x, DT_INT64), axes, options);
   return std::vector<Output>{ops::Cast(s, ops::Div(s, sum, at_least_one), dtype)};
 }
 
-// `value`, of the shape of the result, with a dimension of size 1 for each one that was reduced.
+// `value`, which has the shape of the result, with each reduced dimension restored with size 1.
 absl::StatusOr<Output> WithKeptDims(const GradContext& c, Output value) {
   if (c.op.attr<bool>("keep_dims")) return value;
   MF_ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> reduced, ReducedDims(c.scope, c.op));
   if (!reduced.has_value()) {
     return absl::InvalidArgumentError(
-        "the gradient needs reduction_indices and the rank of the input; expected a constant and "
-        "a known rank");
+        "the gradient needs constant reduction_indices and an input of known rank");
   }
   Shape kept = c.scope.shape(c.op.input(0));
   for (int i = 0; i < kept.rank(); ++i) {
@@ -219,7 +219,7 @@ Grads MeanGrad(const GradContext& c) {
                              Output()};
 }
 
-// Elements that are equal to the result share its gradient.
+// Elements equal to the result share its gradient evenly.
 Grads MinOrMaxGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), axes = c.op.input(1);
@@ -230,9 +230,9 @@ Grads MinOrMaxGrad(const GradContext& c) {
   return std::vector<Output>{ops::Mul(s, ops::RealDiv(s, chosen, count), dy), Output()};
 }
 
-// d y / d x[i] is the product of all others. TensorFlow takes it by two cumulative products; here
-// it is the product of those that are not 0, divided by x[i], with the zeros counted: one 0 leaves
-// that product to itself and 0 to the others, two leave 0 to all.
+// dy/dx[i] is the product of all other elements. TensorFlow computes it with two cumulative
+// products. Here the product of the nonzero elements is divided by x[i], and the zeros are counted:
+// a single zero gets that product and the other elements get 0; with two or more zeros, all get 0.
 Grads ProdGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), axes = c.op.input(1);
@@ -259,21 +259,25 @@ struct Row {
   const char* name;
   const char* doc;
   ShardingFn sharding;
-  GradientFn gradient = nullptr;  // null: of bool
+  GradientFn gradient = nullptr;  // null: the op takes bool
   ShapeFn shape = ReductionShape;
   ExpandFn expand = nullptr;
 };
 
 constexpr Row kRows[] = {
-    {.name = "All", .doc = "whether all are true", .sharding = ReductionSharding<Reduction::kAll>},
-    {.name = "Any", .doc = "whether any is true", .sharding = ReductionSharding<Reduction::kAny>},
+    {.name = "All",
+     .doc = "whether all elements are true",
+     .sharding = ReductionSharding<Reduction::kAll>},
+    {.name = "Any",
+     .doc = "whether any element is true",
+     .sharding = ReductionSharding<Reduction::kAny>},
     {.name = "EuclideanNorm",
-     .doc = "the square root of the sum of the squares",
+     .doc = "the square root of the sum of squares",
      .sharding = EuclideanNormSharding,
      .gradient = EuclideanNormGrad,
      .expand = ExpandEuclideanNorm},
     {.name = "Max",
-     .doc = "the largest",
+     .doc = "the largest element",
      .sharding = ReductionSharding<Reduction::kMax>,
      .gradient = MinOrMaxGrad},
     {.name = "Mean",
@@ -282,7 +286,7 @@ constexpr Row kRows[] = {
      .gradient = MeanGrad,
      .expand = ExpandMean},
     {.name = "Min",
-     .doc = "the smallest",
+     .doc = "the smallest element",
      .sharding = ReductionSharding<Reduction::kMin>,
      .gradient = MinOrMaxGrad},
     {.name = "Prod",
@@ -300,7 +304,7 @@ Output BuildReduction(const Scope& scope, absl::string_view op, Output input,
                       const ops::ReductionAxes& axes, const ops::ReductionOptions& options) {
   return ops::Build(scope, op)
       .Input(input)
-      .Input(axes.ToOutput(scope))
+      .Input(axes.ToOutput(scope.ForOperand("axes")))
       .Attr("keep_dims", options.keep_dims)
       .One();
 }

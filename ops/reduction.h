@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions along some dimensions: Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any.
+// Reductions along given dimensions: Sum, Mean, Max, Min, Prod, EuclideanNorm, All, Any.
 #ifndef MIRRORFLOW_OPS_REDUCTION_H_
 #define MIRRORFLOW_OPS_REDUCTION_H_
 
@@ -18,12 +18,12 @@ void RegisterReduction(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about them.
+// Op names, for passes that match these ops.
 inline constexpr char kMean[] = "Mean";
 inline constexpr char kSum[] = "Sum";
 
-// The dimensions to reduce, negative ones counted from the end: numbers known here, `{0, -1}`, or
-// an integer scalar or vector that is a constant when a plan is made.
+// The dimensions to reduce; negative ones count from the end. Either numbers known here, `{0, -1}`,
+// or an integer scalar or vector that is a constant when a plan is made.
 class ReductionAxes {
  public:
   ReductionAxes(Output axes) : output_(axes) {}
@@ -38,17 +38,17 @@ class ReductionAxes {
 };
 
 struct ReductionOptions {
-  bool keep_dims = false;  // a reduced dimension stays, with size 1
+  bool keep_dims = false;  // reduced dimensions are kept, with size 1
 };
 
-// Shapes:   any; no axes: every element by itself. Nothing reduces to the identity: 0 for Sum, 1
-//           for Prod, -inf (or the lowest integer) for Max, NaN for Mean.
+// Shapes:   any. With no axes each element is reduced by itself. An empty reduction yields the
+//           identity: 0 for Sum, 1 for Prod, -inf (or the lowest integer) for Max, NaN for Mean.
 // Dtypes:   float, double, int32, int64, uint8; the mean of integers is rounded towards zero.
-// Errors:   InvalidArgument for an axis out of range or named twice.
-// Sharding: partial values are left along a sharded dimension, but by Prod, which gathers; Mean is
-//           then a Sum divided by the global count.
-// Gradient: TensorFlow's. That of Max and Min is shared evenly by equal elements.
-// Determinism: floats are added in a fixed order of blocks, the error grows with the logarithm of
+// Errors:   InvalidArgument for an axis that is out of range or named twice.
+// Sharding: reducing a sharded dimension leaves partial values, except for Prod, which gathers;
+//           Mean then becomes a Sum divided by the global count.
+// Gradient: TensorFlow's. For Max and Min it is divided evenly among equal elements.
+// Determinism: floats are added in a fixed order of blocks; the error grows with the logarithm of
 //           the count.
 Output Sum(const Scope& scope, Output input, const ReductionAxes& axes,
            const ReductionOptions& options = {});
@@ -60,11 +60,11 @@ Output Min(const Scope& scope, Output input, const ReductionAxes& axes,
            const ReductionOptions& options = {});
 Output Prod(const Scope& scope, Output input, const ReductionAxes& axes,
             const ReductionOptions& options = {});
-// The square root of the sum of the squares; of integers, whose sum wraps around, rounded towards
-// zero.
+// The square root of the sum of squares. For integers the sum wraps around and the root is rounded
+// towards zero.
 Output EuclideanNorm(const Scope& scope, Output input, const ReductionAxes& axes,
                      const ReductionOptions& options = {});
-// Of bool.
+// Logical reductions of bool.
 Output All(const Scope& scope, Output input, const ReductionAxes& axes,
            const ReductionOptions& options = {});
 Output Any(const Scope& scope, Output input, const ReductionAxes& axes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The registry of all ops of this library, and what op builders start from.
+// The registry of all ops of this library, and helpers for op builders.
 #ifndef MIRRORFLOW_OPS_REGISTRY_H_
 #define MIRRORFLOW_OPS_REGISTRY_H_
 
@@ -11,17 +11,17 @@
 
 namespace mirrorflow {
 
-// Every op of ops/all_ops.cc; made at the first call, immutable, safe from any thread.
+// Every op in ops/all_ops.cc. Created by the first call, immutable, thread-safe.
 const OpRegistry& AllOps();
 
 namespace ops {
 
-// Starts a node of the op called `op`.
+// Starts building a node of the op named `op`.
 inline NodeBuilder Build(const Scope& scope, absl::string_view op) {
   return scope.Build(AllOps(), op);
 }
 
-// The `n` outputs of a node; invalid ones if it could not be built.
+// The `n` outputs of a node; invalid outputs if the node could not be built.
 inline std::vector<Output> OutputsOf(Node* node, size_t n) {
   std::vector<Output> outputs(n);
   for (size_t i = 0; i < n && node != nullptr; ++i) outputs[i] = node->output(static_cast<int>(i));

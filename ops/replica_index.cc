@@ -13,7 +13,7 @@ absl::Status ReplicaIndexShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// On one replica.
+// The expansion on one replica.
 absl::StatusOr<std::vector<Output>> ReplicaIndexExpand(const Scope& scope, const Node&) {
   return std::vector<Output>{ops::Const(scope, Tensor::Scalar<int32_t>(0))};
 }
@@ -27,8 +27,8 @@ void RegisterReplicaIndex(OpRegistry& ops) {
       .Traits(kStateful | kPerReplica | kOwnOp)
       .Shape(ReplicaIndexShape)
       .Expand(ReplicaIndexExpand)
-      .Gathers("every replica has its own")
-      .NoGradient("an integer");
+      .Gathers("every replica has its own value")
+      .NoGradient("the output is an integer");
 }
 
 namespace ops {

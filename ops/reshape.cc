@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// What is known of the value follows the elements, which keep their order.
+// Sets output 0 to a view of input 0. Known elements carry over, as their order does not change.
 void SetView(ShapeContext& c, const Shape& output) {
   c.set_output(0, output);
   if (!output.IsFullyDefined()) return;
@@ -29,7 +29,7 @@ void SetView(ShapeContext& c, const Shape& output) {
   }
 }
 
-// The product of the known dimensions and how many are unknown.
+// The product of the known dimensions and the number of unknown ones.
 struct KnownSize {
   int64_t product = 1;
   int num_unknown = 0;
@@ -41,7 +41,7 @@ KnownSize SizeOf(const Shape& shape) {
     if (d == kUnknownDim) {
       ++size.num_unknown;
     } else {
-      size.product *= d;  // fits: the shape has been validated
+      size.product *= d;  // cannot overflow: the shape has been validated
     }
   }
   return size;
@@ -53,8 +53,8 @@ absl::Status SizeMismatch(const Shape& input, const Shape& target) {
                                                  target.ToString()));
 }
 
-// `target` with its one unknown dimension filled in where the input tells it. `inferred`: that
-// dimension is a -1 of the user's, not a number that is not known yet.
+// `target` with its one unknown dimension filled in, if the input determines it. `inferred`: that
+// dimension is a -1 from the user, not a size that is not known yet.
 absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred) {
   if (input.unknown_rank() || target.unknown_rank()) return target;
   const KnownSize from = SizeOf(input), to = SizeOf(target);
@@ -64,10 +64,10 @@ absl::StatusOr<Shape> FillTarget(const Shape& input, Shape target, bool inferred
   }
   if (inferred && to.num_unknown == 1 && to.product == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the -1 in shape ", target.ToString(), " cannot be told next to a 0"));
+        absl::StrCat("the -1 in shape ", target.ToString(), " cannot be inferred next to a 0"));
   }
   if (from.num_unknown > 0 && to.num_unknown > 0) return target;
-  // One side is known in full, and what is known of the other must divide it.
+  // One side is fully known, and the known product of the other must divide it.
   const int64_t whole = from.num_unknown == 0 ? from.product : to.product;
   const int64_t part = from.num_unknown == 0 ? to.product : from.product;
   const bool both = from.num_unknown == 0 && to.num_unknown == 0;
@@ -89,10 +89,11 @@ absl::Status ReshapeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Dimensions of both sides in groups of equal product, as small as can be. In a group rows of the
-// outermost dimension are runs of elements on both sides, so it carries a letter; the others would
-// have to be whole. A size of 1 makes no group: it goes with a 1 of the other side, in order, since
-// a sharded dimension of size 1 is all on one replica, whatever its place.
+// Matches dimensions of both sides in minimal groups of equal product. Within a group, rows of the
+// outermost dimension are contiguous runs of elements on both sides, so it gets a letter; the other
+// dimensions must be whole. Dimensions of size 1 form no group. They are paired with those of the
+// other side in order: a sharded dimension of size 1 lies entirely on one replica, wherever it
+// stands.
 std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& out) {
   std::pair<std::string, std::string> terms(DotsFor(in), DotsFor(out));
   char letter = 'a';
@@ -105,7 +106,7 @@ std::pair<std::string, std::string> ReshapeTerms(const Shape& in, const Shape& o
   };
   for (skip_ones(); i < in.rank() && j < out.rank(); skip_ones()) {
     int64_t a = in.dim(i), b = out.dim(j);
-    if (empty && a != b) break;  // products are all 0 and tell nothing
+    if (empty && a != b) break;  // all products are 0, which determines no groups
     pair_up(i++, j++);
     while (a != b) (a < b ? a : b) *= a < b ? in.dim(i++) : out.dim(j++);
   }
@@ -150,7 +151,7 @@ absl::Status ExpandDimsShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The input without the dimensions that go; of unknown rank if that cannot be told yet.
+// The input without the removed dimensions; of unknown rank if these cannot be determined yet.
 absl::Status SqueezeShape(ShapeContext& c) {
   const Shape& input = c.input(0);
   if (input.unknown_rank()) return absl::OkStatus();
@@ -177,7 +178,7 @@ absl::Status SqueezeShape(ShapeContext& c) {
 
 void RegisterReshape(OpRegistry& ops) {
   ops.Define("Reshape")
-      .Doc("the same elements under another shape")
+      .Doc("the same elements with another shape")
       .Input("tensor: T")
       .StaticInput("shape: Tshape")
       .Output("output: T")
@@ -188,7 +189,7 @@ void RegisterReshape(OpRegistry& ops) {
       .Sharding(ReshapeSharding)
       .Gradient(ReshapeGrad);
   ops.Define("ExpandDims")
-      .Doc("a dimension of size 1 put in before dimension `dim`")
+      .Doc("the input with a dimension of size 1 inserted before dimension `dim`")
       .Input("input: T")
       .StaticInput("dim: Tdim")
       .Output("output: T")
@@ -199,7 +200,7 @@ void RegisterReshape(OpRegistry& ops) {
       .Sharding(ReshapeSharding)
       .Gradient(ReshapeGrad);
   ops.Define("Squeeze")
-      .Doc("without the dimensions of size 1 in `squeeze_dims`, or without all of them")
+      .Doc("the input without the dimensions of size 1 in `squeeze_dims`, by default all of them")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")
@@ -217,7 +218,7 @@ Output Reshape(const Scope& scope, Output tensor, Output shape) {
 }
 
 Output Reshape(const Scope& scope, Output tensor, const mirrorflow::Shape& shape) {
-  return Reshape(scope, tensor, VectorConst(scope, shape.dims()));
+  return Reshape(scope, tensor, VectorConst(scope.ForOperand("shape"), shape.dims()));
 }
 
 bool IsReshapeTarget(const mirrorflow::Shape& shape) {
@@ -238,7 +239,8 @@ Output ExpandDims(const Scope& scope, Output input, Output axis) {
 }
 
 Output ExpandDims(const Scope& scope, Output input, int64_t axis) {
-  return ExpandDims(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(axis)));
+  return ExpandDims(scope, input,
+                    ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)));
 }
 
 Output Squeeze(const Scope& scope, Output input, const SqueezeOptions& options) {

@@ -29,9 +29,10 @@ absl::Status ScatterShape(ShapeContext& c) {
   Shape expected = indices;
   for (const int64_t d : whole.dims().subspan(1)) expected.AddDim(d);
   if (updates.IsCompatibleWith(expected)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "updates must be a scalar or a row of variable ", whole.ToString(), " for each of indices ",
-      indices.ToString(), "; expected ", expected.ToString(), ", got ", updates.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("updates must be a scalar or have a row of variable ", whole.ToString(),
+                   " for each of indices ", indices.ToString(), "; expected ", expected.ToString(),
+                   ", got ", updates.ToString()));
 }
 
 absl::StatusOr<ShardingRule> ScatterSharding(const ShardContext&) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates of some rows of a variable: what TensorFlow makes of the gradient of an embedding.
+// Updates of selected rows of a variable: how TensorFlow applies the gradient of an embedding.
 #ifndef MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 #define MIRRORFLOW_OPS_RESOURCE_SCATTER_H_
 
@@ -12,11 +12,11 @@ void RegisterResourceScatter(OpRegistry& ops);
 
 namespace ops {
 
-// ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; an index may be
-// there several times. Likewise Sub, Mul, Div, Min and Max, and Update, where the last one counts.
-// Shapes:   updates [indices…, variable behind the first dimension…], or a scalar for all of them.
-// Errors:   InvalidArgument for an index out of range; then nothing is written.
-// Sharding: every replica updates with the indices of all of them.
+// ResourceScatterAdd: variable[indices[i]] += updates[i] for each i, in order; indices may repeat.
+// Sub, Mul, Div, Min and Max work likewise, and so does Update, where the last one wins.
+// Shapes:   updates [indices…, dimensions of the variable after the first…], or one scalar for all.
+// Errors:   InvalidArgument for an index out of range; in that case nothing is written.
+// Sharding: every replica applies the updates of all replicas.
 Operation ResourceScatterAdd(const Scope& scope, Output handle, Output indices, Output updates);
 Operation ResourceScatterSub(const Scope& scope, Output handle, Output indices, Output updates);
 Operation ResourceScatterMul(const Scope& scope, Output handle, Output indices, Output updates);

@@ -24,7 +24,8 @@ absl::Status ReverseShape(ShapeContext& c) {
   for (int64_t given : *axes) {
     MF_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(given, tensor.rank()));
     if (reversed[axis]) {
-      return absl::InvalidArgumentError(absl::StrCat("axis must name ", axis, " once, got twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("axis must name dimension ", axis, " once, got it twice"));
     }
     reversed[axis] = true;
   }
@@ -51,7 +52,7 @@ absl::StatusOr<std::vector<Output>> ReverseGrad(const GradContext& c) {
 
 void RegisterReverse(OpRegistry& ops) {
   ops.Define("ReverseV2")
-      .Doc("the dimensions `axis` in the opposite order")
+      .Doc("the input with the dimensions in `axis` reversed")
       .Input("tensor: T")
       .StaticInput("axis: Tidx")
       .Output("output: T")

@@ -10,7 +10,7 @@ void RegisterReverse(OpRegistry& ops);
 
 namespace ops {
 
-// ReverseV2: the dimensions that `axis` names, a constant vector, in the opposite order.
+// ReverseV2: reverses the dimensions named in `axis`, a constant vector.
 // Errors:   InvalidArgument if an axis is named twice.
 // Sharding: gathered along a reversed dimension, kept in the others.
 // Gradient: dy reversed.

@@ -7,13 +7,13 @@
 
 namespace mirrorflow {
 
-// The shape function of an op whose two operands and result have one shape.
+// Shape function of an op whose two operands and result have the same shape.
 inline absl::Status SameShape(ShapeContext& c) {
   absl::StatusOr<Shape> shape = c.input(0).MergeWith(c.input(1));
   if (!shape.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        c.node().op().inputs[1].name, " must be of the shape of ", c.node().op().inputs[0].name,
-        ", expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
+        c.node().op().inputs[1].name, " must have the shape of ", c.node().op().inputs[0].name,
+        "; expected ", c.input(0).ToString(), ", got ", c.input(1).ToString()));
   }
   c.set_output(0, *std::move(shape));
   return absl::OkStatus();

@@ -23,12 +23,12 @@ absl::Status SelectShape(ShapeContext& c) {
 absl::StatusOr<Shape> ShapeOfBranches(ShapeContext& c) {
   absl::StatusOr<Shape> shape = c.input(1).MergeWith(c.input(2));
   if (shape.ok()) return shape;
-  return absl::InvalidArgumentError(absl::StrCat("t and e must be of one shape, expected ",
+  return absl::InvalidArgumentError(absl::StrCat("t and e must have the same shape; expected ",
                                                  c.input(1).ToString(), ", got ",
                                                  c.input(2).ToString()));
 }
 
-// Select's condition is a scalar, of the shape of the values, or says one thing of each row.
+// The condition of Select is a scalar, has the shape of the values, or has one element per row.
 absl::Status SelectV1Shape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Shape shape, ShapeOfBranches(c));
   const Shape& condition = c.input(0);
@@ -38,9 +38,10 @@ absl::Status SelectV1Shape(ShapeContext& c) {
     of_rows = shape.rank() > 0 && Shape({shape.dim(0)}).IsCompatibleWith(condition);
   }
   if (!scalar && !of_rows && !condition.IsCompatibleWith(shape)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "condition must be a scalar, a vector of the values' rows or of their shape, expected ",
-        shape.ToString(), ", got ", condition.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("condition must be a scalar, a vector with one element per row, or of the "
+                     "values' shape; expected ",
+                     shape.ToString(), ", got ", condition.ToString()));
   }
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
@@ -59,7 +60,8 @@ absl::StatusOr<std::vector<Output>> SelectV1Grad(const GradContext& c) {
                              ops::Select(c.scope, condition, zeros, dy)};
 }
 
-// All replicas must choose alike for a sum of choices to be the choice of the sums.
+// A sum of selections is the selection of the sums only if all replicas select alike, so partial
+// sums may pass through t and e but not through the condition.
 absl::StatusOr<ShardingRule> SelectSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(ShardingRule rule, JointlyLinearSharding(c));
   rule.linear_inputs = {1, 2};
@@ -80,7 +82,7 @@ absl::StatusOr<std::vector<Output>> SelectGrad(const GradContext& c) {
 
 void RegisterSelect(OpRegistry& ops) {
   ops.Define("Select")
-      .Doc("output = t where condition holds, e elsewhere; a vector of conditions is one a row")
+      .Doc("output = t where condition holds, e elsewhere; a vector condition selects rows")
       .Input("condition: bool")
       .Input("t: T")
       .Input("e: T")

@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// --- what reads shapes -----------------------------------------------------------------------
+// --- ops that read shapes --------------------------------------------------------------------
 
 absl::Status CheckFits(const ShapeContext& c, int64_t number) {
   if (c.node().output_dtype(0) == DT_INT64 || number <= std::numeric_limits<int32_t>::max()) {
@@ -31,7 +31,7 @@ absl::Status CheckFits(const ShapeContext& c, int64_t number) {
       absl::StrCat("out_type int32 cannot hold ", number, "; ask for out_type int64"));
 }
 
-absl::Status ShapeShape(ShapeContext& c) {  // of Shape and ShapeN
+absl::Status ShapeShape(ShapeContext& c) {  // for Shape and ShapeN
   for (int i = 0; i < c.num_inputs(); ++i) {
     for (int64_t d : c.input(i).dims()) MF_RETURN_IF_ERROR(CheckFits(c, d));
     c.set_output_as_shape(i, c.input(i));
@@ -60,7 +60,8 @@ absl::Status VariableShapeShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The answer is about the global value. It is constant as soon as that is known, and the node gone.
+// The output describes the global value. Once that shape is known, the output is a constant and the
+// node is gone.
 absl::StatusOr<ShardingRule> ShapeReaderSharding(const ShardContext& c) {
   const std::vector<std::string> in(c.num_inputs(), "*");
   std::vector<std::string> out;
@@ -68,7 +69,7 @@ absl::StatusOr<ShardingRule> ShapeReaderSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(absl::StrJoin(in, ","), "->", absl::StrJoin(out, ","))};
 }
 
-// --- what makes a tensor of a given shape ----------------------------------------------------
+// --- ops that create a tensor of a given shape -----------------------------------------------
 
 absl::Status FillShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape dims, SizesInput(c, 0, "dims"));
@@ -85,7 +86,7 @@ absl::StatusOr<ShardingRule> FillSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(".,->", LettersFor(c.output(0))), {1});
 }
 
-// How many numbers there are from `start` on by steps of `delta` before `limit`.
+// The number of elements from `start` in steps of `delta` before `limit`.
 template <typename T>
 absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
   if (delta == 0) return absl::InvalidArgumentError("delta must not be 0");
@@ -94,7 +95,7 @@ absl::StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
       const double size = std::ceil((limit - start) / delta);
       if (size < std::ldexp(1.0, 62)) return static_cast<int64_t>(size);
     } else {
-      // Unsigned: the distance of two signed numbers always fits.
+      // Unsigned: the distance between two signed numbers always fits.
       const uint64_t from = start, to = limit, by = delta;
       const uint64_t distance = delta > 0 ? to - from : from - to, step = delta > 0 ? by : -by;
       const uint64_t size = distance / step + (distance % step != 0);
@@ -125,7 +126,7 @@ absl::Status RangeShape(ShapeContext& c) {
                 absl::StatusOr<int64_t>(absl::InvalidArgumentError("Range has no such dtype")));
   MF_RETURN_IF_ERROR(size.status());
   c.set_output(0, Shape({*size}));
-  // A short one is a list of axes, which other shape functions want to see.
+  // A short range may be a list of axes, whose elements other shape functions need.
   const auto first = ElementsOf(c, 0), step = ElementsOf(c, 2);
   if (!first.has_value() || *size > kMaxRank) return absl::OkStatus();
   KnownElements elements;
@@ -166,7 +167,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("out_type: {int32, int64} = int32")
       .Shape(ShapeShape)
       .Sharding(ShapeReaderSharding)
-      .NoGradient("it does not depend on the elements");
+      .NoGradient("the output does not depend on the elements");
   ops.Define("ShapeN")
       .Doc("the dimensions of each input")
       .Input("input: N * T")
@@ -176,7 +177,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("out_type: {int32, int64} = int32")
       .Shape(ShapeShape)
       .Sharding(ShapeReaderSharding)
-      .NoGradient("it does not depend on the elements");
+      .NoGradient("the output does not depend on the elements");
   ops.Define("Size")
       .Doc("the number of elements of the input")
       .Input("input: T")
@@ -185,7 +186,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("out_type: {int32, int64} = int32")
       .Shape(SizeShape)
       .Sharding(ShapeReaderSharding)
-      .NoGradient("it does not depend on the elements");
+      .NoGradient("the output does not depend on the elements");
   ops.Define("Rank")
       .Doc("the number of dimensions of the input")
       .Input("input: T")
@@ -193,7 +194,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("T: type")
       .Shape(RankShape)
       .Sharding(ShapeReaderSharding)
-      .NoGradient("it does not depend on the elements");
+      .NoGradient("the output does not depend on the elements");
   ops.Define("VariableShape")
       .Doc("the dimensions of a variable")
       .Input("input: resource")
@@ -201,9 +202,9 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("out_type: {int32, int64} = int32")
       .Shape(VariableShapeShape)
       .Sharding(ShapeReaderSharding)
-      .NoGradient("it does not depend on the elements");
+      .NoGradient("the output does not depend on the elements");
   ops.Define("Fill")
-      .Doc("a scalar everywhere in a tensor of shape `dims`")
+      .Doc("a tensor of shape `dims` filled with a scalar")
       .StaticInput("dims: index_type")
       .Input("value: T")
       .Output("output: T")
@@ -221,9 +222,9 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("Tidx: {half, bfloat16, float, double, int32, int64} = int32")
       .Shape(RangeShape)
       .Sharding(RangeSharding)
-      .NoGradient("its operands are constants");
+      .NoGradient("the operands are constants");
   ops.Define("LinSpace")
-      .Doc("num numbers from start to stop, both included, at equal distances")
+      .Doc("num evenly spaced numbers from start to stop, both included")
       .Input("start: T")
       .Input("stop: T")
       .StaticInput("num: Tidx")
@@ -232,7 +233,7 @@ void RegisterShapeOps(OpRegistry& ops) {
       .Attr("Tidx: {int32, int64} = int32")
       .Shape(LinSpaceShape)
       .Sharding(RangeSharding)
-      .NoGradient("TensorFlow's has none");
+      .NoGradient("TensorFlow's LinSpace has none");
 }
 
 namespace ops {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that read shapes (Shape, ShapeN, Size, Rank, VariableShape) and ops that make a tensor of a
+// Ops that read shapes (Shape, ShapeN, Size, Rank, VariableShape) and ops that create a tensor of a
 // given shape (Fill, Range, LinSpace).
 #ifndef MIRRORFLOW_OPS_SHAPE_OPS_H_
 #define MIRRORFLOW_OPS_SHAPE_OPS_H_
@@ -20,8 +20,8 @@ struct ShapeOptions {
   DataType out_type = DT_INT32;  // or DT_INT64
 };
 
-// Shape: the dimensions of the global value as a vector; what is known of them is known to shape
-// functions, so arithmetic on shapes disappears when a plan is made. No gradient.
+// Shape: the dimensions of the global value as a vector. Shape functions see the known dimensions,
+// so shape arithmetic is folded away when a plan is made. No gradient.
 Output Shape(const Scope& scope, Output input, const ShapeOptions& options = {});
 std::vector<Output> ShapeN(const Scope& scope, absl::Span<const Output> inputs,
                            const ShapeOptions& options = {});
@@ -30,23 +30,25 @@ Output Size(const Scope& scope, Output input, const ShapeOptions& options = {});
 // Rank: the number of dimensions, an int32.
 Output Rank(const Scope& scope, Output input);
 
-// VariableShape: the dimensions of the variable behind a handle.
+// VariableShape: the dimensions of the variable that `handle` names.
 Output VariableShape(const Scope& scope, Output handle, const ShapeOptions& options = {});
 
-// The shape of `value` for use as an operand: a constant where it is known in full, else Shape.
+// The shape of `value` for use as an operand: a constant if it is fully known, else Shape.
 Output ShapeOperand(const Scope& scope, Output value, DataType out_type = DT_INT32);
 
-inline constexpr char kFill[] = "Fill";  // for passes that are about it
+inline constexpr char kFill[] = "Fill";  // for passes that match this op
 
-// Fill: `value`, a scalar, everywhere in a tensor of shape `dims`. Gradient: d value = sum dy.
+// Fill: a tensor of shape `dims` whose elements are all `value`, a scalar.
+// Gradient: d value = sum dy.
 Output Fill(const Scope& scope, Output dims, Output value);
 
-// Range: start, start + delta, … below `limit` (above it for a negative delta), all three scalar
-// constants of one dtype.
+// Range: start, start + delta, … below `limit` (above it for a negative delta); all three are
+// scalar constants of one dtype.
 // Errors:   InvalidArgument if delta is 0 or leads away from the limit.
 Output Range(const Scope& scope, Output start, Output limit, Output delta);
 
-// LinSpace: `num` numbers from `start` to `stop`, both included; `num`, from 1 on, is a constant.
+// LinSpace: `num` evenly spaced numbers from `start` to `stop`, both included; `num` is a constant
+// of at least 1.
 Output LinSpace(const Scope& scope, Output start, Output stop, Output num);
 
 }  // namespace ops

@@ -15,7 +15,7 @@ bool Fits(DataType dtype, int64_t value) {
   return dtype == DT_INT64 || value == static_cast<int32_t>(value);
 }
 
-// The constant these elements make, or no value if one of them is unknown or does not fit.
+// A constant of `elements`; without a value if one of them is unknown or does not fit.
 Tensor ConstantOf(DataType dtype, const Shape& shape, const KnownElements& elements) {
   std::vector<int64_t> values;
   for (const std::optional<int64_t>& element : elements) {
@@ -60,7 +60,7 @@ void SetVector(ShapeContext& c, int i, const KnownElements& elements) {
   } else if (elements.size() <= kMaxRank) {
     Shape::Dims dims;
     for (const std::optional<int64_t>& element : elements) {
-      // What is no size, or cannot be held, is left unsaid.
+      // Negative elements and those that `dtype` cannot hold stay unknown.
       const bool known = element.has_value() && *element >= 0 && Fits(dtype, *element);
       dims.push_back(known ? *element : kUnknownDim);
     }

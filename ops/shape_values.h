@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What shape functions of these ops know of values: integer scalars and vectors whose elements may
-// be known one by one. It is what carries the batch size through x.shape()[0], Pack, Reshape.
+// Partially known values in shape functions: integer scalars and vectors whose elements may be
+// known individually. They carry the batch size through x.shape()[0], Pack and Reshape.
 #ifndef MIRRORFLOW_OPS_SHAPE_VALUES_H_
 #define MIRRORFLOW_OPS_SHAPE_VALUES_H_
 
@@ -17,20 +17,21 @@ namespace mirrorflow {
 // Longer vectors are data, not shapes or axes.
 inline constexpr int64_t kMaxKnownElements = 64;
 
-// An element that is not known is nothing.
+// An unknown element is nullopt.
 using KnownElements = std::vector<std::optional<int64_t>>;
 
-// The elements of input i; nothing if it is not an int32 or int64 scalar or vector of known, small
+// The elements of input i; nullopt if it is not an int32 or int64 scalar or vector of known, small
 // length.
 std::optional<KnownElements> ElementsOf(const ShapeContext& c, int i);
-// Says that output i is a vector of these (or, given one element, a scalar). No effect on an output
-// of another dtype or of too many elements, whose shape is set all the same.
+// Sets output i to a vector of `elements` (or a scalar `element`). If the output has another dtype
+// or too many elements, only its shape is set.
 void SetVector(ShapeContext& c, int i, const KnownElements& elements);
 void SetScalar(ShapeContext& c, int i, std::optional<int64_t> element);
 
-// Input i, which must have one element, as an integer; nothing if it is not constant.
+// Input i, which must have one element, as an integer; nullopt if it is not a constant.
 absl::StatusOr<std::optional<int64_t>> IntegerInput(const ShapeContext& c, int i);
-// Static input i, a vector of sizes, as a shape known in part. InvalidArgument for a size below 0.
+// Static input i, a vector of sizes, as a partially known shape. InvalidArgument for a negative
+// size.
 absl::StatusOr<Shape> SizesInput(const ShapeContext& c, int i, absl::string_view name);
 
 }  // namespace mirrorflow

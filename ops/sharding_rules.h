@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding rules that many ops share.
+// Sharding rules shared by many ops.
 #ifndef MIRRORFLOW_OPS_SHARDING_RULES_H_
 #define MIRRORFLOW_OPS_SHARDING_RULES_H_
 
@@ -13,24 +13,24 @@
 
 namespace mirrorflow {
 
-// Element-wise with broadcasting: dimension i from the right of every operand has one letter; a
-// size-1 dimension that is broadcast must be whole. No linearity.
+// Element-wise with broadcasting: dimension i from the right has the same letter in every operand;
+// a dimension of size 1 that is broadcast must be whole. Not linear.
 absl::StatusOr<ShardingRule> ElementwiseSharding(const ShardContext& c);
-// The same, and f(a + a', …) = f(a, …) + f(a', …) in all inputs together (Add, Sub, Neg). Nothing
-// is linear in bool.
+// The same, and linear in all inputs jointly: f(a + a', …) = f(a, …) + f(a', …) (Add, Sub, Neg).
+// Not linear for bool.
 absl::StatusOr<ShardingRule> JointlyLinearSharding(const ShardContext& c);
-// The same, linear in each input alone (Mul).
+// The same, and linear in each input separately (Mul).
 absl::StatusOr<ShardingRule> MultilinearSharding(const ShardContext& c);
-// Linear in input 0, the others replicated (the numerator of a quotient).
+// The same, and linear in input 0 while the others are replicated (the numerator of a quotient).
 absl::StatusOr<ShardingRule> LinearInFirstSharding(const ShardContext& c);
 
-// The rule with the terms `dims` for an op that moves the elements of `inputs` and makes none of
-// them anew: jointly linear in those inputs, unless they are bool, which has no sums.
+// The rule with the terms `dims` for an op that moves elements of `inputs` and computes no new
+// ones: jointly linear in those inputs, unless they are bool, which has no sums.
 ShardingRule MoveSharding(const ShardContext& c, std::string dims, std::vector<int> inputs);
 
-// Each dimension a letter of its own, `abcd`; at most kMaxRank.
+// A letter for each dimension, `abcd`; at most kMaxRank of them.
 std::string LettersFor(const Shape& shape);
-// `....`
+// A dot for each dimension, `....`.
 std::string DotsFor(const Shape& shape);
 
 }  // namespace mirrorflow

@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// One dimension of Slice: how many of `dim` elements (maybe unknown) it takes.
+// The number of elements that Slice takes of one dimension of size `dim`, which may be unknown.
 absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
                                    std::optional<int64_t> size, int d) {
   const bool dim_known = dim != kUnknownDim;
@@ -30,9 +30,10 @@ absl::StatusOr<int64_t> SlicedSize(int64_t dim, std::optional<int64_t> begin,
   const bool inside = from >= 0 && wanted >= -1 &&
                       (!dim_known || (from <= dim && (wanted == -1 || wanted <= dim - from)));
   if (!inside) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "begin and size of dimension ", d, " must lie inside it; expected at most ",
-        dim_known ? absl::StrCat(dim) : "?", " elements, got ", wanted, " from ", from, " on"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("begin and size of dimension ", d, " must lie inside it; expected at most ",
+                     dim_known ? absl::StrCat(dim) : "?", " elements, got ", wanted,
+                     " (from index ", from, ")"));
   }
   if (wanted != -1) return wanted;
   return size.has_value() && begin.has_value() && dim_known ? dim - from : kUnknownDim;
@@ -65,7 +66,7 @@ absl::Status SliceShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A dimension that is taken whole keeps its letter.
+// A dimension that is sliced in full keeps its letter.
 absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, c.integers(1));
   std::string term = LettersFor(c.input(0));
@@ -75,7 +76,7 @@ absl::StatusOr<ShardingRule> SliceSharding(const ShardContext& c) {
   return MoveSharding(c, absl::StrCat(term, ",.,.->", term), {0});
 }
 
-// The constant value of an operand, if it is known while the graph is built.
+// The constant value of an operand; empty if it is not known while the graph is built.
 const Tensor& ConstantOf(const Scope& s, const Output& value) {
   return s.graph().values().at(value).constant;
 }
@@ -110,7 +111,7 @@ absl::StatusOr<std::vector<Output>> SliceGrad(const GradContext& c) {
   return std::vector<Output>{dx, Output(), Output()};
 }
 
-absl::Status PadShape(ShapeContext& c) {  // of Pad and PadV2
+absl::Status PadShape(ShapeContext& c) {  // for Pad and PadV2
   if (c.num_inputs() == 3) MF_RETURN_IF_ERROR(c.WithRank(2, 0).status());
   MF_ASSIGN_OR_RETURN(const Shape paddings, c.WithRank(1, 2));
   if (paddings.dim(1) != 2 && paddings.dim(1) != kUnknownDim) {
@@ -127,11 +128,12 @@ absl::Status PadShape(ShapeContext& c) {  // of Pad and PadV2
     output.set_dim(d, kUnknownDim);
     if (!values.has_value()) continue;
     const int64_t before = (*values)[2 * d], after = (*values)[2 * d + 1];
-    // Sums of three numbers of at most 2^61 fit.
+    // The sum of three numbers of at most 2^61 cannot overflow.
     constexpr int64_t kLimit = int64_t{1} << 61;
     if (before < 0 || after < 0 || before > kLimit || after > kLimit || size > kLimit) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "paddings of dimension ", d, " must be sizes >= 0, got ", before, " and ", after));
+      return absl::InvalidArgumentError(absl::StrCat("paddings of dimension ", d,
+                                                     " must be >= 0 and at most 2^61, got ", before,
+                                                     " and ", after));
     }
     if (size != kUnknownDim) output.set_dim(d, before + size + after);
   }
@@ -158,7 +160,7 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
     std::vector<int64_t> begin, size;
     for (int d = 0; d < in.rank() && (flat[2 * d + 1] == 0 || in.dim(d) != kUnknownDim); ++d) {
       begin.push_back(flat[2 * d]);
-      size.push_back(in.dim(d));  // -1, unknown, takes all that is left
+      size.push_back(in.dim(d));  // an unknown size is -1, which takes the rest
     }
     if (static_cast<int>(begin.size()) == in.rank()) {
       const Output dx =
@@ -173,7 +175,7 @@ absl::StatusOr<std::vector<Output>> PadGrad(const GradContext& c) {
   return std::vector<Output>{dx, Output()};
 }
 
-// The constant gets what of dy is not the input's.
+// The gradient of the constant is the sum of dy outside the input.
 absl::StatusOr<std::vector<Output>> PadV2Grad(const GradContext& c) {
   const Scope& s = c.scope;
   MF_ASSIGN_OR_RETURN(std::vector<Output> grads, PadGrad(c));
@@ -213,7 +215,7 @@ void RegisterSlice(OpRegistry& ops) {
       .Sharding(PadSharding)
       .Gradient(PadGrad);
   ops.Define("PadV2")
-      .Doc("the input with paddings[d] times constant_values before and after each dimension d")
+      .Doc("the input with paddings[d] copies of constant_values before and after each dimension d")
       .Input("input: T")
       .StaticInput("paddings: Tpaddings")
       .Input("constant_values: T")

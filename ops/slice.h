@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block out of a tensor, and a block with zeros around it: each is the gradient of the other.
+// Slice takes a block of a tensor; Pad surrounds a tensor with zeros. Each is the gradient of the
+// other.
 #ifndef MIRRORFLOW_OPS_SLICE_H_
 #define MIRRORFLOW_OPS_SLICE_H_
 
@@ -14,18 +15,18 @@ namespace ops {
 
 // Slice: y[i] = x[begin + i].
 // Shapes:   begin [R], size [R], constants when a plan is made; y has shape `size`, where -1 means
-//           all that is left.
+//           the rest of the dimension.
 // Errors:   InvalidArgument if the block does not lie inside x.
 // Gradient: dy padded with zeros to the shape of x.
 Output Slice(const Scope& scope, Output input, Output begin, Output size);
 
 // Pad: y[begin + i] = x[i], 0 elsewhere.
-// Shapes:   paddings [R,2], a constant when a plan is made: how many zeros to put before and after
+// Shapes:   paddings [R,2], a constant when a plan is made: the number of zeros before and after
 //           each dimension.
-// Gradient: the slice of dy that x went to.
+// Gradient: the slice of dy at the position of x.
 Output Pad(const Scope& scope, Output input, Output paddings);
 
-// PadV2: the same with `constant_values`, a scalar, in place of 0.
+// PadV2: the same with `constant_values`, a scalar, instead of 0.
 Output PadV2(const Scope& scope, Output input, Output paddings, Output constant_values);
 
 }  // namespace ops

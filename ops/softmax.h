@@ -10,15 +10,15 @@ void RegisterSoftmax(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kSoftmax[] = "Softmax";  // for passes that are about it
+inline constexpr char kSoftmax[] = "Softmax";  // for passes that match this op
 
-// Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits less their maximum.
+// Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits minus their maximum.
 // Shapes:   rank 1 or more; leading dimensions may be 0.
 // Dtypes:   float, double.
 // Gradient: d logits = (dy - sum_c dy * softmax) * softmax
 Output Softmax(const Scope& scope, Output logits);
 
-// LogSoftmax: logits[…,c] - log sum_c exp(logits[…,c]), likewise.
+// LogSoftmax: logits[…,c] - log sum_c exp(logits[…,c]), computed likewise.
 // Gradient: d logits = dy - exp(log softmax) * sum_c dy
 Output LogSoftmax(const Scope& scope, Output logits);
 

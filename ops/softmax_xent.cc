@@ -23,9 +23,9 @@ absl::Status SoftmaxXentShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Shape labels, c.WithRank(1, 1));
   absl::StatusOr<Shape> rows = Shape({features.dim(0)}).MergeWith(labels);
   if (!rows.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("labels must be one a row of features ", features.ToString(), "; expected ",
-                     Shape({features.dim(0)}).ToString(), ", got ", labels.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "labels must have one element per row of features ", features.ToString(), "; expected ",
+        Shape({features.dim(0)}).ToString(), ", got ", labels.ToString()));
   }
   if (features.dim(1) == 0) {
     return absl::InvalidArgumentError(
@@ -65,7 +65,7 @@ absl::StatusOr<ShardingRule> DenseSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(terms[0], ",", terms[1], "->b,b.")};
 }
 
-// The rows of logits that were normalised: `features`, broadcast if that has not all the classes.
+// The logits that were normalised: `features`, broadcast if it does not have all the classes.
 Output Logits(const GradContext& c) {
   const Output features = c.op.input(0), backprop = c.op.output(1);
   const Shape &in = c.scope.shape(features), &out = c.scope.shape(backprop);
@@ -76,7 +76,7 @@ Output Logits(const GradContext& c) {
   return ops::BroadcastTo(c.scope, features, ops::ShapeOperand(c.scope, backprop));
 }
 
-// The gradient of `features`, in the shape of backprop; invalid where there is none.
+// The gradient of `features`, with the shape of backprop; invalid if there is none.
 Output FeaturesGradient(const GradContext& c) {
   const Scope& s = c.scope;
   const Output dloss = c.dy[0], dbackprop = c.dy[1];
@@ -85,7 +85,7 @@ Output FeaturesGradient(const GradContext& c) {
     gradient = ops::Mul(s, ops::ExpandDims(s, dloss, -1), c.op.output(1));
   }
   if (dbackprop.valid()) {
-    // backprop is the softmax less a constant.
+    // backprop is the softmax minus a constant.
     const Output y = ops::Softmax(s, Logits(c));
     const Output mean = ops::Sum(s, ops::Mul(s, dbackprop, y), {-1}, {.keep_dims = true});
     const Output second = ops::Mul(s, ops::Sub(s, dbackprop, mean), y);

@@ -15,23 +15,23 @@ struct SoftmaxXent {
   Output backprop;  // [B,C]: the gradient of each loss
 };
 
-// SparseSoftmaxCrossEntropyWithLogits: softmax and cross entropy in one, one loss a row.
+// SparseSoftmaxCrossEntropyWithLogits: softmax and cross entropy combined, with one loss per row.
 //   loss[b] = logsumexp(features[b,:]) - features[b,labels[b]]
 //   backprop[b,c] = softmax(features)[b,c] - (c == labels[b] ? 1 : 0)
 // Shapes:   features [B,C], labels [B]. B may be 0, C is at least 1.
 // Dtypes:   float, double; labels int32 or int64.
 // Errors:   InvalidArgument at run time for a label outside [0, C); the step then writes no
 //           variable.
-// Gradient: d features = dloss[:,None] * backprop, and what the softmax has of a gradient of
-//           backprop; labels get none.
+// Gradient: d features = dloss[:,None] * backprop, plus the gradient of backprop through the
+//           softmax; none for labels.
 SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 
-// SoftmaxCrossEntropyWithLogits: the same for labels that are a distribution over the classes.
+// SoftmaxCrossEntropyWithLogits: the same for labels that are distributions over the classes.
 //   loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c])
 //   backprop[b,c] = softmax(features)[b,c] - labels[b,c]
 // Shapes:   features and labels of any shapes that broadcast to [B,C]. B and C may be 0.
 // Dtypes:   float, double.
-// Gradient: as above, summed over what was broadcast; backprop is the gradient of the loss if the
+// Gradient: as above, summed over broadcast dimensions; backprop is the gradient of the loss if the
 //           labels of a row add up to 1. d labels = -dloss[:,None] * logsoftmax(features).
 SoftmaxXent SoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);
 

@@ -14,11 +14,11 @@
 namespace mirrorflow {
 namespace {
 
-// Far below what sums and products of two could not hold.
+// Small enough that sums and products of two such numbers cannot overflow.
 constexpr int64_t kMost = int64_t{1} << 30;
 
-// Operand i, which must be numbers of a [rows] or [rows,2] tensor from `least` on; nothing if it is
-// not known.
+// Operand i, a [rows] or [rows,2] tensor of numbers from `least` to kMost; nullopt if it is not
+// known.
 absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& c, int i, int rank,
                                                             int64_t least) {
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, rank));
@@ -31,7 +31,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
   for (const int64_t number : numbers.value_or(std::vector<int64_t>())) {
     if (number >= least && number <= kMost) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " must be numbers from ", least, " to ", kMost, ", got ", number));
+        absl::StrCat(name, " must hold numbers from ", least, " to ", kMost, ", got ", number));
   }
   return numbers;
 }
@@ -39,10 +39,10 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> Numbers(const ShapeContext& 
 struct Blocks {
   std::vector<int64_t> sizes;
   std::vector<int64_t> margins;  // before and after each dimension
-  int64_t count = 1;             // of places in a block
+  int64_t count = 1;             // positions in a block
 };
 
-// Nothing if the operands are not known.
+// Reads the sizes and margins of the blocks; nullopt if they are not known.
 absl::StatusOr<std::optional<Blocks>> ReadBlocks(const ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const auto sizes, Numbers(c, 1, 1, 1));
   MF_ASSIGN_OR_RETURN(const auto margins, Numbers(c, 2, 2, 0));
@@ -102,7 +102,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   if (output.dim(0) != kUnknownDim) {
     if (output.dim(0) % blocks->count != 0) {
       return absl::InvalidArgumentError(absl::StrCat("the batch must be a multiple of the ",
-                                                     blocks->count, " places in a block, got ",
+                                                     blocks->count, " positions in a block, got ",
                                                      output.dim(0)));
     }
     output.set_dim(0, output.dim(0) / blocks->count);
@@ -113,9 +113,9 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
     MF_ASSIGN_OR_RETURN(const int64_t whole, CheckedMultiply(output.dim(d), blocks->sizes[i]));
     const int64_t cropped = whole - blocks->margins[2 * i] - blocks->margins[2 * i + 1];
     if (cropped < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "crops of dimension ", d, " must leave something of ", whole, " elements, got ",
-          blocks->margins[2 * i], " and ", blocks->margins[2 * i + 1]));
+      return absl::InvalidArgumentError(
+          absl::StrCat("crops of dimension ", d, " must add up to at most ", whole, ", got ",
+                       blocks->margins[2 * i], " and ", blocks->margins[2 * i + 1]));
     }
     output.set_dim(d, cropped);
   }
@@ -123,7 +123,7 @@ absl::Status BatchToSpaceShape(ShapeContext& c) {
   return output.Validate(c.node().output_dtype(0));
 }
 
-// A replica's images would come between those of the others.
+// The batch must be whole too, because the output interleaves the images of all replicas.
 absl::StatusOr<ShardingRule> BlocksSharding(const ShardContext& c) {
   std::string term = LettersFor(c.input(0));
   const int64_t dims = c.input(1).dim(0);
@@ -144,7 +144,7 @@ absl::StatusOr<std::vector<Output>> BatchToSpaceGrad(const GradContext& c) {
 
 void RegisterSpaceToBatch(OpRegistry& ops) {
   ops.Define("SpaceToBatchND")
-      .Doc("padded images in blocks; what is at one place of all blocks is an image of its own")
+      .Doc("padded images cut into blocks; elements at one position of all blocks form an image")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("paddings: Tpaddings")
@@ -156,7 +156,7 @@ void RegisterSpaceToBatch(OpRegistry& ops) {
       .Sharding(BlocksSharding)
       .Gradient(SpaceToBatchGrad);
   ops.Define("BatchToSpaceND")
-      .Doc("images put together of blocks, the reverse of SpaceToBatchND")
+      .Doc("assembles images from blocks, the inverse of SpaceToBatchND")
       .Input("input: T")
       .StaticInput("block_shape: Tblock_shape")
       .StaticInput("crops: Tcrops")

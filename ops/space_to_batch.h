@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of space moved to the batch and back: how TensorFlow spells a dilated convolution.
+// Moves blocks of the spatial dimensions to the batch and back, as TensorFlow does to express a
+// dilated convolution.
 #ifndef MIRRORFLOW_OPS_SPACE_TO_BATCH_H_
 #define MIRRORFLOW_OPS_SPACE_TO_BATCH_H_
 
@@ -12,16 +13,16 @@ void RegisterSpaceToBatch(OpRegistry& ops);
 
 namespace ops {
 
-// SpaceToBatchND: the M dimensions behind the first are padded with zeros and cut into blocks; the
-// elements at one place of all blocks make an image of their own.
+// SpaceToBatchND: pads the M dimensions after the first with zeros and cuts them into blocks. The
+// elements at one position of all blocks form a separate image.
 // Shapes:   input [N,S…,rest], block_shape [M], paddings [M,2] -> [N·∏block, (S+paddings)/block…,
-//           rest]; image b·N+n has what is at place b of the blocks of image n. Both operands are
-//           constants when a plan is made.
-// Errors:   InvalidArgument if the blocks do not fill the padded dimensions.
+//           rest]; image b·N+n holds the elements at position b of the blocks of image n.
+//           block_shape and paddings are constants when a plan is made.
+// Errors:   InvalidArgument if the padded dimensions are not multiples of the blocks.
 // Gradient: BatchToSpaceND.
 Output SpaceToBatchND(const Scope& scope, Output input, Output block_shape, Output paddings);
 
-// BatchToSpaceND: the reverse, with `crops` [M,2] cut off at the ends. Gradient: SpaceToBatchND.
+// BatchToSpaceND: the inverse, with `crops` [M,2] cut off at the ends. Gradient: SpaceToBatchND.
 Output BatchToSpaceND(const Scope& scope, Output input, Output block_shape, Output crops);
 
 }  // namespace ops

@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// Where the operands of an op stand.
+// The input indices of the operands.
 struct Operands {
   int value;
   int axis;
@@ -34,10 +34,10 @@ absl::StatusOr<Sizes> EqualSizes(int64_t dim, int n) {
   if (dim == kUnknownDim) return Sizes(n, kUnknownDim);
   if (dim % n == 0) return Sizes(n, dim / n);
   return absl::InvalidArgumentError(
-      absl::StrCat("the dimension must divide by num_split ", n, ", got size ", dim));
+      absl::StrCat("the dimension must be divisible by num_split ", n, ", got size ", dim));
 }
 
-// `given` with a -1 in it made good from `dim`, where that is known.
+// `given` with a -1 in it replaced by the remainder of `dim`, if `dim` is known.
 absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   Sizes sizes(given.begin(), given.end());
   int64_t sum = 0, *rest = nullptr;
@@ -50,7 +50,7 @@ absl::StatusOr<Sizes> GivenSizes(int64_t dim, absl::Span<const int64_t> given) {
   if (dim != kUnknownDim) fits = fits && (rest == nullptr ? sum == dim : sum <= dim);
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "size_splits must be sizes >= 0 of which one may be -1, that add up to ",
+        "size_splits must be sizes >= 0, one of which may be -1, that add up to ",
         dim == kUnknownDim ? "?" : absl::StrCat(dim), ", got [", absl::StrJoin(given, ","), "]"));
   }
   if (rest != nullptr) *rest = dim == kUnknownDim ? kUnknownDim : dim - sum;
@@ -96,7 +96,7 @@ absl::Status SplitShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Cut along the axis, a replica would have rows of few pieces only.
+// The axis must be whole: a replica with some of its rows would have only some of the pieces.
 absl::StatusOr<ShardingRule> SplitSharding(const ShardContext& c) {
   const Operands at = OperandsOf(c.node());
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.integers(at.axis));
@@ -157,23 +157,25 @@ void RegisterSplit(OpRegistry& ops) {
 namespace ops {
 
 std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, int64_t axis) {
-  Node* node = Build(scope, "Split")
-                   .Input(ScalarConst(scope, DT_INT32, static_cast<double>(axis)))
-                   .Input(value)
-                   .Attr("num_split", num_split)
-                   .Finish();
+  Node* node =
+      Build(scope, "Split")
+          .Input(ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)))
+          .Input(value)
+          .Attr("num_split", num_split)
+          .Finish();
   return OutputsOf(node, num_split);
 }
 
 std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const int64_t> size_splits,
                            int64_t axis) {
   const int64_t num_split = static_cast<int64_t>(size_splits.size());
-  Node* node = Build(scope, "SplitV")
-                   .Input(value)
-                   .Input(VectorConst(scope, size_splits, DT_INT64))
-                   .Input(ScalarConst(scope, DT_INT32, static_cast<double>(axis)))
-                   .Attr("num_split", num_split)
-                   .Finish();
+  Node* node =
+      Build(scope, "SplitV")
+          .Input(value)
+          .Input(VectorConst(scope.ForOperand("size_splits"), size_splits, DT_INT64))
+          .Input(ScalarConst(scope.ForOperand("axis"), DT_INT32, static_cast<double>(axis)))
+          .Attr("num_split", num_split)
+          .Finish();
   return OutputsOf(node, num_split);
 }
 

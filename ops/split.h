@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Split and SplitV: a tensor in pieces along one dimension.
+// Split and SplitV: divide a tensor into pieces along one dimension.
 #ifndef MIRRORFLOW_OPS_SPLIT_H_
 #define MIRRORFLOW_OPS_SPLIT_H_
 
@@ -17,12 +17,12 @@ void RegisterSplit(OpRegistry& ops);
 namespace ops {
 
 // Split: `num_split` pieces of equal size along dimension `axis`, a constant in [-R, R).
-// Errors:   InvalidArgument if the dimension does not divide by `num_split`.
+// Errors:   InvalidArgument if the dimension is not divisible by `num_split`.
 // Sharding: gathered along `axis`, kept in the other dimensions.
 // Gradient: the concatenation of dy.
 std::vector<Output> Split(const Scope& scope, Output value, int64_t num_split, int64_t axis);
 
-// SplitV: pieces of the given sizes, of which one may be -1: what the others leave.
+// SplitV: pieces of the given sizes, one of which may be -1: the remainder.
 // Errors:   InvalidArgument if the sizes do not add up to the dimension.
 std::vector<Output> SplitV(const Scope& scope, Output value, absl::Span<const int64_t> size_splits,
                            int64_t axis);

@@ -15,28 +15,29 @@ namespace {
 constexpr char kFloats[] = "{half, bfloat16, float, double} = float";
 constexpr char kAllIntegers[] = "{int32, int64, uint32, uint64} = uint64";
 
-// Each is there twice: with seeds, and as V2 with key, counter and algorithm.
+// Each row defines two ops: one with seeds, and its V2 with key, counter and algorithm.
 struct Row {
   const char* name;
   const char* doc;
-  const char* dtype;     // of the first
-  const char* dtype_v2;  // of the second
+  const char* dtype;     // of the op with seeds
+  const char* dtype_v2;  // of its V2
   bool has_limits = false;
 };
 
 constexpr Row kRows[] = {
-    {"StatelessRandomNormal", "normal random numbers of mean 0 and standard deviation 1", kFloats,
-     kFloats},
-    {"StatelessRandomUniform", "random numbers in [0, 1), all equally likely", kFloats, kFloats},
-    {"StatelessRandomUniformFullInt", "random integers, all of their type equally likely",
+    {"StatelessRandomNormal", "normally distributed random numbers, mean 0, standard deviation 1",
+     kFloats, kFloats},
+    {"StatelessRandomUniform", "random numbers uniformly distributed in [0, 1)", kFloats, kFloats},
+    {"StatelessRandomUniformFullInt", "random integers uniformly distributed over their type",
      kAllIntegers, kAllIntegers},
-    {"StatelessRandomUniformInt", "random integers in [minval, maxval), all equally likely",
+    {"StatelessRandomUniformInt", "random integers uniformly distributed in [minval, maxval)",
      "{int32, int64}", "{int32, int64, uint32, uint64}", /*has_limits=*/true},
-    {"StatelessTruncatedNormal", "normal random numbers, those beyond 2 drawn anew", kFloats,
-     kFloats},
+    {"StatelessTruncatedNormal", "normally distributed random numbers within 2 standard deviations",
+     kFloats, kFloats},
 };
 
-// Input `i`, called `name`, is a vector of `count` elements, or of more if `or_more`.
+// Input `i`, called `name`, must be a vector of `count` elements, or of at least as many if
+// `or_more`.
 absl::Status CheckVector(const ShapeContext& c, int i, absl::string_view name, int64_t count,
                          bool or_more = false) {
   MF_ASSIGN_OR_RETURN(const Shape shape, c.WithRank(i, 1));
@@ -85,7 +86,7 @@ absl::Status AlgShape(ShapeContext& c) {
 
 absl::StatusOr<ShardingRule> AlgSharding(const ShardContext&) { return ShardingRule{.dims = "->"}; }
 
-// kRandom: in another dtype the numbers are others, not the same more exactly.
+// kRandom: another dtype gives different numbers, not the same ones with another precision.
 void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   OpBuilder op = ops.Define(absl::StrCat(row.name, v2 ? "V2" : ""));
   op.Doc(absl::StrCat("output = ", row.doc, v2 ? ", from a key and a counter" : ", from two seeds"))
@@ -97,14 +98,15 @@ void DefineRandom(OpRegistry& ops, const Row& row, bool v2) {
   }
   if (row.has_limits) op.Input("minval: dtype").Input("maxval: dtype");
   op.Output("output: dtype").Attr(absl::StrCat("dtype: ", v2 ? row.dtype_v2 : row.dtype));
-  // The limits say the dtype in TensorFlow's oldest ops, and there the shape's has no default.
+  // In TensorFlow's oldest ops the limits determine the dtype, and the dtype of the shape has no
+  // default there.
   op.Attr(absl::StrCat(v2 ? "Tshape" : "T", ": {int32, int64}",
                        row.has_limits && !v2 ? "" : " = int32"));
   if (!v2) op.Attr("Tseed: {int32, int64} = int64");
   op.Traits(kRandom)
       .Shape(RandomShape)
       .Sharding(RandomSharding)
-      .NoGradient("random numbers do not depend on what they are drawn from smoothly");
+      .NoGradient("random numbers do not depend smoothly on their operands");
 }
 
 Output BySeed(const Scope& scope, absl::string_view op, Output shape, Output seed, DataType dtype) {
@@ -130,13 +132,13 @@ void RegisterStatelessRandom(OpRegistry& ops) {
     DefineRandom(ops, row, /*v2=*/true);
   }
   ops.Define("StatelessRandomGetAlg")
-      .Doc("alg = 1, the number of the random algorithm Philox")
+      .Doc("alg = 1, the number of the Philox algorithm")
       .Output("alg: int32")
       .Shape(AlgShape)
       .Sharding(AlgSharding)
       .NoGradient("it has no input");
   ops.Define("StatelessRandomGetKeyCounter")
-      .Doc("the key and counter of the random stream that two seeds name")
+      .Doc("the key and counter of the random stream that two seeds select")
       .Input("seed: Tseed")
       .Output("key: uint64")
       .Output("counter: uint64")

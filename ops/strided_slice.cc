@@ -39,7 +39,7 @@ bool Bit(int64_t mask, int i) { return (mask >> i & 1) != 0; }
 
 Dim WholeDim(int64_t size) { return {.size = size, .whole = true}; }
 
-// An entry that is one index into a dimension of `size` elements.
+// Resolves an entry that is a single index into a dimension of `size` elements.
 absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d) {
   if (stride <= 0) {
     return absl::InvalidArgumentError(
@@ -53,7 +53,7 @@ absl::StatusOr<Dim> ReadIndex(int64_t size, int64_t index, int64_t stride, int d
       .begin = index < 0 && size != kUnknownDim ? index + size : index, .size = 1, .shrink = true};
 }
 
-// An entry begin:end:stride of a dimension of `size` elements; nothing stands for a masked bound.
+// Resolves an entry begin:end:stride of a dimension of `size` elements; a masked bound is nullopt.
 absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
                               std::optional<int64_t> end, int64_t stride) {
   if (stride == 0) return absl::InvalidArgumentError("strides must not be 0");
@@ -62,13 +62,13 @@ absl::StatusOr<Dim> ReadRange(int64_t size, std::optional<int64_t> begin,
     dim.whole = stride == 1 && begin.value_or(0) == 0 && !end.has_value();
     return dim;
   }
-  // Bounds are cut to where reading can begin and where it must have ended.
+  // Bounds are clamped to the positions at which reading can begin or end.
   const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? size : size - 1;
   auto cut = [&](int64_t bound) { return std::clamp(bound < 0 ? bound + size : bound, low, high); };
   const int64_t from = begin.has_value() ? cut(*begin) : stride > 0 ? low : high;
   const int64_t to = end.has_value() ? cut(*end) : stride > 0 ? high : low;
   const int64_t distance = stride > 0 ? to - from : from - to;
-  // Both positive, or the slice is empty. The magnitude of the lowest stride is no int64.
+  // Unsigned: the magnitude of the lowest stride does not fit in int64.
   const uint64_t step = stride > 0 ? uint64_t(stride) : -uint64_t(stride);
   Dim dim{.begin = from, .stride = stride, .size = 0};
   if (distance > 0) dim.size = static_cast<int64_t>((uint64_t(distance) - 1) / step) + 1;
@@ -92,9 +92,9 @@ absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_en
       ++num_taken;
     }
   }
-  if (num_ellipses > 1) return absl::InvalidArgumentError("only one ellipsis is possible");
+  if (num_ellipses > 1) return absl::InvalidArgumentError("only one ellipsis is allowed");
   if (num_taken > rank) {
-    return absl::InvalidArgumentError(absl::StrCat("at most ", rank, " entries can be about the ",
+    return absl::InvalidArgumentError(absl::StrCat("at most ", rank, " entries can refer to ",
                                                    "dimensions of the input ", input.ToString(),
                                                    ", got ", num_taken));
   }
@@ -138,8 +138,8 @@ namespace {
 // The masks have a bit for each entry.
 constexpr int64_t kMaxEntries = 32;
 
-// Reads the entries in inputs first, first + 1, first + 2 against `input`; nothing if its rank or
-// the number of entries is not known.
+// Resolves the entries in inputs first, first + 1, first + 2 against `input`; nullopt if its rank
+// or the number of entries is unknown.
 absl::StatusOr<std::optional<StridedSliceSpec>> InferSpec(const ShapeContext& c, const Shape& input,
                                                           int first) {
   Shape vector = Shape::UnknownDims(1);
@@ -193,7 +193,7 @@ absl::Status StridedSliceGradShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The terms of what is sliced and of the slice: dimensions that stay whole keep their letters.
+// The terms of the sliced tensor and of the slice: dimensions that stay whole keep their letters.
 struct SliceTerms {
   std::string whole;
   std::string slice;
@@ -250,7 +250,7 @@ absl::StatusOr<std::vector<Output>> StridedSliceGradGradient(const GradContext& 
   return grads;
 }
 
-// What both ops have in common: the entries and their masks.
+// Adds the attributes that both ops have: dtypes and masks.
 OpBuilder& AddMasks(OpBuilder& op) {
   return op.Attr("T: type")
       .Attr("Index: {int32, int64}")
@@ -285,7 +285,7 @@ void RegisterStridedSlice(OpRegistry& ops) {
       .Sharding(StridedSliceSharding)
       .Gradient(StridedSliceGradient);
   AddMasks(ops.Define("StridedSliceGrad")
-               .Doc("zeros of shape `shape` with dy where StridedSlice would have read")
+               .Doc("zeros of shape `shape`, with dy where StridedSlice would have read")
                .StaticInput("shape: Index")
                .StaticInput("begin: Index")
                .StaticInput("end: Index")
@@ -319,8 +319,9 @@ Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output e
 }
 
 Output ElementOf(const Scope& scope, Output vector, int64_t index) {
-  return StridedSlice(scope, vector, VectorConst(scope, {index}), VectorConst(scope, {index + 1}),
-                      VectorConst(scope, {1}), {.shrink_axis_mask = 1});
+  return StridedSlice(scope, vector, VectorConst(scope.ForOperand("slice"), {index}),
+                      VectorConst(scope.ForOperand("slice"), {index + 1}),
+                      VectorConst(scope.ForOperand("slice"), {1}), {.shrink_axis_mask = 1});
 }
 
 }  // namespace ops

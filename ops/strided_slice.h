@@ -16,32 +16,32 @@ namespace mirrorflow {
 
 void RegisterStridedSlice(OpRegistry& ops);
 
-// What TensorFlow's operands and masks mean for one shape: for each dimension of the input where to
-// begin, in which steps to go on, and how many elements that makes.
+// TensorFlow's operands and masks resolved for one input shape: for each dimension of the input the
+// first index, the stride and the number of elements.
 struct StridedSliceSpec {
   struct Dim {
     int64_t begin = 0;
     int64_t stride = 1;
     int64_t size = kUnknownDim;
-    bool shrink = false;  // one index: the dimension is not in the output
-    // All elements in their order: the slice leaves the dimension alone, however long it is.
+    bool shrink = false;  // a single index: the dimension is not in the output
+    // All elements in order: the slice leaves the dimension unchanged, whatever its size.
     bool whole = false;
   };
   static constexpr int kNewAxis = -1;
 
   absl::InlinedVector<Dim, 4> dims;    // one for each dimension of the input
-  absl::InlinedVector<int, 4> output;  // for each dimension of the output: whose it is
+  absl::InlinedVector<int, 4> output;  // for each dimension of the output: its input dimension
   Shape output_shape() const;
 };
 
-// The masks of a StridedSlice or StridedSliceGrad: bit i speaks of entry i of begin, end, strides.
+// The masks of a StridedSlice or StridedSliceGrad: bit i refers to entry i of begin, end, strides.
 struct StridedSliceMasks {
   int64_t begin = 0, end = 0, ellipsis = 0, new_axis = 0, shrink_axis = 0;
   static StridedSliceMasks Of(const Node& node);
 };
 
-// Reads entries begin[i]:end[i]:strides[i] against `input`, of known rank. `num_entries` says how
-// many there are; the spans are empty where their values are not known yet.
+// Resolves entries begin[i]:end[i]:strides[i] against `input`, of known rank. `num_entries` is
+// their number; the spans are empty if their values are not known yet.
 absl::StatusOr<StridedSliceSpec> ReadStridedSlice(const Shape& input, int num_entries,
                                                   absl::Span<const int64_t> begin,
                                                   absl::Span<const int64_t> end,
@@ -53,19 +53,21 @@ namespace ops {
 struct StridedSliceOptions {
   int64_t begin_mask = 0;        // bit i: entry i begins where the dimension does
   int64_t end_mask = 0;          // bit i: entry i ends where the dimension does
-  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions that others leave over
+  int64_t ellipsis_mask = 0;     // bit i: entry i stands for all dimensions that others leave
   int64_t new_axis_mask = 0;     // bit i: entry i is a new dimension of size 1
-  int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i], its dimension goes
+  int64_t shrink_axis_mask = 0;  // bit i: entry i is the index begin[i]; removes its dimension
 };
 
 // StridedSlice: y[i] = x[begin + stride * i] in each dimension; negative numbers count from the
-// end. Shapes:   begin, end, strides [N], constants when a plan is made. Errors:   InvalidArgument
-// for a stride of 0 or an index out of range; ranges are cut to what is. Gradient:
-// StridedSliceGrad.
+// end.
+// Shapes:   begin, end, strides [N], constants when a plan is made.
+// Errors:   InvalidArgument for a stride of 0 or an index out of range; ranges are clamped to the
+//           dimension.
+// Gradient: StridedSliceGrad.
 Output StridedSlice(const Scope& scope, Output input, Output begin, Output end, Output strides,
                     const StridedSliceOptions& options = {});
 
-// StridedSliceGrad: zeros of shape `shape` with dy where StridedSlice would have read.
+// StridedSliceGrad: zeros of shape `shape`, with dy where StridedSlice would have read.
 Output StridedSliceGrad(const Scope& scope, Output shape, Output begin, Output end, Output strides,
                         Output dy, const StridedSliceOptions& options = {});
 

@@ -28,7 +28,7 @@ absl::Status TileShape(ShapeContext& c) {
     if (!input.unknown_rank() && input.rank() != multiples.dim(0)) {
       return absl::InvalidArgumentError(absl::StrCat("multiples must have as many elements as the ",
                                                      "input ", input.ToString(),
-                                                     " dimensions, got ", multiples.dim(0)));
+                                                     " has dimensions, got ", multiples.dim(0)));
     }
     if (multiples.dim(0) > kMaxRank) {
       return absl::InvalidArgumentError(absl::StrCat("multiples must have at most ", kMaxRank,
@@ -76,8 +76,9 @@ absl::Status BroadcastToShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Of Tile and BroadcastTo: a dimension that stays keeps its letter; one that is made by repeating a
-// single element is rows from nothing; any other comes out permuted if it is cut.
+// The rule of Tile and BroadcastTo. An unchanged dimension keeps its letter. One that repeats a
+// single element has a letter in the output only, so each replica makes the rows it needs. Any
+// other dimension must be whole, because sharding would permute its rows.
 absl::StatusOr<ShardingRule> RepeatSharding(const ShardContext& c) {
   const Shape &in = c.input(0), &out = c.output(0);
   const std::string letters = LettersFor(out);
@@ -103,11 +104,10 @@ int64_t ProductOf(const Shape& shape, int first, int last) {
   return product;
 }
 
-// dy summed over the copies of one dimension after the other, each time as [before, copies, size,
-// behind]: tensors have no room for two dimensions in place of each. Invalid if too little is
-// known.
+// dy summed over the copies of one dimension at a time, each time as [before, copies, size, after]:
+// splitting all dimensions at once would exceed kMaxRank. Invalid if too little is known.
 Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const int64_t> copies) {
-  Shape left = in;  // from the back: those before still have their copies
+  Shape left = in;  // from the last dimension: those before it still have their copies
   for (int d = 0; d < in.rank(); ++d) {
     if (in.dim(d) != kUnknownDim) left.set_dim(d, in.dim(d) * copies[d]);
   }
@@ -122,7 +122,7 @@ Output SumCopies(const Scope& s, Output dy, const Shape& in, absl::Span<const in
   return dy;
 }
 
-// dy cut up as [multiple, size] for each dimension, and summed over the copies.
+// dy split into [multiple, size] for each dimension, and summed over the copies.
 absl::StatusOr<std::vector<Output>> TileGrad(const GradContext& c) {
   const Scope& s = c.scope;
   const Output x = c.op.input(0), multiples = c.op.input(1);
@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<Output>> BroadcastToGrad(const GradContext& c) {
 
 void RegisterTile(OpRegistry& ops) {
   ops.Define("Tile")
-      .Doc("the input `multiples[d]` times along each dimension d")
+      .Doc("the input repeated `multiples[d]` times along each dimension d")
       .Input("input: T")
       .StaticInput("multiples: Tmultiples")
       .Output("output: T")
@@ -191,7 +191,7 @@ void RegisterTile(OpRegistry& ops) {
       .Sharding(RepeatSharding)
       .Gradient(TileGrad);
   ops.Define("BroadcastTo")
-      .Doc("the input repeated to `shape`, by NumPy's rules")
+      .Doc("the input broadcast to `shape` by NumPy's rules")
       .Input("input: T")
       .StaticInput("shape: Tidx")
       .Output("output: T")

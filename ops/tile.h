@@ -12,11 +12,11 @@ void RegisterTile(OpRegistry& ops);
 
 namespace ops {
 
-// Tile: the input `multiples[d]` times along each dimension d.
+// Tile: the input repeated `multiples[d]` times along each dimension d.
 // Gradient: the sum over the copies.
 Output Tile(const Scope& scope, Output input, Output multiples);
 
-// BroadcastTo: the input under `shape`, by NumPy's rules. Gradient: the sum over what was repeated.
+// BroadcastTo: the input broadcast to `shape` by NumPy's rules. Gradient: the sum over the copies.
 Output BroadcastTo(const Scope& scope, Output input, Output shape);
 
 }  // namespace ops

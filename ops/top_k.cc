@@ -37,7 +37,7 @@ absl::Status TopKShape(ShapeContext& c) {
   const bool small_index = c.attr<DataType>("index_type") == DT_INT32;
   if (small_index && shape.dim(last) > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("the last dimension of ", shape.ToString(),
-                                                   " is too large for indices of int32"));
+                                                   " is too large for int32 indices"));
   }
   shape.set_dim(last, k.value_or(kUnknownDim));
   c.set_output(0, shape);
@@ -45,21 +45,21 @@ absl::Status TopKShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The elements that compete must be together.
+// The last dimension must be whole: its elements are compared with one another.
 absl::StatusOr<ShardingRule> TopKSharding(const ShardContext& c) {
   std::string letters = LettersFor(c.input(0));
   letters.back() = '.';
   return ShardingRule{.dims = absl::StrCat(letters, ",*->", letters, ",", letters)};
 }
 
-// TensorFlow scatters, through one long vector; this keeps rows what they are, and where they are.
+// TensorFlow scatters into one long vector. One-hot products keep the rows, and so their sharding.
 absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
   if (!c.dy[0].valid()) return std::vector<Output>(2);
   const Scope& s = c.scope;
   const Output input = c.op.input(0);
   const Shape shape = s.shape(input);
   if (shape.unknown_rank()) {
-    return absl::InvalidArgumentError("the gradient needs to know the rank of the input");
+    return absl::InvalidArgumentError("the gradient needs an input of known rank");
   }
   const int last = shape.rank() - 1;
   const Output depth = ops::ElementOf(s, ops::Shape(s, input), last);
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<Output>> TopKGrad(const GradContext& c) {
 
 void RegisterTopK(OpRegistry& ops) {
   ops.Define("TopKV2")
-      .Doc("the k largest elements along the last dimension, and where they are")
+      .Doc("the k largest elements along the last dimension, and their indices")
       .Input("input: T")
       .StaticInput("k: Tk")
       .Output("values: T")
@@ -102,7 +102,8 @@ TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Opt
 }
 
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k, const TopKV2Options& options) {
-  return TopKV2(scope, input, ScalarConst(scope, DT_INT32, static_cast<double>(k)), options);
+  return TopKV2(scope, input, ScalarConst(scope.ForOperand("k"), DT_INT32, static_cast<double>(k)),
+                options);
 }
 
 }  // namespace ops

@@ -13,7 +13,7 @@ void RegisterTopK(OpRegistry& ops);
 namespace ops {
 
 struct TopKV2Options {
-  bool sorted = true;              // where it is false they are sorted all the same
+  bool sorted = true;              // ignored: values are always sorted
   DataType index_type = DT_INT32;  // or DT_INT64
 };
 
@@ -22,11 +22,11 @@ struct TopKV2Outputs {
   Output indices;
 };
 
-// TopKV2: the k largest elements along the last dimension, the largest first, and where they are;
-// of equal ones the first come first. NaN comes last.
-// Shapes:   k a scalar constant, at most the last dimension, which becomes k.
-// Errors:   InvalidArgument for a last dimension that the type of the indices cannot count.
-// Gradient: of the values, to where they came from.
+// TopKV2: the k largest elements along the last dimension, in descending order, and their indices.
+// Among equal elements the first come first. NaN comes last.
+// Shapes:   k is a scalar constant, at most the size of the last dimension, which becomes k.
+// Errors:   InvalidArgument if the last dimension is too large for index_type.
+// Gradient: that of the values, at their positions in the input.
 TopKV2Outputs TopKV2(const Scope& scope, Output input, Output k, const TopKV2Options& options = {});
 TopKV2Outputs TopKV2(const Scope& scope, Output input, int64_t k,
                      const TopKV2Options& options = {});

@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// y with y[x[i]] = i.
+// The inverse y of permutation x: y[x[i]] = i.
 absl::StatusOr<std::vector<int64_t>> Inverse(absl::Span<const int64_t> x, absl::string_view name) {
   std::vector<int64_t> y(x.size(), -1);
   for (size_t i = 0; i < x.size(); ++i) {
@@ -97,7 +97,7 @@ void RegisterTranspose(OpRegistry& ops) {
       .Attr("T: {int32, int64} = int32")
       .Shape(InvertPermutationShape)
       .Sharding(InvertPermutationSharding)
-      .NoGradient("a permutation is no continuous value");
+      .NoGradient("a permutation is not a continuous value");
 }
 
 namespace ops {
@@ -107,7 +107,7 @@ Output Transpose(const Scope& scope, Output x, Output perm) {
 }
 
 Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm) {
-  return Transpose(scope, x, VectorConst(scope, perm));
+  return Transpose(scope, x, VectorConst(scope.ForOperand("perm"), perm));
 }
 
 Output InvertPermutation(const Scope& scope, Output x) {

@@ -13,7 +13,7 @@ void RegisterTranspose(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kTranspose[] = "Transpose";  // for passes that are about it
+inline constexpr char kTranspose[] = "Transpose";  // for passes that match this op
 
 // Transpose: y[i[perm[0]], i[perm[1]], …] = x[i[0], i[1], …].
 // Shapes:   perm [R], a permutation of 0 … R-1, a constant when a plan is made.
@@ -21,7 +21,7 @@ inline constexpr char kTranspose[] = "Transpose";  // for passes that are about 
 Output Transpose(const Scope& scope, Output x, Output perm);
 Output Transpose(const Scope& scope, Output x, absl::Span<const int64_t> perm);
 
-// InvertPermutation: y[x[i]] = i. InvalidArgument if x is no permutation. No gradient.
+// InvertPermutation: y[x[i]] = i. InvalidArgument if x is not a permutation. No gradient.
 Output InvertPermutation(const Scope& scope, Output x);
 
 }  // namespace ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element-wise ops of one operand: y[i] = f(x[i]). The table in unary.cc says f, the dtypes and the
-// gradient of each.
+// Element-wise ops of one operand: y[i] = f(x[i]). The table in unary.cc lists f, the dtypes and
+// the gradient of each.
 #ifndef MIRRORFLOW_OPS_UNARY_H_
 #define MIRRORFLOW_OPS_UNARY_H_
 
@@ -13,26 +13,26 @@ void RegisterUnary(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kNeg[] = "Neg";  // for passes that are about it
+inline constexpr char kNeg[] = "Neg";  // for passes that match these ops
 inline constexpr char kRelu[] = "Relu";
 inline constexpr char kZerosLike[] = "ZerosLike";
 
 // Shapes:   any, kept; may be empty.
-// Dtypes:   float and double; those that say so have more.
-// Special:  as IEEE 754 and C have them: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers
-//           wrap around.
-// Gradient: TensorFlow's; Sign has zeros; Ceil, Floor, Rint and Round none.
+// Dtypes:   float and double, plus those noted below.
+// Special:  as in IEEE 754 and C: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers wrap
+//           around.
+// Gradient: TensorFlow's: zeros for Sign; none for Ceil, Floor, Rint and Round.
 Output Neg(const Scope& scope, Output x);  // also int32, int64
 Output Abs(const Scope& scope, Output x);  // also int32, int64
 Output Exp(const Scope& scope, Output x);
-Output Expm1(const Scope& scope, Output x);  // e^x - 1, exact for small x
+Output Expm1(const Scope& scope, Output x);  // e^x - 1, accurate for small x
 Output Log(const Scope& scope, Output x);
 Output Log1p(const Scope& scope, Output x);
 Output Sqrt(const Scope& scope, Output x);
 Output Rsqrt(const Scope& scope, Output x);
 Output Square(const Scope& scope, Output x);  // also int32, int64, uint8
 Output Reciprocal(const Scope& scope, Output x);
-Output Inv(const Scope& scope, Output x);  // Reciprocal's first name
+Output Inv(const Scope& scope, Output x);  // an older name of Reciprocal
 Output Tanh(const Scope& scope, Output x);
 Output Sigmoid(const Scope& scope, Output x);
 Output Relu(const Scope& scope, Output features);  // also int32, int64, uint8
@@ -41,16 +41,16 @@ Output Cos(const Scope& scope, Output x);
 Output Sign(const Scope& scope, Output x);  // also int32, int64
 Output Floor(const Scope& scope, Output x);
 Output Ceil(const Scope& scope, Output x);
-Output Round(const Scope& scope, Output x);  // half to even; also int32, int64
+Output Round(const Scope& scope, Output x);  // halves to even; also int32, int64
 Output Rint(const Scope& scope, Output x);   // the same
 
-// bool, of float and double.
+// These take float and double and return bool.
 Output IsFinite(const Scope& scope, Output x);
 Output IsInf(const Scope& scope, Output x);
 Output IsNan(const Scope& scope, Output x);
-Output LogicalNot(const Scope& scope, Output x);  // of bool
+Output LogicalNot(const Scope& scope, Output x);  // takes bool
 
-// Zeros and ones in the shape of x; all dtypes.
+// Zeros and ones with the shape of x; all dtypes.
 Output ZerosLike(const Scope& scope, Output x);
 Output OnesLike(const Scope& scope, Output x);
 

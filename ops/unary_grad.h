@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradients of element-wise ops that TensorFlow has as ops: dx[i] = f(v[i], dy[i]), where v is
-// the forward result (the features or the result for ReluGrad). Linear in dy.
+// Gradients of element-wise ops that are ops of their own in TensorFlow: dx[i] = f(v[i], dy[i]),
+// where v is the forward result (for ReluGrad, the features or the result). Linear in dy.
 #ifndef MIRRORFLOW_OPS_UNARY_GRAD_H_
 #define MIRRORFLOW_OPS_UNARY_GRAD_H_
 
@@ -13,12 +13,12 @@ void RegisterUnaryGrad(OpRegistry& ops);
 
 namespace ops {
 
-inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that are about it
+inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this op
 
 // Shapes:   both operands have the shape of the result.
 // Dtypes:   float and double, ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.
-// Order:    TensorFlow's, which for ReluGrad is the other way round.
+// Order:    TensorFlow's, which is reversed for ReluGrad.
 Output ReluGrad(const Scope& scope, Output gradients, Output features);
 Output TanhGrad(const Scope& scope, Output y, Output dy);
 Output SigmoidGrad(const Scope& scope, Output y, Output dy);

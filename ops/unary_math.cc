@@ -39,7 +39,7 @@ constexpr UnaryRow kRows[] = {
        return ops::Mul(s, ops::Neg(s, dy), InverseCosOfAsin(s, x));
      })},
     {.name = "Acosh",
-     .doc = "y = the number at or above 0 whose hyperbolic cosine is x",
+     .doc = "y = the non-negative number whose hyperbolic cosine is x",
      .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return ops::RealDiv(s, dy, ops::Sinh(s, y)); })},
@@ -77,7 +77,7 @@ constexpr UnaryRow kRows[] = {
      .doc = "y = the derivative of log gamma(x)",
      .dtypes = kFloating,
      .gradient = Dx([](S s, Output x, Output y, Output dy) {
-       // Of float and double alone.
+       // Polygamma takes only float and double.
        const DataType dtype = IsReducedFloat(x.dtype()) ? DT_FLOAT : x.dtype();
        const Output wide = dtype == x.dtype() ? x : ops::Cast(s, x, dtype);
        const Output slope = ops::Polygamma(s, ops::ScalarConst(s, dtype, 1), wide);
@@ -89,7 +89,7 @@ constexpr UnaryRow kRows[] = {
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, kTwoOverRootPi, x); })},
     {.name = "Erfc",
-     .doc = "y = 1 - erf x, exact for large x",
+     .doc = "y = 1 - erf x, accurate for large x",
      .dtypes = kFloating,
      .gradient = Dx(
          [](S s, Output x, Output y, Output dy) { return TimesBell(s, dy, -kTwoOverRootPi, x); })},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element-wise functions of one operand that <cmath> has beyond those in unary.h:
-// trigonometric, hyperbolic, error and gamma functions.
+// Further element-wise functions of one operand, besides those in unary.h: trigonometric,
+// hyperbolic, error and gamma functions.
 #ifndef MIRRORFLOW_OPS_UNARY_MATH_H_
 #define MIRRORFLOW_OPS_UNARY_MATH_H_
 
@@ -15,8 +15,8 @@ namespace ops {
 
 // Shapes:   any, kept; may be empty.
 // Dtypes:   float and double.
-// Special:  as C has them: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and
-//           the negative whole numbers.
+// Special:  as in C: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and at
+//           negative integers.
 // Gradient: TensorFlow's.
 Output Tan(const Scope& scope, Output x);
 Output Asin(const Scope& scope, Output x);
@@ -28,7 +28,7 @@ Output Asinh(const Scope& scope, Output x);
 Output Acosh(const Scope& scope, Output x);
 Output Atanh(const Scope& scope, Output x);
 Output Erf(const Scope& scope, Output x);
-Output Erfc(const Scope& scope, Output x);     // 1 - Erf, exact for large x
+Output Erfc(const Scope& scope, Output x);     // 1 - Erf, accurate for large x
 Output Lgamma(const Scope& scope, Output x);   // log |gamma(x)|
 Output Digamma(const Scope& scope, Output x);  // the derivative of Lgamma
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row of the tables of element-wise ops of one operand, whose result has its shape.
+// Rows of tables that define element-wise ops of one operand, whose result has its shape.
 #ifndef MIRRORFLOW_OPS_UNARY_ROWS_H_
 #define MIRRORFLOW_OPS_UNARY_ROWS_H_
 
@@ -23,13 +23,13 @@ struct UnaryRow {
   const char* input = "x: T";
   const char* output = "y: T";
   OpRole role = OpRole::kNone;
-  const char* attr = nullptr;  // one more
-  uint32_t traits = 0;         // besides kElementwise
+  const char* attr = nullptr;  // an additional one
+  uint32_t traits = 0;         // in addition to kElementwise
 };
 
 void RegisterUnaryRows(OpRegistry& ops, absl::Span<const UnaryRow> rows);
 
-// The gradient dx = fn(scope, x, y, dy).
+// A gradient function that computes dx = fn(scope, x, y, dy).
 template <typename Fn>
 constexpr GradientFn Dx(Fn) {
   return [](const GradContext& c) -> absl::StatusOr<std::vector<Output>> {

@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// Every input is a handle, the gradient, or a scalar (gates included): handles and gradient share
-// one shape and the dtype `T`.
+// Every input is a handle, the gradient, or a scalar (gates included). Handles and gradient have
+// the same shape and dtype `T`.
 absl::Status UpdateShape(ShapeContext& c) {
   const int gradient = c.node().input_index(c.node().op().update_gradient);
   MF_CHECK(gradient >= 0);
@@ -49,7 +49,8 @@ absl::StatusOr<ShardingRule> UpdateSharding(const ShardContext& c) {
   return ShardingRule{.dims = absl::StrCat(absl::StrJoin(terms, ","), "->")};
 }
 
-// What follows the last input of TensorFlow's schema and is common to all updates.
+// Completes an update with what all updates share, starting with the gates, which follow the inputs
+// of TensorFlow's schema.
 void FinishUpdate(OpBuilder op, absl::string_view gradient) {
   op.Input("predicate: _gates * bool")
       .Attr("T: {half, bfloat16, float, double}")
@@ -140,7 +141,7 @@ void RegisterUpdate(OpRegistry& ops) {
 namespace ops {
 namespace {
 
-// An update of `inputs`, whatever follows them.
+// Starts an update of `inputs` and `gates`; the caller adds further attributes.
 NodeBuilder Update(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs,
                    absl::Span<const Output> gates, bool use_locking) {
   NodeBuilder builder = Build(scope, op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates: element-wise writes of a variable and its slots by a reduced gradient, in
-// TensorFlow's formulas. Rates and decays are inputs, because they change from step to step.
+// Optimizer updates: element-wise writes of a variable and its slots from a reduced gradient, with
+// TensorFlow's formulas. Rates and decays are inputs because they change from step to step.
 #ifndef MIRRORFLOW_OPS_UPDATE_H_
 #define MIRRORFLOW_OPS_UPDATE_H_
 
@@ -15,13 +15,13 @@ void RegisterUpdate(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about it.
+// Op name, for passes that match this op.
 inline constexpr char kResourceApplyGradientDescent[] = "ResourceApplyGradientDescent";
 
-// Each of the updates below takes scalars and a gradient of the variable's dtype (float, double)
-// and, at the end, any number of gates: bool scalars. If one of them is false, nothing is written.
-// Errors:   InvalidArgument if a slot or the gradient has not the variable's dtype and shape, or a
-//           scalar is none.
+// Each update takes scalars and a gradient of the variable's dtype (float, double), followed by any
+// number of gates: bool scalars. If a gate is false, nothing is written.
+// Errors:   InvalidArgument if a slot or the gradient does not have the variable's dtype and shape,
+//           or a scalar operand is not a scalar.
 // Sharding: everything is replicated; a gradient that is still partial is reduced first.
 // Gradient: none.
 
@@ -46,7 +46,7 @@ Operation ResourceApplyMomentum(const Scope& scope, Output var, Output accum, Ou
                                 Output grad, Output momentum,
                                 const ResourceApplyMomentumOptions& options = {});
 
-// ResourceApplyKerasMomentum: as above, with the learning rate in the accumulator.
+// ResourceApplyKerasMomentum: as above, but the accumulator includes the learning rate.
 //   accum = accum * momentum - lr * grad
 //   var += accum                                   or, with use_nesterov,
 //   var += accum * momentum - lr * grad
@@ -56,7 +56,7 @@ Operation ResourceApplyKerasMomentum(const Scope& scope, Output var, Output accu
 
 struct ResourceApplyAdagradOptions {
   bool use_locking = false;
-  bool update_slots = true;  // false: accum stays as it is
+  bool update_slots = true;  // false: accum is not updated
   std::vector<Output> gates = {};
 };
 // ResourceApplyAdagrad:
@@ -83,7 +83,7 @@ Operation ResourceApplyRMSProp(const Scope& scope, Output var, Output ms, Output
                                Output rho, Output momentum, Output epsilon, Output grad,
                                const ResourceApplyRMSPropOptions& options = {});
 
-// The scalars of Adam; the powers are those of this step.
+// The scalars of Adam; the powers are those for this step.
 struct AdamScalars {
   Output beta1_power;
   Output beta2_power;

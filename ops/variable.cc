@@ -14,7 +14,7 @@ absl::Status VarHandleShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The handle's dtype, where it is known, must be the one that the node says.
+// The handle's dtype, if it is known, must be that of attribute `dtype`.
 absl::Status CheckHandle(const ShapeContext& c) {
   MF_RETURN_IF_ERROR(c.WithRank(0, 0).status());
   const DataType expected = c.handle_dtype(0), got = c.attr<DataType>("dtype");
@@ -48,7 +48,7 @@ absl::Status AssignShape(ShapeContext& c) {
                    c.handle_shape(0).ToString(), ", got ", c.input(1).ToString()));
 }
 
-// Linear, so that a variable that is synchronised on read can take a partial sum.
+// Linear, so that a variable that is synchronised on read can accept a partial sum.
 absl::StatusOr<ShardingRule> AssignSharding(const ShardContext& c) {
   const bool sums = c.node().attr<DataType>("dtype") != DT_BOOL;
   return ShardingRule{.dims = "*,*->",
@@ -87,7 +87,7 @@ void RegisterVariable(OpRegistry& ops) {
       .Role(OpRole::kVariable)
       .Traits(kStateful)
       .Shape(VarHandleShape)
-      .Gathers("a handle is no value: every replica has its own copy of the variable")
+      .Gathers("a handle is not a value: every replica has its own copy of the variable")
       .NoGradient(kGradientAtRead);
   ops.Define("ReadVariableOp")
       .Doc("value = the variable")
@@ -106,8 +106,8 @@ void RegisterVariable(OpRegistry& ops) {
       .Role(OpRole::kHasValue)
       .Traits(kStateful)
       .Shape(HasValueShape)
-      .Gathers("none of it is left when shardings are found")
-      .NoGradient("its output is no number");
+      .Gathers("a constant replaces it before shardings are found")
+      .NoGradient("the output is bool");
   DefineAssign(ops, ops::kAssignVariable, "variable = value")
       .Traits(kOverwrites)
       .Attr("validate_shape: bool = false");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables: state that lasts from step to step. A variable is named by its handle; reads and
-// writes are ordered by control edges only. A read that is not ordered after a write sees the value
-// before the step.
+// Variables: state that persists across steps. A handle names a variable; only control edges order
+// reads and writes. A read that is not ordered after a write sees the value from before the step.
 #ifndef MIRRORFLOW_OPS_VARIABLE_H_
 #define MIRRORFLOW_OPS_VARIABLE_H_
 
@@ -22,7 +21,8 @@ inline constexpr absl::string_view kAssignSubVariable = "AssignSubVariableOp";
 
 struct VarHandleOpOptions {
   std::string container = "";
-  // Two handles with one shared name are one variable; the name of the node if it is empty.
+  // Handles with the same shared name refer to the same variable. If empty, the name of the node is
+  // used.
   std::string shared_name = "";
   std::string debug_name = "";
 };
@@ -35,21 +35,23 @@ Output VarHandleOp(const Scope& scope, DataType dtype, const mirrorflow::Shape& 
 // ReadVariableOp: the value of the variable. Its dtype is the handle's.
 Output ReadVariableOp(const Scope& scope, Output handle);
 
-// VarIsInitializedOp: whether the variable has a value: from before the step, or by a write that
-// the question is ordered after. It is answered when the step is compiled, anew if the answer
-// changes, so a branch (If) of the other answer may read what has no value. Returns:  bool, shape
-// []. Sharding: replicated.
+// VarIsInitializedOp: whether the variable has a value, from before the step or from a write that
+// this op is ordered after. The answer is found when the step is compiled, and the step is compiled
+// again if the answer changes. The branch of an If that is not taken may therefore read a variable
+// without a value.
+// Returns:  bool, shape [].
+// Sharding: replicated.
 Output VarIsInitializedOp(const Scope& scope, Output handle);
 
 // AssignVariableOp: variable = value.
-// Errors:   InvalidArgument if dtype or shape of the value is not the variable's.
-// Sharding: what is written is replicated (so for the other two).
+// Errors:   InvalidArgument if the dtype or shape of the value is not the variable's.
+// Sharding: the value is replicated, also for the other two assignments.
 Operation AssignVariableOp(const Scope& scope, Output handle, Output value);
 
-// AssignAddVariableOp: variable += value, element by element. Not for bool.
+// AssignAddVariableOp: variable += value, element-wise. Not for bool.
 Operation AssignAddVariableOp(const Scope& scope, Output handle, Output value);
 
-// AssignSubVariableOp: variable -= value, element by element. Not for bool.
+// AssignSubVariableOp: variable -= value, element-wise. Not for bool.
 Operation AssignSubVariableOp(const Scope& scope, Output handle, Output value);
 
 }  // namespace ops

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a window moves over an image, for convolutions and pooling.
+// The geometry of a window that moves over an image, for convolutions and pooling.
 #ifndef MIRRORFLOW_OPS_WINDOW_H_
 #define MIRRORFLOW_OPS_WINDOW_H_
 
@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// One dimension. Tap `i` of the window at position `o` lies on input
+// One dimension. Tap `i` of the window at position `o` reads input
 // o * stride - before + i * dilation; inputs outside the image are padding.
 struct Window {
   int64_t in = 0;
@@ -23,9 +23,9 @@ struct Window {
   int64_t dilation = 1;
 
   int64_t start(int64_t o) const { return o * stride - before; }
-  // From its first to its last tap.
+  // The number of inputs from the first to the last tap.
   int64_t extent() const { return (size - 1) * dilation + 1; }
-  // What must be padded after the image for the last position.
+  // The padding that the last position needs after the image.
   int64_t after() const { return std::max<int64_t>(start(out - 1) + extent() - in, 0); }
   // Without dilation, the inputs that position `o` covers: [first(o), last(o)).
   int64_t first(int64_t o) const { return std::max<int64_t>(start(o), 0); }
@@ -39,7 +39,7 @@ struct Window {
   }
 };
 
-// i: 0 for height, 1 for width; `size` of the window in that dimension.
+// i: 0 for height, 1 for width; `size` is that of the window in this dimension.
 inline Window WindowOf(const WindowAttrs& attrs, int i, const Shape& images, const Shape& output,
                        int64_t size) {
   const WindowAttrs::Dim& dim = attrs.dims[i];
@@ -50,7 +50,7 @@ inline Window WindowOf(const WindowAttrs& attrs, int i, const Shape& images, con
                    .stride = dim.stride,
                    .before = dim.before,
                    .dilation = dim.dilation};
-  // TensorFlow's SAME puts the odd one after.
+  // TensorFlow's SAME puts the odd padding element after the image.
   if (attrs.same_padding) window.before = window.after() / 2;
   return window;
 }

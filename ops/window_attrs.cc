@@ -71,9 +71,9 @@ absl::StatusOr<std::vector<int64_t>> ReadSpatialList(absl::string_view name,
     }
   }
   if (values[0] != 1 || values[layout.channels] != 1) {
-    return absl::UnimplementedError(absl::StrCat(name, " over batch or channels; expected ",
-                                                 layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]",
-                                                 ", got ", ListText(values)));
+    return absl::UnimplementedError(
+        absl::StrCat(name, " over batch or channels are not supported; expected ",
+                     layout.nchw() ? "[1, 1, …, …]" : "[1, …, …, 1]", ", got ", ListText(values)));
   }
   return std::vector<int64_t>{values[layout.space[0]], values[layout.space[1]]};
 }
@@ -108,15 +108,15 @@ absl::StatusOr<WindowAttrs> ReadWindowAttrs(const Node& node) {
 
 absl::StatusOr<int64_t> WindowPositions(int64_t in, int64_t size, const WindowAttrs& attrs, int i) {
   const WindowAttrs::Dim& dim = attrs.dims[i];
-  if (size == 0) return absl::InvalidArgumentError("the window is empty; expected a size from 1");
+  if (size == 0) return absl::InvalidArgumentError("the window is empty; expected a size >= 1");
   if (in == kUnknownDim || size == kUnknownDim) return kUnknownDim;
   if (attrs.same_padding) return in == 0 ? 0 : (in - 1) / dim.stride + 1;
   MF_ASSIGN_OR_RETURN(int64_t covers, CheckedMultiply(size - 1, dim.dilation));
   covers += 1;
   const int64_t padded = in + dim.before + dim.after;
   if (padded >= covers) return (padded - covers) / dim.stride + 1;
-  // TensorFlow's formula, (padded - covers + stride) / stride, makes no rows of an image that is a
-  // bit too small and refuses one that is much too small.
+  // TensorFlow's formula, (padded - covers + stride) / stride, yields no rows for an image that is
+  // slightly too small and an error for one that is much too small.
   if (covers - padded <= dim.stride) return 0;
   return absl::InvalidArgumentError(absl::StrCat(
       "the window is larger than the image; expected at most ", padded, ", got ", covers));
@@ -130,7 +130,7 @@ absl::StatusOr<Shape> PooledShape(const Node& node, const Shape& images) {
   for (int i = 0; i < 2; ++i) {
     const WindowAttrs::Dim& dim = attrs.dims[i];
     const int64_t in = images.dim(attrs.layout.space[i]);
-    // Padding is no pixel: each window must have one inside the image.
+    // Padding does not count as pixels: each window must have a pixel inside the image.
     if (std::max(dim.before, dim.after) >= ksize[i] ||
         (attrs.explicit_padding && in == 0 && dim.before + dim.after > 0)) {
       return absl::InvalidArgumentError(

@@ -1,15 +1,15 @@
-"""google_test: a target of GoogleTest."""
+"""google_test: a cc_test that uses GoogleTest."""
 
-def google_test(name, deps, size = "small", on_doubles = False, **kwargs):
-    """`NAME.cc` as a program of GoogleTest.
+def google_test(name, deps, size = "small", on_fakes = False, **kwargs):
+    """Builds `NAME.cc` as a GoogleTest program.
 
-    With --config=cuda it links CUDA's libraries, unless it is `on_doubles`.
+    With --config=cuda the test links CUDA's libraries, unless `on_fakes` is set.
     """
     native.cc_test(
         name = name,
         size = size,
         srcs = [name + ".cc"],
         deps = deps + ["@com_google_googletest//:gtest_main"] +
-               ([] if on_doubles else ["//distribute:gpu_libraries"]),
+               ([] if on_fakes else ["//distribute:gpu_libraries"]),
         **kwargs
     )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The graphs that README.md shows are what the compiler makes of the model that it names.
+// The graphs shown in README.md are those that the compiler produces for the model named there.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -21,11 +21,11 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// The block of code behind the first line of README.md that starts with `lead`.
+// The code block after the first line of README.md that starts with `lead`.
 Lines BlockBehind(absl::string_view lead) {
   std::ifstream file("README.md");
   Lines block;
-  int fences = -1;  // none is counted before the lead
+  int fences = -1;  // no fence is counted before the lead
   for (std::string line; fences < 2 && std::getline(file, line);) {
     if (absl::StartsWith(line, lead)) fences = 0;
     if (fences < 0) continue;
@@ -38,7 +38,7 @@ Lines BlockBehind(absl::string_view lead) {
   return block;
 }
 
-// One layer, mean squared error, global batch 8.
+// The program of one dense layer with mean squared error on a global batch of 8.
 absl::StatusOr<Lines> ProgramOf(int replicas) {
   Graph graph;
   const Scope root(&graph);
@@ -49,11 +49,11 @@ absl::StatusOr<Lines> ProgramOf(int replicas) {
   const Operation train = GradientDescent({.learning_rate = 0.1}).Minimize(root, loss);
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {.replicas = replicas}));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, y}, {loss}, {train}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({8, 4}), Shape({8, 1})}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({8, 4}), Shape({8, 1})}));
   return Lines(absl::StrSplit(plans.program->ToString(), '\n'));
 }
 
-// Whether `shown` is `line` without the attributes.
+// True if `shown` is `line` without the attributes.
 bool Shows(const std::string& shown, const std::string& line) {
   const std::pair<std::string, std::string> parts =
       absl::StrSplit(shown, absl::MaxSplits("  # ", 1));
@@ -66,19 +66,19 @@ void ExpectInOrder(const Lines& shown, const Lines& program) {
   for (const std::string& line : shown) {
     const auto at = std::find_if(from, program.end(),
                                  [&](const std::string& real) { return Shows(line, real); });
-    ASSERT_NE(at, program.end()) << line << "\nis not, at its place, in\n"
+    ASSERT_NE(at, program.end()) << line << "\nis missing, or out of order, in\n"
                                  << absl::StrJoin(program, "\n");
     from = at + 1;
   }
 }
 
-TEST(ReadmeTest, ShowsTheGraphOfOneDeviceAsItIs) {
+TEST(ReadmeTest, GraphOfOneDeviceMatchesCompiler) {
   const auto program = ProgramOf(1);
   ASSERT_TRUE(program.ok()) << program.status();
-  ExpectInOrder(BlockBehind("What the strategy does to a graph"), *program);
+  ExpectInOrder(BlockBehind("How the strategy changes a graph"), *program);
 }
 
-TEST(ReadmeTest, ShowsTheGraphUnderAStrategyAsItIsForAnyNumberOfReplicas) {
+TEST(ReadmeTest, GraphUnderStrategyMatchesCompilerForAnyReplicaCount) {
   for (int replicas : {2, 3}) {
     const auto program = ProgramOf(replicas);
     ASSERT_TRUE(program.ok()) << program.status();

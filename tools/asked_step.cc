@@ -16,9 +16,9 @@ ABSL_DECLARE_FLAG(std::vector<std::string>, target);
 namespace mirrorflow {
 namespace {
 
-// What nobody uses is fetched, or run if it has no value.
+// Fetches unused values and runs unused nodes without outputs.
 void AskForAll(const Graph& graph, AskedStep* step) {
-  // Initial values are no part of a step.
+  // Initial values are not part of a step.
   absl::flat_hash_set<std::string> initial;
   for (const Node* node : graph.Nodes()) {
     if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
@@ -75,7 +75,7 @@ absl::StatusOr<AskedStep> WithFeeds(const Graph& graph, AskedStep step, int64_t 
     Shape shape = node->attr<Shape>("shape");
     if (shape.unknown_rank()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          node->name(), ": the shape of this placeholder is unknown; cannot choose a feed"));
+          node->name(), ": placeholder of unknown rank; expected a known rank to choose a feed"));
     }
     for (int d = 0; d < shape.rank(); ++d) {
       if (shape.dim(d) == kUnknownDim) shape.set_dim(d, d == 0 ? rows : 1);

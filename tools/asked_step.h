@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step of a graph that a command line asks for.
+// Selects the step of a graph that a command line asks for.
 #ifndef MIRRORFLOW_TOOLS_ASKED_STEP_H_
 #define MIRRORFLOW_TOOLS_ASKED_STEP_H_
 
@@ -12,7 +12,8 @@
 
 namespace mirrorflow {
 
-// What is fetched and run, and the placeholders that this needs, which are fed.
+// The tensors to fetch, the nodes to run, and the placeholders that both need, with the shapes of
+// their feeds.
 struct AskedStep {
   std::vector<Output> feeds;
   std::vector<Shape> shapes;
@@ -20,12 +21,13 @@ struct AskedStep {
   std::vector<Operation> targets;
 };
 
-// What --fetch and --target say, without feeds. InvalidArgument names the flag.
+// Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
+// flag.
 absl::StatusOr<AskedStep> StepOfFlags(const Graph& graph);
 
-// `step` with its feeds: leading dimensions that are open have `rows`, others 1. If nothing has
-// been asked for, that is to ask for all: what nobody uses is fetched, or run if it has no value,
-// and all placeholders are fed.
+// Returns `step` with its feeds: unknown leading dimensions are `rows`, other unknown ones 1. A
+// step without fetches and targets stands for the whole graph: it fetches unused values, runs
+// unused nodes without outputs and feeds all placeholders.
 absl::StatusOr<AskedStep> WithFeeds(const Graph& graph, AskedStep step, int64_t rows);
 
 }  // namespace mirrorflow

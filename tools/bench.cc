@@ -8,7 +8,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/bench_all_reduce.h"
 #include "tools/bench_compile.h"
 #include "tools/bench_gates.h"
@@ -33,7 +33,7 @@ constexpr struct {
     {"startup", BenchStartup},   {"memory", BenchMemory},   {"peer", TrainAsPeer},
 };
 
-// What the flags can get wrong, before anything is measured.
+// Checks the flags before anything is measured.
 absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckStepFlags());
   MF_RETURN_IF_ERROR(CheckGraphsFlag());

@@ -10,18 +10,18 @@
 
 namespace mirrorflow {
 
-// `mirrorflow bench WHAT`; `args` are the words after `bench`.
-//   step       one training step of --model with --batch_size examples a replica on --replicas
-//   gates      all goals of speed, those against other frameworks included, as one table
-//   allreduce  the sum of what two replicas have, against Gloo
-//   overhead   what a step and a node cost when they compute nothing, and what a step allocates
-//   compile    from a graph to plans, by nodes and by replicas
-//   graphs     from a file of many nodes to a result
-//   startup    from the start of a process to the end of its first step, ours and the peers'
-//   memory     the most memory of such a process
-//   peer       what these start: trains and says so
-// With --json=FILE one object a line goes there.
-// `code` is set to what the program should end with if the result is an error.
+// Implements `mirrorflow bench WHAT`; `args` are the words after `bench`.
+//   step       one training step of --model with --batch_size examples per replica on --replicas
+//   gates      all performance goals, including those against other frameworks, as one table
+//   allreduce  an all-reduce of two replicas, against Gloo
+//   overhead   the cost of a step and of a node that compute almost nothing; allocations of a step
+//   compile    time from a graph to plans, by nodes and by replicas
+//   graphs     time from a file of many nodes to a result
+//   startup    time from process start to the end of the first step, ours and the peers'
+//   memory     peak memory of such a process
+//   peer       the process that `startup` and `memory` start: trains and reports its progress
+// --json=FILE also writes one JSON object per line to the file.
+// On error, `*code` is the exit code of the program.
 absl::Status Bench(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

@@ -27,14 +27,14 @@ constexpr const char* kAlgorithms[] = {"ring", "bcube"};
 constexpr struct {
   int64_t bytes;
   const char* name;
-  double bound;  // how many times as long Gloo should take; 0: no gate
+  double bound;  // minimum ratio of Gloo's time to ours; 0: no gate
 } kSizes[] = {{4, "4 B", 0},
               {4 << 10, "4 KB", 0},
               {64 << 10, "64 KB", 0},
               {1 << 20, "1 MB", 15},
               {25 << 20, "25 MB", 8}};
 
-// In place.
+// All-reduces `bytes` of floats in place.
 TwoRanks::Work ReduceInPlace(int64_t bytes) {
   return [bytes, memory = std::make_shared<ReplicaMemory>(bytes)](Communicator& communicator) {
     const int64_t count = bytes / static_cast<int64_t>(sizeof(float));

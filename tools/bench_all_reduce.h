@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench allreduce`: the sum of what two replicas of one process have (C11).
+// `mirrorflow bench allreduce`: an all-reduce of two replicas of one process (C11).
 #ifndef MIRRORFLOW_TOOLS_BENCH_ALL_REDUCE_H_
 #define MIRRORFLOW_TOOLS_BENCH_ALL_REDUCE_H_
 
@@ -9,7 +9,8 @@
 
 namespace mirrorflow {
 
-// From 4 bytes to 25 MB, in turns with Gloo's algorithms on the same cores, each at its best.
+// Measures sizes from 4 bytes to 25 MB, in turns with Gloo's algorithms on the same cores. Goals
+// are against the fastest of these.
 absl::Status BenchAllReduce(Report* report);
 
 }  // namespace mirrorflow

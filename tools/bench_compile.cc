@@ -13,7 +13,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/bench_graphs.h"
 #include "tools/bench_training.h"
 #include "tools/statistics.h"
@@ -23,10 +23,10 @@ ABSL_DECLARE_FLAG(std::string, model);
 namespace mirrorflow {
 namespace {
 
-// Memory that one turn gives back to the system and the next must fetch again is no compile time.
+// Keeps freed memory in the process: fetching it again from the system is not compile time.
 void KeepMemory() { mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()); }
 
-// One compilation, as a side: its time does not depend on how long a round is.
+// Makes a side that compiles once, however long a round is.
 Side CompileOf(absl::string_view shape, int64_t nodes) {
   return [shape, nodes](double) -> absl::StatusOr<double> {
     MF_ASSIGN_OR_RETURN(const GraphCost cost, MeasureGraph(shape, nodes));
@@ -34,7 +34,7 @@ Side CompileOf(absl::string_view shape, int64_t nodes) {
   };
 }
 
-// From a graph to the plans of all replicas, in a session of its own that has compiled nothing yet.
+// Makes a side that compiles a graph to the plans of all replicas, in a session of its own.
 absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
   struct Subject {
     std::unique_ptr<MirroredStrategy> strategy;
@@ -51,7 +51,7 @@ absl::StatusOr<Side> TrainingCompile(absl::string_view model, int replicas) {
   return SideOf([s]() -> absl::Status {
     const TrainingGraph& t = s->training;
     MF_ASSIGN_OR_RETURN(Step step, s->session->Prepare({t.inputs, t.labels}, {t.loss}, t.targets));
-    return step.Compile(s->shapes).status();
+    return CompileStep(step, s->shapes).status();
   });
 }
 
@@ -64,7 +64,7 @@ absl::Status BenchCompileNodes(Report* report) {
         const Rounds rounds,
         MeasureInTurns({CompileOf(shape, 1000), CompileOf(shape, 10000), CompileOf(shape, 100000)},
                        {.rounds = 7}));
-    std::vector<double> us_a_node = rounds.ms[0];  // of 1,000 nodes
+    std::vector<double> us_a_node = rounds.ms[0];  // ms per 1,000 nodes
     report->Add({.gate = "C19",
                  .what = absl::StrCat("compile, a node of 1,000 (", shape, ")"),
                  .figure = MedianOf(us_a_node),
@@ -79,13 +79,13 @@ absl::Status BenchCompileNodes(Report* report) {
                  .ours = FormatMs(TimingOf(rounds, 2).median_ms),
                  .peer = FormatMs(TimingOf(rounds, 1).median_ms)});
   }
-  malloc_trim(0);  // what is measured next begins without all these pieces
+  malloc_trim(0);  // the next benchmark starts without all these free blocks
   return absl::OkStatus();
 }
 
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report) {
   KeepMemory();
-  // One replica shards nothing; two and more differ by what is done once a replica.
+  // One replica shards nothing; two and more differ only in the work done once per replica.
   const std::vector<int> replicas = {1, 2, 8};
   std::vector<Side> sides;
   for (int n : replicas) {

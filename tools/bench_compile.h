@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench compile`: what it costs to make plans of a graph.
+// `mirrorflow bench compile`: the time to compile a graph to plans.
 #ifndef MIRRORFLOW_TOOLS_BENCH_COMPILE_H_
 #define MIRRORFLOW_TOOLS_BENCH_COMPILE_H_
 
@@ -10,11 +10,11 @@
 
 namespace mirrorflow {
 
-// A node's share, and how it grows with the nodes (C19).
+// Measures the time per node, and its growth with the number of nodes (C19).
 absl::Status BenchCompileNodes(Report* report);
-// Training of `model` on 8 replicas against 1 and 2 (C20).
+// Compares the time to compile the training of `model` for 8 replicas with that for 1 and 2 (C20).
 absl::Status BenchCompileReplicas(absl::string_view model, Report* report);
-// Both, of the model that the flags name.
+// Runs both, the second for --model.
 absl::Status BenchCompile(Report* report);
 
 }  // namespace mirrorflow

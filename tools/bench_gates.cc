@@ -31,15 +31,16 @@
 
 ABSL_DECLARE_FLAG(int, rounds);
 ABSL_DECLARE_FLAG(std::string, svg);
-ABSL_FLAG(std::vector<std::string>, only, {}, "bench gates: these gates, such as C9,C21");
+ABSL_FLAG(std::vector<std::string>, only, {},
+          "bench gates: measure only these gates, such as C9,C21");
 
 namespace mirrorflow {
 namespace {
 
-// How many times as long as we a peer must take at least.
+// The least acceptable ratio of a peer's time to ours.
 struct Against {
   const char* gate;
-  const char* peer;  // null: the fastest
+  const char* peer;  // null: the fastest peer
   double ratio;
 };
 
@@ -73,7 +74,7 @@ std::string CaseName(absl::string_view model, int64_t batch_size, int replicas) 
                       replicas == 1 ? " replica" : " replicas");
 }
 
-// One case against all peers that its bounds name, in turns.
+// Measures one case in turns with all peers, and adds a row for each of its bounds.
 absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   std::vector<std::string> peers = {"tensorflow", "torch"};
   if (c.replicas == 1) peers.emplace_back("jax");
@@ -108,7 +109,7 @@ absl::Status MeasureAgainst(const StepCase& c, Report* report) {
   return absl::OkStatus();
 }
 
-// One replica against two with a batch each; 1 would be perfect.
+// Measures one replica against two, each with a batch of its own; 1 would be perfect.
 absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report* report) {
   MF_ASSIGN_OR_RETURN(TrainingStep one, PrepareTraining({model, batch_size, 1}));
   MF_ASSIGN_OR_RETURN(TrainingStep two, PrepareTraining({model, batch_size, 2}));
@@ -125,13 +126,13 @@ absl::Status MeasureScaling(const std::string& model, int64_t batch_size, Report
   return absl::OkStatus();
 }
 
-// How many times as long as we everybody takes.
+// Draws the ratio of every implementation's time to ours.
 std::string StepChart(const std::vector<StepTime>& steps) {
   const std::vector<std::string> series = {Implementation().name, "tensorflow", "torch", "jax"};
   std::vector<BarGroup> groups;
   double ours = 0;
   for (const StepTime& step : steps) {
-    if (step.implementation == series[0]) {  // the first of its case
+    if (step.implementation == series[0]) {  // the first side of each case
       ours = step.median_ms;
       groups.push_back({absl::StrCat(step.model, " ", step.batch_size, "\n", step.replicas,
                                      step.replicas == 1 ? " replica" : " replicas"),
@@ -144,7 +145,7 @@ std::string StepChart(const std::vector<StepTime>& steps) {
                      8);
 }
 
-// What is measured at one go, and the gates that it has rows for.
+// One measurement, and the gates for which it adds rows.
 struct GateCase {
   std::vector<std::string> gates;
   std::string what;
@@ -203,10 +204,10 @@ void PrintPreamble() {
   double load = 0;
   getloadavg(&load, 1);
   std::printf(
-      "- Machine: %s; load %.1f when this began\n"
+      "- Machine: %s; load %.1f at the start\n"
       "- Versions: mirrorflow %s with oneDNN %s; %s\n"
-      "- Settings: %d rounds in which all sides take turns; one thread and one core a replica for "
-      "everybody; equal weights, batches and losses; batch sizes are a replica's\n"
+      "- Settings: %d rounds in which all sides take turns; one thread and one core per replica on "
+      "every side; equal weights, batches and losses; batch sizes are per replica\n"
       "- Date: %s\n\n",
       DescribeMachine().c_str(), load, Implementation().version.c_str(), OneDnnVersion().c_str(),
       PeersVersions().c_str(), absl::GetFlag(FLAGS_rounds),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench gates`: the goals of speed as one Markdown table, below the machine, the
-// versions and the settings. What cannot be measured, such as a peer that is not installed, has a
-// row that says why and ends nothing else.
+// `mirrorflow bench gates`: all performance goals as one Markdown table, below the machine, the
+// versions and the settings. A goal that cannot be measured, for example because a peer is not
+// installed, has a row with the reason and does not end the run.
 #ifndef MIRRORFLOW_TOOLS_BENCH_GATES_H_
 #define MIRRORFLOW_TOOLS_BENCH_GATES_H_
 
@@ -11,10 +11,10 @@
 
 namespace mirrorflow {
 
-// A table of the gates that --only names.
+// Returns a table of the gates that --only names, or of all.
 Report GatesReport();
 absl::Status BenchGates(Report* report);
-// What its flags can get wrong.
+// Checks the flags of BenchGates.
 absl::Status CheckGatesFlags();
 
 }  // namespace mirrorflow

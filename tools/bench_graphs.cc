@@ -21,15 +21,16 @@
 #include "framework/graph/graph_def.h"
 #include "framework/graph/validate_graph_def.h"
 #include "framework/proto/graph.pb.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/flags/command_line.h"
 
-ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: the largest graph");
+ABSL_FLAG(int64_t, max_nodes, 1000000, "bench graphs: number of nodes of the largest graph");
 
 namespace mirrorflow {
 namespace {
 
-// A line such as `VmHWM:     1234 kB` of the process's status, in bytes; 0 if it is not there.
+// Returns the figure of a line such as `VmHWM:     1234 kB` of the process status, in bytes; 0 if
+// there is none.
 int64_t MemoryFigure(absl::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -42,7 +43,7 @@ int64_t MemoryFigure(absl::string_view name) {
   return 0;
 }
 
-// The peak of resident memory begins anew.
+// Resets the peak of resident memory.
 void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Output Chain(const Scope& root, Output x, int64_t nodes) {
@@ -62,7 +63,7 @@ Output AddInPairs(const Scope& root, std::vector<Output> level) {
   return level[0];
 }
 
-// A constant and a product for each leaf, then one sum less than leaves: 3 nodes a leaf.
+// A constant and a product for each leaf, then one sum fewer than leaves: 3 nodes per leaf.
 Output Wide(const Scope& root, Output x, int64_t nodes) {
   std::vector<Output> leaves;
   for (int64_t leaf = 0; leaf < nodes / 3; ++leaf) {
@@ -78,8 +79,8 @@ Output Equal(const Scope& root, Output x, int64_t nodes) {
   return AddInPairs(root, std::move(leaves));
 }
 
-// y = f_0(x), where f_i(x) = f_i+1(sin(x)): as deep a nest of calls as there are functions, which
-// come to two nodes each when they are inlined.
+// y = f_0(x), where f_i(x) = f_i+1(sin(x)): calls nested as deep as there are functions, each of
+// which contributes two nodes when inlined.
 absl::StatusOr<proto::GraphDef> Functions(int64_t nodes) {
   Graph sample;
   const Scope root(&sample);
@@ -120,7 +121,7 @@ struct TemporaryFile {
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
-// The names of the feed and of the fetch.
+// The names of the feed and the fetch.
 struct Ends {
   std::string x;
   std::string y;
@@ -183,7 +184,7 @@ absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes) {
   cost.session_ms = lap();
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({graph.FindNode(ends.x)->output(0)},
                                                   {graph.FindNode(ends.y)->output(0)}));
-  MF_RETURN_IF_ERROR(step.Compile({Shape()}).status());
+  MF_RETURN_IF_ERROR(CompileStep(step, {Shape()}).status());
   cost.compile_ms = lap();
   MF_RETURN_IF_ERROR(step.Run({Tensor::Scalar<float>(0.5f)}).status());
   cost.run_ms = lap();

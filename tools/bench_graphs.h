@@ -11,26 +11,28 @@
 
 namespace mirrorflow {
 
-// What a graph of many nodes costs on its way from a file to a result.
+// The costs of a large graph on its way from a file to a result.
 struct GraphCost {
   int64_t nodes = 0;
-  double load_ms = 0;     // read, parsed and validated
-  double session_ms = 0;  // copied into a session, its variables laid out
+  double load_ms = 0;     // to read, parse and validate it
+  double session_ms = 0;  // to copy it into a session and lay out its variables
   double compile_ms = 0;
   double run_ms = 0;
-  int64_t peak_bytes = 0;  // of resident memory, over what was there before
+  int64_t peak_bytes = 0;  // of resident memory, above that before the measurement
 
   double total_ms() const { return load_ms + session_ms + compile_ms + run_ms; }
 };
 
-// `shape`: "chain", each node a function of the one before; "wide", as many products of one value,
-// added up in pairs; "equal", the same with nodes that are all equal; "functions", a nest of calls
-// as deep as half of the nodes. Writes the graph to a temporary file and removes it.
+// Measures a graph of about `nodes` nodes, which it writes to a temporary file and removes. `shape`
+// is "chain": each node is a function of the one before; "wide": products of one value, added up in
+// pairs; "equal": identical nodes of one value, added up in pairs; or "functions": function calls,
+// nested half as deep as there are nodes.
 absl::StatusOr<GraphCost> MeasureGraph(absl::string_view shape, int64_t nodes);
 
-// `mirrorflow bench graphs`: time and memory should grow as the nodes do, up to --max_nodes.
+// `mirrorflow bench graphs`: measures graphs of up to --max_nodes nodes. Time and memory should
+// grow in proportion to the nodes.
 absl::Status BenchGraphs(Report* report);
-// What its flag can get wrong.
+// Checks the flag of BenchGraphs.
 absl::Status CheckGraphsFlag();
 
 }  // namespace mirrorflow

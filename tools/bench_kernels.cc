@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/bench_peers.h"
 #include "tools/machine.h"
 #include "tools/statistics.h"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kSameResult = 1e-3;
 
-// As kernels_peer.cc has it.
+// Must give the same numbers as kernels_peer.cc.
 absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
   MF_ASSIGN_OR_RETURN(Tensor numbers, Tensor::Allocate(DT_FLOAT, shape));
   int64_t i = 0;
@@ -34,15 +34,15 @@ absl::StatusOr<Tensor> Numbers(const Shape& shape, int64_t seed) {
   return numbers;
 }
 
-// A peer's way to compute the same, and the bound of its goal.
+// A peer that computes the same, and the bound of its goal.
 struct Rival {
-  std::vector<std::string> args;  // of kernels_peer
+  std::vector<std::string> args;  // for kernels_peer
   std::string name;
   double bound;
   bool same_result = true;
 };
 
-// Our side: a step of `outputs` of placeholders.
+// Our side: a step that computes `outputs` from placeholders.
 struct Ours {
   std::string gate;
   std::string what;
@@ -85,8 +85,8 @@ absl::Status MeasureAgainst(const Ours& ours, const std::vector<Rival>& rivals, 
     if (rival.same_result &&
         (theirs.empty() || !(std::abs(theirs[0] - squares) <= kSameResult * squares))) {
       report->AddUnmeasured(goal, "not measured",
-                            absl::StrCat("squares of its results: expected ", squares, ", got ",
-                                         absl::StrJoin(theirs, ", ")));
+                            absl::StrCat("sum of squares of its results: expected ", squares,
+                                         ", got ", absl::StrJoin(theirs, ", ")));
       continue;
     }
     sides.push_back([p = peer->get()](double ms) { return p->Run(ms); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products and convolutions as steps of a session, against the library that computes them called
-// directly, on one core.
+// Benchmarks matrix products and convolutions as steps of a session, against direct calls of the
+// library that computes them, on one core.
 #ifndef MIRRORFLOW_TOOLS_BENCH_KERNELS_H_
 #define MIRRORFLOW_TOOLS_BENCH_KERNELS_H_
 

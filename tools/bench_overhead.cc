@@ -11,7 +11,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/bench_training.h"
 #include "tools/hot_path_counter.h"
 #include "tools/statistics.h"
@@ -24,13 +24,14 @@ namespace {
 constexpr int kChainLength = 10000;
 constexpr int kCountedSteps = 20;
 
-// Runs `y` of `x`, a scalar, and reports its time and, by `nodes`, its goal.
+// Measures a step that computes `y` from the scalar `x`. Reports its time and, divided by `nodes`,
+// its goal.
 absl::Status BenchScalar(const Graph& graph, const Output& x, const Output& y, int nodes,
                          absl::string_view name, Goal goal, double units_a_ms, Report* report) {
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape()}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape()}));
   const size_t num_kernels = plans.plans[0]->kernels.size();
   if (num_kernels != static_cast<size_t>(nodes)) {
     return absl::InternalError(absl::StrCat("the compiler changed the graph; expected ", nodes,
@@ -51,7 +52,7 @@ absl::Status BenchScalar(const Graph& graph, const Output& x, const Output& y, i
 void ReportArena(absl::string_view graph, const Plan& plan, Report* report) {
   const double live = static_cast<double>(std::max<int64_t>(plan.live_bytes, 1));
   report->Add({.gate = "C16",
-               .what = absl::StrCat("arena / most alive at once, ", graph, ", ",
+               .what = absl::StrCat("arena / peak of live bytes, ", graph, ", ",
                                     plan.num_arena_values, " values"),
                .figure = Estimate::Exactly(static_cast<double>(plan.arena_bytes) / live),
                .bound = 1.05,
@@ -93,7 +94,7 @@ absl::Status BenchFixedCost(Report* report) {
   return BenchScalar(graph, x, ops::Neg(root, x), 1, "overhead/step", goal, 1e3, report);
 }
 
-// Training of a hundred layers of several widths, and of the models.
+// Measures the training of a hundred layers of several widths, and of the models.
 absl::Status BenchArena(Report* report) {
   MF_ASSIGN_OR_RETURN(auto strategy, OneDeviceStrategy::Create());
   Graph graph;
@@ -105,18 +106,18 @@ absl::Status BenchArena(Report* report) {
   const Operation train = Adam({}).Minimize(root, loss);
   MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {loss}, {train}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({64, 64})}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({64, 64})}));
   ReportArena("100 layers", *plans.plans[0], report);
   for (const char* model : {"mlp", "cnn"}) {
     MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({.model = model, .replicas = 2}));
     MF_ASSIGN_OR_RETURN(const StepPlans own,
-                        t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
+                        CompileStep(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}));
     ReportArena(model, *own.plans[0], report);
   }
   return absl::OkStatus();
 }
 
-// Allocations, locks and page faults of steps after the first.
+// Counts allocations, locks and page faults of steps after the first ones.
 absl::Status BenchSteadyState(Report* report) {
   for (const char* model : {"mlp", "cnn"}) {
     MF_ASSIGN_OR_RETURN(
@@ -130,13 +131,13 @@ absl::Status BenchSteadyState(Report* report) {
       ReportCount(gate, absl::StrCat(what, " a step, ", model),
                   static_cast<double>(count) / kCountedSteps, report);
     };
-    // oneDNN makes small objects in each call of a primitive, and its interface knows no way round.
+    // oneDNN allocates small objects in each call of a primitive; its interface cannot avoid that.
     a_step("C17", "allocations", spent.allocations);
     a_step("C17", "allocations outside oneDNN", spent.allocations - spent.onednn_allocations);
     a_step("C17", "page faults", spent.page_faults);
     a_step("", "locks", spent.locks);
     MF_ASSIGN_OR_RETURN(const StepPlans plans,
-                        t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
+                        CompileStep(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}));
     ReportCount("", absl::StrCat("bytes copied to buckets, ", model),
                 static_cast<double>(plans.plans[0]->copied_to_buckets), report);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench overhead`: what a step and a node cost when they compute nothing, how a plan's
-// memory is packed, and what a step allocates.
+// `mirrorflow bench overhead`: the cost of a step and of a node that compute almost nothing, the
+// packing of a plan's memory, and the allocations of a step.
 #ifndef MIRRORFLOW_TOOLS_BENCH_OVERHEAD_H_
 #define MIRRORFLOW_TOOLS_BENCH_OVERHEAD_H_
 
@@ -14,7 +14,7 @@ absl::Status BenchDispatch(Report* report);     // C1
 absl::Status BenchFixedCost(Report* report);    // C2
 absl::Status BenchArena(Report* report);        // C16
 absl::Status BenchSteadyState(Report* report);  // C17
-// All of them.
+// Runs all of them.
 absl::Status BenchOverhead(Report* report);
 
 }  // namespace mirrorflow

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/statistics.h"
 #include "tools/svg_chart.h"
 
@@ -23,7 +23,7 @@ namespace {
 constexpr int kWarmUpSteps = 20;
 constexpr int kTracedSteps = 101;
 
-// What the trace calls them (framework/session/trace_session.h).
+// framework/session/trace_session.h defines the categories.
 bool IsCommunication(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan &&
          (event.category == "wait" || event.category == "collective");
@@ -35,7 +35,7 @@ bool IsStep(const TraceEvent& event) {
   return event.kind == TraceEvent::kSpan && event.category == "step";
 }
 
-// Of the time of all replicas' steps.
+// Returns the share of the events that `counts` selects in the step time of all replicas.
 double ShareOf(const TraceWriter& trace, absl::FunctionRef<bool(const TraceEvent&)> counts) {
   double counted = 0, whole = 0;
   for (const TraceEvent& event : trace.events()) {
@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<TraceWriter>> TraceSteps(const TrainingCase& training
     MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
     const std::vector<TraceEvent>& events = trace.events();
     if (std::none_of(events.begin(), events.end(), IsStep)) {
-      return absl::InternalError("the trace of a step does not say how long it took");
+      return absl::InternalError("the trace of a step lacks the span of the whole step");
     }
   }
   return traces;
@@ -80,7 +80,7 @@ absl::Status BenchExposed(const TrainingCase& training, Report* report) {
 
 absl::StatusOr<std::string> StepTimeline(const TrainingCase& training) {
   MF_ASSIGN_OR_RETURN(std::vector<TraceWriter> traces, TraceSteps(training));
-  // That of the median time.
+  // Select the step of median duration.
   auto duration = [](const TraceWriter& trace) {
     int64_t ns = 0;
     for (const TraceEvent& event : trace.events()) ns += IsStep(event) ? event.duration_ns : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of a step is communication that nothing hides, out of the step's own trace.
+// Measures how much of a step is exposed communication, from the step's own trace.
 #ifndef MIRRORFLOW_TOOLS_BENCH_OVERLAP_H_
 #define MIRRORFLOW_TOOLS_BENCH_OVERLAP_H_
 
@@ -13,14 +13,15 @@
 
 namespace mirrorflow {
 
-// The share of a step's time in which the replicas' compute lanes start collectives, wait for them
-// or work off their part of them: the mean over replicas.
+// Returns the share of a step's time in which the compute lanes start collectives, wait for them or
+// do their part of them: the mean over replicas.
 double ExposedShare(const TraceWriter& trace);
 
-// That of training steps (C15).
+// Measures the ExposedShare of training steps (C15).
 absl::Status BenchExposed(const TrainingCase& training, Report* report);
 
-// A typical step, as a chart: by replica what its compute lane does, and its collectives in flight.
+// Draws a typical step as a chart: for each replica the work of its compute lane, and its
+// collectives in flight.
 absl::StatusOr<std::string> StepTimeline(const TrainingCase& training);
 
 }  // namespace mirrorflow

@@ -10,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
-ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: where their programs are");
+ABSL_FLAG(std::string, peers_dir, "tests/benchmark/peers", "bench: folder of the peers' programs");
 ABSL_FLAG(std::string, peers_python, "",
-          "bench: the Python that has them; by default that of tests/benchmark/peers/setup");
+          "bench: the Python that has the peers' frameworks; default: the one that "
+          "tests/benchmark/peers/setup installs");
 
 namespace mirrorflow {
 namespace {
@@ -33,7 +34,7 @@ std::string PeersPython() {
 }
 
 std::string PeersVersions() {
-  // Next to the folder of the Python, as the virtual environment has it.
+  // In the root of the virtual environment, above the folder of its Python.
   std::ifstream file(absl::StrCat(DirectoryOf(DirectoryOf(PeersPython())), "/requirements.txt"));
   std::string versions;
   for (std::string line; std::getline(file, line);) {
@@ -55,7 +56,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
   }
   if (access(command[0].c_str(), X_OK) != 0) {
     return absl::NotFoundError(
-        absl::StrCat(name, ": no such peer: run tests/benchmark/peers/setup"));
+        absl::StrCat(name, ": not installed; run tests/benchmark/peers/setup"));
   }
   command.insert(command.end(), args.begin(), args.end());
   return PeerProcess::Start(command, kPeerTimeout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs of tests/benchmark/peers, which `setup` there installs outside of the tree.
+// Starts the programs of tests/benchmark/peers, which `setup` there installs outside the tree.
 #ifndef MIRRORFLOW_TOOLS_BENCH_PEERS_H_
 #define MIRRORFLOW_TOOLS_BENCH_PEERS_H_
 
@@ -14,14 +14,14 @@
 
 namespace mirrorflow {
 
-// Starts NAME_peer.py, or the compiled NAME_peer, and waits until it is ready. NotFound, with what
-// to do, where it is not installed.
+// Starts NAME_peer.py, or the compiled NAME_peer, and waits until it is ready. Returns NotFound,
+// with instructions, if it is not installed.
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
                                                        const std::vector<std::string>& args);
 
-// The Python that has the frameworks.
+// Returns the path of the Python that has the frameworks.
 std::string PeersPython();
-// What is installed, as `setup` was asked for it: `tensorflow-cpu==2.21.0, …`.
+// Returns the versions that `setup` installed: `tensorflow-cpu==2.21.0, …`.
 std::string PeersVersions();
 
 }  // namespace mirrorflow

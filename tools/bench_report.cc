@@ -11,7 +11,7 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 
-ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object a line to this file");
+ABSL_FLAG(std::string, json, "", "bench, explain: write one JSON object per line to this file");
 
 namespace mirrorflow {
 namespace {
@@ -58,7 +58,7 @@ std::string TableHead() {
 
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why) {
   const bool met = verdict == "met";
-  // Nothing is at least 0 of its own: that is a goal whose measurement failed before its bound.
+  // A lower bound of 0 stands for a goal whose measurement failed before its bound was known.
   const bool bounded = goal.at_most || goal.bound > 0;
   const std::string bound = bounded ? absl::StrCat(goal.at_most ? "≤ " : "≥ ",
                                                    WithUnit(FormatNumber(goal.bound), goal.unit))
@@ -131,7 +131,7 @@ void Report::AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::st
   AddLine(absl::StrFormat("%-3s %-45s %s: %s", goal.gate, goal.what, verdict, why),
           absl::StrFormat("\"gate\": \"%s\", \"case\": %s, \"verdict\": \"%s\", \"why\": %s",
                           goal.gate, JsonQuote(goal.what), verdict, JsonQuote(why)));
-  // A message may have lines and bars, which a table cannot hold.
+  // A message may contain line breaks and bars, which a table cell cannot.
   std::string cell(why);
   for (char& c : cell) c = c == '\n' || c == '|' ? ' ' : c;
   if (table_) Print(TableRow(goal, verdict, cell));

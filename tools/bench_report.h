@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report: what `mirrorflow bench` found, a line each for a person and an object each for --json.
-// The lines are text or, of `bench gates`, the rows of one Markdown table.
+// Report: prints each result of `mirrorflow bench` as a line and collects it as a JSON object,
+// which Write() saves to --json. Lines are text or, for `bench gates`, the rows of one Markdown
+// table.
 #ifndef MIRRORFLOW_TOOLS_BENCH_REPORT_H_
 #define MIRRORFLOW_TOOLS_BENCH_REPORT_H_
 
@@ -15,26 +16,26 @@
 
 namespace mirrorflow {
 
-// Who was measured.
+// The program that was measured.
 struct Implementation {
   std::string name = "mirrorflow";
   std::string version = "0.1";
 };
 
-// A figure and the bound that it should keep.
+// A figure and the bound that it should satisfy.
 struct Goal {
-  std::string gate;  // C9; empty: of no gate
+  std::string gate;  // such as C9; empty: none
   std::string what;  // the case
   Estimate figure;
-  std::string unit;  // of the figure and the bound; a ratio has none
+  std::string unit;  // of the figure and the bound; empty for a ratio
   double bound = 0;
-  bool at_most = false;  // the bound; else at least
-  // What was measured of each side, where the figure is made of two.
+  bool at_most = false;  // the bound is an upper one, otherwise a lower one
+  // The measurement of each side, if the figure is a ratio of two.
   std::string ours;
   std::string peer;
 };
 
-// How long a training step took on one side.
+// The time of a training step on one side.
 struct StepTime {
   std::string model;
   int replicas;
@@ -45,31 +46,31 @@ struct StepTime {
 
 class Report {
  public:
-  // Lines of text.
+  // Prints lines of text.
   Report() = default;
-  // Rows of a table, of these gates only; empty: of all.
+  // Prints rows of a table, only for these gates; empty: for all.
   static Report Table(std::vector<std::string> gates);
 
-  // Whether goals of this gate are shown.
+  // Returns whether goals of this gate are shown.
   bool Wants(absl::string_view gate) const;
 
   void Add(absl::string_view name, int replicas, int64_t batch_size, const Timing& timing,
            const Implementation& of = {});
   void AddStep(absl::string_view model, int replicas, int64_t batch_size, const Timing& timing,
                const Implementation& of = {});
-  // How many times as long as we the peer takes.
+  // Adds the ratio of the peer's time to ours.
   void AddRatio(absl::string_view name, int replicas, int64_t batch_size, absl::string_view peer,
                 const Estimate& ratio);
   void Add(const Goal& goal);
-  // A goal without a figure, and the reason.
+  // Adds a goal without a figure, and the reason.
   void AddUnmeasured(const Goal& goal, absl::string_view verdict, absl::string_view why);
-  // Anything else: a line of text, which a table leaves out, and an object.
+  // Adds any other result: a line of text, which a table leaves out, and the fields of an object.
   void AddLine(absl::string_view text, absl::string_view json);
 
-  // All that AddStep was given.
+  // The steps that were passed to AddStep.
   const std::vector<StepTime>& steps() const { return steps_; }
   const std::string& json() const { return json_; }
-  // To the file that --json names, if any.
+  // Writes the objects to the file that --json names, if any.
   absl::Status Write() const;
 
  private:
@@ -79,13 +80,13 @@ class Report {
   std::string json_;
 };
 
-// Three digits, and never as a power of ten.
+// Formats three significant digits, or all digits before the point from 1000 on.
 std::string FormatNumber(double value);
-// Three digits and a unit: `62 ns`, `1.25 ms`.
+// Formats three significant digits and a unit: `62 ns`, `1.25 ms`.
 std::string FormatMs(double ms);
-// The row of the table, without its figure if `why` says so.
+// Formats a row of the table. A non-empty `why` replaces the figure.
 std::string TableRow(const Goal& goal, absl::string_view verdict, absl::string_view why);
-// The lines above the first row.
+// Formats the lines above the first row.
 std::string TableHead();
 const char* Verdict(const Goal& goal);
 

@@ -34,7 +34,7 @@ constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer
 constexpr int kCheckedSteps = 3;                                   // as in peer.py
 constexpr absl::Duration kTimeout = absl::Seconds(120);
 
-// What is measured of a process that trains.
+// A measurement of a training process.
 using Figure = absl::StatusOr<double> (*)(const PeerProcess& process);
 
 absl::StatusOr<double> FirstStepMs(const PeerProcess& process) { return process.first_step_ms(); }
@@ -44,14 +44,14 @@ absl::StatusOr<double> PeakMegabytes(const PeerProcess& process) {
   return static_cast<double>(bytes) / 1e6;
 }
 
-// One goal of each model: how many times as much as ours the figure of the best peer is.
+// One goal for each model: the ratio of the best peer's figure to ours.
 struct ProcessGoal {
   const char* gate;
   const char* what;
   Figure figure;
   const char* unit;
   int rounds;
-  std::vector<std::pair<std::string, double>> models;  // and their bounds
+  std::vector<std::pair<std::string, double>> models;  // with their bounds
 };
 
 absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model, double bound,
@@ -129,7 +129,7 @@ absl::Status BenchMemory(Report* report) {
 }
 
 absl::Status TrainAsPeer(Report* /*report*/) {
-  // One core, as the peers.
+  // Use one core, as the peers do.
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
     for (int core = 0, kept = 0; core < CPU_SETSIZE; ++core) {

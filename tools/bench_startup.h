@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench startup` and `bench memory`: what whole processes that train cost, ours and the
-// peers'.
+// `mirrorflow bench startup` and `bench memory`: the start-up time and memory of whole training
+// processes, ours and the peers'.
 #ifndef MIRRORFLOW_TOOLS_BENCH_STARTUP_H_
 #define MIRRORFLOW_TOOLS_BENCH_STARTUP_H_
 
@@ -10,13 +10,13 @@
 
 namespace mirrorflow {
 
-// C21: from the start of a process to the end of its first step, against the fastest peer.
+// C21: time from process start to the end of the first step, against the fastest peer.
 absl::Status BenchStartup(Report* report);
-// C18: the most memory that a process that trains has resident, against the smallest peer.
+// C18: peak resident memory of a training process, against the smallest peer.
 absl::Status BenchMemory(Report* report);
 
-// `mirrorflow bench peer`: this process trains the case that the flags name, and says so as peers
-// do (tests/benchmark/peers/peer.py). It is what the above start.
+// `mirrorflow bench peer`: trains the case that the flags name and reports progress in the protocol
+// of the peers (tests/benchmark/peers/peer.py). The functions above start it.
 absl::Status TrainAsPeer(Report* report);
 
 }  // namespace mirrorflow

@@ -20,16 +20,20 @@
 
 ABSL_FLAG(std::string, model, "mlp",
           "bench, explain: mlp, cnn, big, resnet, resnet50, lstm, transformer, gpt2 or chain");
-ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples a step and replica");
-ABSL_FLAG(int, rounds, 15, "bench step: turns of each side, at least 7");
+ABSL_FLAG(int64_t, batch_size, 64, "bench, explain: examples per step and replica");
+ABSL_FLAG(int, rounds, 15,
+          "bench: rounds, in each of which every side is measured once; at least 7");
 ABSL_FLAG(std::vector<std::string>, peers, {},
-          "bench step: others to measure in turns with: tensorflow, torch, jax");
-ABSL_FLAG(std::vector<std::string>, without, {},
-          "bench step: measure this, too, without these compiler passes; explain: leave them out");
+          "bench step: frameworks to compare with: tensorflow, torch, jax");
+ABSL_FLAG(
+    std::vector<std::string>, without, {},
+    "bench step: also measure without these compiler passes; explain: leave these passes out");
 ABSL_FLAG(std::string, optimizer, "sgd",
-          "bench step, explain: sgd, momentum or adam; others train by sgd");
-ABSL_FLAG(std::string, svg, "",
-          "bench: draw to this file: the timeline of a step, or of gates the times of all");
+          "bench step, explain: sgd, momentum or adam; the other benchmarks train with sgd");
+ABSL_FLAG(
+    std::string, svg, "",
+    "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
+    "times of all frameworks");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
 namespace mirrorflow {
@@ -46,8 +50,8 @@ absl::Status CompareLosses(const std::vector<double>& ours, const PeerProcess& p
     const double theirs =
         i < peer.losses().size() ? peer.losses()[i] : std::numeric_limits<double>::quiet_NaN();
     if (std::abs(theirs - ours[i]) <= kLossTolerance * std::abs(ours[i])) continue;
-    return absl::FailedPreconditionError(absl::StrCat(name, ": its loss of step ", i + 1, " is ",
-                                                      theirs, "; expected ours, ", ours[i]));
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, ": loss of step ", i + 1, " is ", theirs, "; expected ours, ", ours[i]));
   }
   return absl::OkStatus();
 }
@@ -134,8 +138,8 @@ absl::Status CheckStepFlags() {
   const std::string optimizer = absl::GetFlag(FLAGS_optimizer);
   MF_RETURN_IF_ERROR(Annotate(CheckOptimizer(optimizer), "--optimizer"));
   if (!absl::GetFlag(FLAGS_peers).empty() && optimizer != "sgd") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer: expected sgd, by which --peers train, got '", optimizer, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--optimizer: not supported with --peers; expected sgd, got '", optimizer, "'"));
   }
   auto strategy = OneDeviceStrategy::Create();
   MF_RETURN_IF_ERROR(strategy.status());

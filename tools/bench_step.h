@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench step`: how long a training step takes, here and in other frameworks.
+// `mirrorflow bench step`: measures the time of a training step, here and in other frameworks.
 #ifndef MIRRORFLOW_TOOLS_BENCH_STEP_H_
 #define MIRRORFLOW_TOOLS_BENCH_STEP_H_
 
@@ -14,22 +14,22 @@
 
 namespace mirrorflow {
 
-// What was measured of a case. If it leaves passes out, our second side is without them.
+// The measurements of a case. If the case leaves out passes, our second side runs without them.
 struct StepRounds {
   Rounds rounds;
   std::vector<Implementation> sides;            // ours first
   std::map<std::string, absl::Status> missing;  // peers that could not be measured, and why
 };
 
-// Measures the case here and by `peers` (tensorflow, torch, jax), in turns. All start with the same
-// weights and the same batch; a peer whose first losses are not ours is missing
-// (FailedPrecondition), as one that does not start is.
+// Measures the case here and with `peers` (tensorflow, torch, jax), in turns. All start with the
+// same weights and the same batch. A peer that does not start, or whose first losses differ from
+// ours (FailedPrecondition), is listed in `missing`.
 absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
                                        const std::vector<std::string>& peers);
 
-// The command: the case that the flags name.
+// Implements the command, for the case that the flags name.
 absl::Status BenchStep(Report* report);
-// What its flags can get wrong.
+// Checks the flags of BenchStep.
 absl::Status CheckStepFlags();
 
 }  // namespace mirrorflow

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "examples/models.h"
-#include "examples/transformer.h"
 #include "framework/core/status.h"
+#include "tools/models/classifiers.h"
+#include "tools/models/transformer.h"
 
 namespace mirrorflow {
 namespace {
@@ -40,7 +40,7 @@ void BuildLargeResNet(const Scope& root, absl::string_view /*model*/, TrainingGr
   Train(BuildResNet50(root, config), t);
 }
 
-// As the peers have them: gpu_peer.py. A vocabulary that is a multiple of 128 suits tensor cores.
+// Must match gpu_peer.py. A vocabulary that is a multiple of 128 suits tensor cores.
 constexpr TransformerConfig kTransformer = {
     .vocabulary = 8192, .context = 256, .width = 256, .heads = 4, .blocks = 4};
 constexpr TransformerConfig kGpt2 = {
@@ -64,7 +64,7 @@ void BuildBig(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) 
 }
 
 // An LSTM (Hochreiter and Schmidhuber, "Long short-term memory", 1997; forget gates: Gers et al.,
-// 2000) of plain ops, unrolled in time, whose last output is classified.
+// 2000) of plain ops, unrolled in time, followed by a classifier of its last output.
 void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {-1, kLstmSteps, kLstmWidth});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
@@ -89,7 +89,7 @@ void BuildLstm(const Scope& root, absl::string_view /*model*/, TrainingGraph* t)
       losses::SparseSoftmaxCrossEntropy(root, layers::Dense(root, output, t->classes), t->labels);
 }
 
-// Sines of sines of one number: nothing but dispatch, and nothing to learn.
+// Sines of sines of one number, which measure only dispatch. There is nothing to learn.
 void BuildChain(const Scope& root, absl::string_view /*model*/, TrainingGraph* t) {
   t->inputs = ops::Placeholder(root.WithName("inputs"), DT_FLOAT, {});
   t->labels = ops::Placeholder(root.WithName("labels"), DT_INT32, {-1});
@@ -102,7 +102,7 @@ constexpr double kAdamLearningRate = 1e-4;
 constexpr struct {
   absl::string_view name;
   void (*build)(const Scope&, absl::string_view, TrainingGraph*);
-  absl::string_view optimizer;  // empty: nothing is learnt
+  absl::string_view optimizer;  // empty: the model is not trained
   double learning_rate = kBenchLearningRate;
 } kModels[] = {{"mlp", BuildExample, "sgd"},
                {"cnn", BuildExample, "sgd"},
@@ -125,7 +125,7 @@ constexpr struct {
                    {"momentum", MakeOptimizer<Momentum>},
                    {"adam", MakeOptimizer<Adam>}};
 
-// The row of this name; the error lists all. `what` is what the rows are.
+// Returns the row with this name, or an error that lists all names. `what` says what the rows are.
 template <typename Table>
 auto FindRow(const Table& table, absl::string_view what, absl::string_view name)
     -> absl::StatusOr<decltype(std::begin(table))> {
@@ -174,7 +174,7 @@ absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape) {
 
 namespace {
 
-// What is fed there: floats are noise, integers are below `classes`.
+// Returns a value for the placeholder: floats are noise, integers are below `classes`.
 absl::StatusOr<Tensor> NoiseFor(const TrainingGraph& training, Output placeholder, int64_t rows) {
   Shape shape = training.graph.values().shape(placeholder);
   if (shape.rank() > 0) shape.set_dim(0, rows);
@@ -192,7 +192,7 @@ absl::StatusOr<Tensor> NoiseFor(const TrainingGraph& training, Output placeholde
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows) {
   MF_ASSIGN_OR_RETURN(Tensor inputs, NoiseFor(training, training.inputs, rows));
   MF_ASSIGN_OR_RETURN(Tensor labels, NoiseFor(training, training.labels, rows));
-  // Of each token the next one: that which it sees a model need not learn.
+  // The label of a token is the next token: predicting the token that it sees would be trivial.
   if (inputs.dtype() == DT_INT32) {
     const absl::Span<int32_t> next = labels.flat<int32_t>();
     std::rotate(next.begin(), next.begin() + 1, next.end());
@@ -215,7 +215,7 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
 
 absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(const TrainingStep& t) {
   std::map<NodeId, const VariableInfo*> in_order;
-  for (const VariableInfo& variable : t.session->layout().variables()) {
+  for (const VariableInfo& variable : t.session->state().layout().variables()) {
     if (!variable.is_slot) in_order[variable.handle] = &variable;
   }
   std::map<std::string, Tensor> arrays = {{"inputs", t.feeds[0]}, {"labels", t.feeds[1]}};

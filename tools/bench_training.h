@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The training steps that `mirrorflow bench` measures: a model, gradient descent, and a batch of
-// noise that is there before the step.
+// The training steps that `mirrorflow bench` measures: a model, an optimizer, and a batch of noise
+// that is in memory before the step.
 #ifndef MIRRORFLOW_TOOLS_BENCH_TRAINING_H_
 #define MIRRORFLOW_TOOLS_BENCH_TRAINING_H_
 
@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 
 namespace mirrorflow {
 
-inline constexpr double kBenchLearningRate = 0.01;  // that of the peers, too
+inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
 
-// What is trained how; `batch_size` is of a replica.
+// The model to train and the way to train it. `batch_size` is per replica.
 struct TrainingCase {
   std::string model;
   int64_t batch_size = 64;
   int replicas = 1;
-  std::vector<std::string> without = {};  // compiler passes that are left out
+  std::vector<std::string> without = {};  // compiler passes to leave out
   std::string optimizer = "sgd";
 };
 
@@ -29,8 +29,8 @@ struct TrainingGraph {
   Output inputs;
   Output labels;
   Output loss;
-  std::vector<Operation> targets;  // what trains; nothing of a chain
-  int64_t classes = 10;            // of the labels, and of inputs that are tokens
+  std::vector<Operation> targets;  // the train op; none for `chain`
+  int64_t classes = 10;            // number of labels, and of tokens if the inputs are tokens
 };
 
 // A training step, ready to run.
@@ -41,31 +41,33 @@ struct TrainingStep {
   std::vector<Tensor> feeds;  // inputs and labels of the global batch
 };
 
-// mlp, cnn and resnet are those of the examples.
-// big: 1024-2048-2048-10 with ReLU.
-// lstm: a classifier of sequences in some 2,000 small ops.
-// transformer: a language model of width 256, in 4 blocks.
-// gpt2: GPT-2 of 124M parameters; resnet50: ResNet-50 of 224×224 pixels and 1,000 classes.
-// chain: 1,000 sines of a number, without a train op.
-// Without an optimizer by that which such a model is usually trained by. InvalidArgument for
-// another name, or another optimizer.
+// Builds the training graph of `model`, one of
+//   mlp, cnn, resnet  the models of BuildClassifier
+//   big               1024-2048-2048-10 with ReLU
+//   lstm              a classifier of sequences, in about 2,000 small ops
+//   transformer       a language model of width 256, in 4 blocks
+//   gpt2              GPT-2 with 124M parameters
+//   resnet50          ResNet-50 for 224×224 pixels and 1,000 classes
+//   chain             1,000 sines of a number, without a train op
+// An empty `optimizer` stands for the usual one of the model. Returns InvalidArgument for an
+// unknown model or optimizer.
 absl::StatusOr<TrainingGraph> BuildTraining(const Strategy& strategy, absl::string_view model,
                                             absl::string_view optimizer = "");
 
-// InvalidArgument unless BuildTraining knows it.
+// Returns InvalidArgument unless BuildTraining knows `optimizer`.
 absl::Status CheckOptimizer(absl::string_view optimizer);
 
-// Floats in [0, 1) without a pattern, equal in every run; of another dtype zeros, which are labels
-// and indices of anything.
+// Returns pseudo-random floats in [0, 1), equal in every run. Other dtypes give zeros, which are
+// valid labels and indices everywhere.
 absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
 
-// Noise, or tokens without a pattern, and labels that are some.
+// Returns inputs, which are noise or random tokens, and valid labels.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
 
-// What a peer is given: the batch, and the weights in the order in which the model made them. The
-// file goes with the object.
+// The file that a peer reads: the batch, and the weights in the order in which the model created
+// them. The destructor removes the file.
 class CaseFile {
  public:
   static absl::StatusOr<std::unique_ptr<CaseFile>> Write(const TrainingStep& t);

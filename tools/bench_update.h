@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a reduction that is part of the update gains over an all-reduce and an update behind it
-// (C12).
+// Measures how much faster a reduction inside the update is than an all-reduce followed by an
+// update (C12).
 #ifndef MIRRORFLOW_TOOLS_BENCH_UPDATE_H_
 #define MIRRORFLOW_TOOLS_BENCH_UPDATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace mirrorflow {
 
-// Gradient descent of two replicas of one process: gradients of 1 MB and 25 MB, in turns.
+// Runs gradient descent on two replicas of one process, with gradients of 1 MB and 25 MB, in turns.
 absl::Status BenchUpdate(Report* report);
 
 }  // namespace mirrorflow

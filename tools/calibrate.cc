@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/bench_training.h"
 #include "tools/fma_rate.h"
 #include "tools/traced_steps.h"
@@ -18,35 +18,35 @@
 namespace mirrorflow {
 namespace {
 
-// Nets of one form: weights that fall out of every cache; weights that stay in the last; much
-// arithmetic for few bytes, or the prices of the two could not be told apart; and what stays in the
-// first cache.
+// Networks of one form in four sizes: weights that exceed every cache; weights that stay in the
+// last one; much arithmetic for few bytes, without which the two prices could not be separated; and
+// a working set that stays in the first cache.
 struct Net {
-  int64_t rows;     // of a replica
-  int64_t width;    // of products, times those below
-  int64_t filters;  // the same of convolutions
-  int64_t side;     // of images
+  int64_t rows;     // per replica
+  int64_t width;    // factor of the widths of dense layers
+  int64_t filters;  // factor of the filters of convolutions
+  int64_t side;     // length of an image's side
 };
 constexpr Net kNets[] = {{48, 8, 8, 40}, {96, 4, 1, 10}, {320, 2, 8, 10}, {6, 1, 1, 5}};
 constexpr int kWarmUpSteps = 2;
-constexpr absl::Duration kBudget = absl::Milliseconds(200);  // of each
+constexpr absl::Duration kBudget = absl::Milliseconds(200);  // per network
 
-// Of a core's multiply-adds, what products reach where nothing is known.
+// The share of a core's multiply-add rate that products are assumed to reach.
 constexpr double kShareOfFma = 0.8;
 
 struct Sample {
   Amounts demands;
   double ns;
 };
-using Samples = std::map<std::string, std::vector<Sample>>;  // by what they are priced as
+using Samples = std::map<std::string, std::vector<Sample>>;  // by the key of their prices
 
-// Ridge regression of the samples' relative errors by coordinate descent from `prices`, of which
-// none falls below `least`. Samples that are slower than `prices` say count less: what disturbs a
-// measurement never makes it faster.
+// Refits prices by ridge regression of the samples' relative errors, with coordinate descent from
+// `prices`; no price falls below `least`. Samples slower than `prices` predict count less, because
+// a disturbance never makes a measurement faster.
 Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const Amounts& guess,
               const Amounts& least) {
   constexpr double kTrustInGuess = 0.01;
-  constexpr double kUncertainNs = 200;  // of a sample
+  constexpr double kUncertainNs = 200;  // added to the time of a sample
   constexpr int kSweeps = 500;
   Amounts factors;  // prices in units of the guess
   for (int j = 0; j < kNumResources; ++j) factors[j] = prices[j] / guess[j];
@@ -77,7 +77,8 @@ Amounts Refit(const std::vector<Sample>& samples, const Amounts& prices, const A
   return refitted;
 }
 
-// Where the samples say little of a price it stays near `guess`, which must be above 0.
+// Fits prices to the samples. A price that the samples barely determine stays near `guess`, which
+// must be above 0.
 Amounts FitPrices(const std::vector<Sample>& samples, const Amounts& guess, const Amounts& least) {
   constexpr int kRounds = 8;
   Amounts prices = guess;
@@ -85,7 +86,7 @@ Amounts FitPrices(const std::vector<Sample>& samples, const Amounts& guess, cons
   return prices;
 }
 
-// Of a cache of the first core, as Linux has it: `32768K`.
+// Returns the size of a cache of the first core, which Linux reports in a form such as `32768K`.
 int64_t CacheBytes(int level, int64_t otherwise) {
   for (int index = 0; index < 8; ++index) {
     const std::string path = absl::StrCat("/sys/devices/system/cpu/cpu0/cache/index", index, "/");
@@ -104,7 +105,7 @@ struct CalibrationStep {
   Operation train;
 };
 
-// A step of layers of many kinds, in sizes that no known model has.
+// Builds a training step of layers of many kinds, in sizes that no known model has.
 CalibrationStep BuildStep(const Scope& root, const Net& net) {
   CalibrationStep t;
   t.feeds = {ops::Placeholder(root.WithName("rows"), DT_FLOAT, {-1, 40 * net.width}),
@@ -146,7 +147,7 @@ absl::Status AddSamples(const MirroredStrategy& strategy, const Net& net, const 
   }
   MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(t.feeds, {t.loss}, {t.train}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(shapes));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
   const Plan& plan = *plans.plans[0];
   for (int i = 0; i < kWarmUpSteps; ++i) MF_RETURN_IF_ERROR(step.Run(feeds).status());
   TraceWriter trace;
@@ -173,14 +174,14 @@ absl::StatusOr<Machine> Calibrate(int replicas) {
   for (const Net& net : kNets) {
     MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples));
   }
-  std::vector<Sample> passes;  // over their bytes
+  std::vector<Sample> passes;  // of ops that only pass over memory
   for (const auto& [op, of_op] : samples) {
     for (const Sample& sample : of_op) {
       if (sample.demands[kFlops] == 0) passes.push_back(sample);
     }
   }
   const double flop_ns = 1 / (kShareOfFma * machine.fma_flops_per_ns);
-  // Of no machine in particular: where the samples are to pull the prices from.
+  // Typical prices, of no particular machine, from which the fit starts.
   const Amounts usual = {50, flop_ns, 0.01, 0.005, 0.02, 0.01, 0.005, 0.02};
   Amounts least = {};
   least[kFlops] = 1 / machine.fma_flops_per_ns;

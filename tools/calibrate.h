@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost table of this machine.
+// Measures the cost table of this machine.
 #ifndef MIRRORFLOW_TOOLS_CALIBRATE_H_
 #define MIRRORFLOW_TOOLS_CALIBRATE_H_
 
@@ -14,10 +14,11 @@ struct Machine {
   CostTable table;
 };
 
-// Measures, in about a second, what kernels cost one of so many replicas while the others run
-// the same: the fastest runs of each kernel in some training steps of layers of all kinds, in sizes
-// of their own, from which prices are fitted. An op that is not among them costs what others take
-// to pass over their bytes, and products for their arithmetic.
+// Measures, in about a second, what kernels cost one of `replicas` replicas while the others run
+// the same. Runs some training steps of layers of all kinds, in sizes that no known model has, and
+// fits prices to the fastest run of each kernel. All other ops share one set of prices: memory
+// prices fitted to the measured ops without products and convolutions, and an assumed rate of
+// arithmetic.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
 }  // namespace mirrorflow

@@ -13,15 +13,17 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kMinBlockBytes = 4096;
-constexpr int64_t kMaxTouches = int64_t{1} << 20;  // of a step
+constexpr int64_t kMaxTouches = int64_t{1} << 20;  // per step
 
-// Distances in a sequence of touches, after Bennett and Kruskal, "LRU stack processing", 1975: a
-// binary indexed tree over the touches counts those that are the last of their block.
+// Computes reuse distances in a sequence of touches, after Bennett and Kruskal, "LRU stack
+// processing", 1975: a binary indexed tree over the touches counts those that are the last touch of
+// their block.
 class ReuseDistances {
  public:
   explicit ReuseDistances(int64_t touches) : tree_(touches + 1, 0) {}
 
-  // How many blocks, this one included, were touched since this one was last. The first time 1.
+  // Returns the number of blocks, including this one, touched since the last touch of this one; 1
+  // for the first touch.
   int64_t Touch(RegionId region, int64_t block) {
     const int64_t now = ++time_;
     const auto [last, is_new] = last_.try_emplace({region, block}, now);
@@ -50,14 +52,15 @@ class ReuseDistances {
   int64_t time_ = 0;
 };
 
-// How much of what was touched that long ago has left a cache: no cache is as sharp as its size.
+// Returns the share of accesses at this reuse distance that miss a cache. It rises gradually around
+// the size of the cache, because no real cache has a sharp limit.
 double ShareBeyond(int64_t distance, int64_t cache_bytes) {
   const double octaves = std::log2(static_cast<double>(distance) /
                                    static_cast<double>(std::max<int64_t>(cache_bytes, 1)));
   return std::clamp(octaves + 0.5, 0.0, 1.0);
 }
 
-// Where lanes run inline a collective works when it is finished, and only then.
+// Where lanes run inline, a collective touches memory only in its finish.
 bool TouchesMemory(const Instruction& instruction) {
   return instruction.kind != InstructionKind::kStart;
 }
@@ -111,7 +114,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
       levels[2] += bytes * ShareBeyond(distance, table.shared_bytes);
     }
   };
-  // What an instruction writes where it has read costs it no second way to memory.
+  // A write to memory that the same instruction has read needs no second trip to memory.
   auto was_read = [&](size_t i, const MemoryAccess& access) {
     if (!access.is_write) return false;
     const std::vector<MemoryAccess>& all = plan.accesses[i];
@@ -120,7 +123,7 @@ std::vector<Amounts> DemandsOf(const Plan& plan, const CostTable& table) {
              other.operand.offset == access.operand.offset && other.bytes >= access.bytes;
     });
   };
-  // The second time as every later time.
+  // The first pass has no earlier touches; the second stands for every later step.
   for (int time = 0; time < 2; ++time) {
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       const Instruction& instruction = plan.instructions[i];
@@ -160,7 +163,7 @@ std::vector<int> CriticalPath(const Plan& plan, absl::Span<const double> costs) 
     int instruction;
   };
   struct Uses {
-    std::vector<Use> reads, writes;  // those that no later write has hidden
+    std::vector<Use> reads, writes;  // those that no later write has covered
   };
   absl::flat_hash_map<int32_t, Uses> by_value;
   const int count = static_cast<int>(plan.instructions.size());

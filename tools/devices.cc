@@ -9,7 +9,7 @@
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/gpu.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/machine.h"
 
 namespace mirrorflow {
@@ -27,7 +27,7 @@ void PrintGpu(int ordinal) {
   const GpuInfo gpu = DescribeGpu(ordinal);
   const std::string name = absl::StrCat("GPU:", ordinal);
   if (!gpu.usable.ok()) {
-    PrintDevice(name, absl::StrCat(gpu.name, "; not taken: ", gpu.usable.message()));
+    PrintDevice(name, absl::StrCat(gpu.name, "; not usable: ", gpu.usable.message()));
     return;
   }
   PrintDevice(
@@ -41,7 +41,7 @@ absl::Status Devices(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("devices: unexpected word '", args[0], "'; expected nothing"));
+        absl::StrCat("devices: unexpected argument '", args[0], "'; expected no arguments"));
   }
   *code = kExitInternal;
   PrintDevice("CPU:0 …",

@@ -10,8 +10,9 @@
 
 namespace mirrorflow {
 
-// `mirrorflow devices`: prints the devices that a strategy can name, a line each, what
-// MirroredStrategy takes if nothing is asked for, and why a GPU is not taken.
+// Implements `mirrorflow devices`: prints one line for each device that a strategy can name, with
+// the reason if a GPU cannot be used, and the devices that MirroredStrategy takes by default. On
+// error, `*code` is the exit code of the program.
 absl::Status Devices(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

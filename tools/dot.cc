@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// In a quoted string of the language only these two are special.
+// Only these two characters are special in a quoted string of DOT.
 std::string Escaped(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}});
 }

@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// The graph in Graphviz' language: a box a node with its op, name and shapes, an arrow a data
-// input, a dashed one a control input.
+// Returns the graph in DOT, the language of Graphviz: a box for each node with its op, name and
+// shapes, an arrow for each data input and a dashed arrow for each control input.
 std::string GraphToDot(const Graph& graph);
 
 }  // namespace mirrorflow

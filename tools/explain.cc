@@ -13,7 +13,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_file.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/asked_step.h"
 #include "tools/bench_training.h"
@@ -35,9 +35,9 @@ namespace {
 constexpr double kRoundMs = 40;
 constexpr int kRounds = 15;
 constexpr absl::Duration kTraceBudget = absl::Milliseconds(400);
-constexpr int kShownSteps = 3;  // in the trace
+constexpr int kShownSteps = 3;  // in the trace file
 
-// A step that is ready to run, and what keeps it alive.
+// A step that is ready to run, and the objects that keep it alive.
 struct ReadyStep {
   std::unique_ptr<MirroredStrategy> strategy;
   std::unique_ptr<Session> session;
@@ -58,11 +58,11 @@ absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const AskedStep& asked,
   return ready;
 }
 
-// Compiles, predicts, runs, reports.
+// Compiles the step, predicts its time, runs it and reports.
 absl::Status ExplainStep(ReadyStep ready, Explanation e) {
   std::vector<Shape> shapes;
   for (const Tensor& feed : ready.feeds) shapes.push_back(feed.shape());
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, ready.step.Compile(shapes));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(ready.step, shapes));
   e.plan = plans.plans[0].get();
   MF_ASSIGN_OR_RETURN(e.machine, Calibrate(e.replicas));
   e.predicted_ns = CostsOf(*e.plan, e.machine.table);

@@ -10,12 +10,12 @@
 
 namespace mirrorflow {
 
-// `mirrorflow explain [GRAPH]`: where the time of a step goes, under --replicas, with --batch_size
-// rows for each in feeds whose leading dimension is open. The step is what --fetch and --target ask
-// of the graph file, or everything; without a file it is the training step of the --model. Prints
-// what the plan holds, its critical path, bytes and arithmetic, and the time that the cost table of
-// this machine predicts, beside that of steps on noise. `code` is set to what the program should
-// end with if the result is an error.
+// Implements `mirrorflow explain [GRAPH]`: shows where the time of a step on --replicas replicas
+// goes. The step is what --fetch and --target select in the graph file, or everything; without a
+// file it is the training step of --model. Feeds whose leading dimension is unknown have
+// --batch_size rows for each replica. Prints the contents of the plan, its critical path, bytes and
+// arithmetic, and the time that the cost table of this machine predicts, next to the measured time
+// of steps on noise. On error, `*code` is the exit code of the program.
 absl::Status Explain(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

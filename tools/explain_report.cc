@@ -19,13 +19,14 @@ double Sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// The starts and finishes of collectives, but for updates by products: those take arithmetic.
+// True for starts and finishes of collectives, except finishes that update by a matrix product:
+// arithmetic dominates those.
 bool Communicates(const Plan& plan, const Instruction& instruction) {
   return instruction.kind == InstructionKind::kStart ||
          (instruction.kind == InstructionKind::kFinish && FlopsOf(plan, instruction) == 0);
 }
 
-// A line of the table of ops.
+// A row of the table of ops.
 struct OpRow {
   std::string op;
   int count = 0;
@@ -43,22 +44,22 @@ struct OpRow {
   }
 };
 
-// The sums that the report is about.
+// Totals of the step.
 struct Totals {
   double predicted_ns = 0;
   double path_ns = 0;  // of the critical path
   double limit_ns = 0;
-  double exposed_ns = 0;           // predicted for what communicates
-  double measured_exposed_ns = 0;  // the same as it was measured
+  double exposed_ns = 0;           // predicted for communication
+  double measured_exposed_ns = 0;  // the same, measured
   int64_t read_bytes = 0;          // by kernels
   int64_t written_bytes = 0;
-  int64_t collective_bytes = 0;  // that they carry
+  int64_t collective_bytes = 0;  // payload
 };
 
 struct Parts {
   Totals totals;
   std::vector<OpRow> ops;  // the most expensive first
-  std::vector<int> path;   // instructions
+  std::vector<int> path;   // indices of instructions
 };
 
 Parts TakeApart(const Explanation& e) {
@@ -115,7 +116,7 @@ std::string NodeName(const Plan& plan, int i) {
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-// A figure of the whole step: name, milliseconds, and what there is to say of it.
+// Prints a figure of the whole step: its name, milliseconds and a remark.
 void PrintFigure(const char* name, double ns, const std::string& remark) {
   std::printf("%-14s %9.3f ms  %s\n", name, ns * 1e-6, remark.c_str());
 }
@@ -136,7 +137,7 @@ void PrintTotals(const Explanation& e, const Totals& t) {
               absl::StrFormat("%.4f Gflop of products and convolutions at %.0f Gflop/s",
                               static_cast<double>(plan.flops) * 1e-9, e.machine.fma_flops_per_ns));
   PrintFigure("predicted", t.predicted_ns,
-              absl::StrFormat("%.0f %% of it the limit", Percent(t.limit_ns, t.predicted_ns)));
+              absl::StrFormat("the limit is %.0f %% of it", Percent(t.limit_ns, t.predicted_ns)));
   if (!e.not_run.empty()) {
     std::printf("measured       not: %s\n", e.not_run.c_str());
   } else {
@@ -145,12 +146,13 @@ void PrintTotals(const Explanation& e, const Totals& t) {
         absl::StrFormat("the fastest of %d rounds, median %.3f ms; predicted / measured = "
                         "%.3f",
                         e.measured.rounds, e.measured.median_ms, t.predicted_ns / measured_ns));
-    PrintFigure("undisturbed", Sum(e.fastest_ns),
-                absl::StrFormat("the fastest of each instruction; predicted / undisturbed = %.3f",
-                                t.predicted_ns / Sum(e.fastest_ns)));
+    PrintFigure(
+        "undisturbed", Sum(e.fastest_ns),
+        absl::StrFormat("the fastest run of each instruction; predicted / undisturbed = %.3f",
+                        t.predicted_ns / Sum(e.fastest_ns)));
   }
   PrintFigure("critical path", t.path_ns,
-              absl::StrFormat("%.0f %% of predicted; the rest could run beside it",
+              absl::StrFormat("%.0f %% of predicted; the rest could run in parallel",
                               Percent(t.path_ns, t.predicted_ns)));
   PrintFigure("communication", t.exposed_ns,
               absl::StrFormat("exposed, %.1f %% of predicted; %.3f ms of undisturbed",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `mirrorflow explain` has to say of a step, for a person and as JSON.
+// The report of `mirrorflow explain` on a step, as text and as JSON.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_REPORT_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_REPORT_H_
 
@@ -14,23 +14,24 @@
 
 namespace mirrorflow {
 
-// A compiled step, with what its instructions should take and what they took.
+// A compiled step with the predicted and measured times of its instructions.
 struct Explanation {
   std::string name;
   int replicas = 1;
-  int64_t batch_size = 1;      // of a replica
+  int64_t batch_size = 1;      // per replica
   const Plan* plan = nullptr;  // of the first replica
   Machine machine;
   std::vector<double> predicted_ns;  // by instruction
-  std::string not_run;               // why, if the step could not be run
-  Timing measured;                   // of the step
-  std::vector<double> fastest_ns;    // by instruction; empty if it was not run
+  std::string not_run;               // the reason, if the step could not be run
+  Timing measured;                   // of the whole step
+  std::vector<double> fastest_ns;    // by instruction; empty if the step was not run
 };
 
-// Tables; of long ones the most expensive rows, and the sum of the others.
+// Prints tables. A long one shows only its most expensive rows; the one of ops sums up the others.
 void PrintExplanation(const Explanation& e);
 
-// An object a line: the step, then each op (`op`), then each node of the critical path (`node`).
+// Returns one JSON object per line: the step, then each op (`op`), then each node of the critical
+// path (`node`).
 std::string ExplanationJson(const Explanation& e);
 
 }  // namespace mirrorflow

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kIterations = 20000;
 constexpr int kBursts = 20;
-// Independent chains: more than a multiply-add's latency, 4 cycles, times the two that begin in
-// each; no more than there are registers.
+// Number of independent chains: more than the latency of a multiply-add, 4 cycles, times the two
+// that start in each cycle; no more than there are registers.
 constexpr int kChains = 12;
 
 double NowNs() {
@@ -25,7 +25,7 @@ struct VectorOf {
   typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
 };
 
-// Returns what must not be optimised away.
+// Returns a value that depends on all the work, so that none is optimised away.
 template <int kFloats>
 MF_INLINE inline float Burst() {
   using Vector = typename VectorOf<kFloats>::type;

@@ -4,9 +4,9 @@
 
 namespace mirrorflow {
 
-// The arithmetic limit of a core: float operations a nanosecond, a multiply-add counted as two, of
-// independent multiply-adds in registers, in the widest vectors that the processor has. The best of
-// some bursts of 0.1 ms or so.
+// Measures the arithmetic limit of a core in float operations per nanosecond, a multiply-add
+// counted as two. Runs independent multiply-adds in registers, in the widest vectors of the
+// processor, and returns the best of some bursts of about 0.1 ms.
 double FmaFlopsPerNs();
 
 }  // namespace mirrorflow

@@ -10,11 +10,10 @@
 #include "tools/flags/command_line.h"
 
 ABSL_FLAG(int64_t, max_graph_nodes, mirrorflow::GraphLimits().max_nodes,
-          "inspect, explain, run: nodes of the graph, all function calls inlined");
+          "inspect, explain, run: the most nodes of a graph, with all function calls inlined");
 ABSL_FLAG(int64_t, max_memory, 0,
-          "inspect, explain, run: MiB for the graph, and again for its variables and one step; 0: "
-          "2048 for "
-          "the graph, and all that the machine has");
+          "inspect, explain, run: limit in MiB for the graph, and again for its variables and one "
+          "step; 0: 2048 for the graph, and all memory of the machine");
 
 namespace mirrorflow {
 namespace {

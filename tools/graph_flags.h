@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags of commands that read a graph from outside: what it may take.
+// Flags that limit the size and memory of the graphs that commands read.
 #ifndef MIRRORFLOW_TOOLS_GRAPH_FLAGS_H_
 #define MIRRORFLOW_TOOLS_GRAPH_FLAGS_H_
 
@@ -11,12 +11,13 @@
 
 namespace mirrorflow {
 
-// InvalidArgument that names the flag if one is out of range.
+// Returns InvalidArgument, naming the flag, if one is out of range.
 absl::Status CheckGraphFlags();
 
-// After CheckGraphFlags: --max_graph_nodes and --max_memory.
+// The limits that --max_graph_nodes and --max_memory set. Requires that CheckGraphFlags succeeded.
 GraphLimits GraphLimitsOfFlags();
-// After CheckGraphFlags: what the variables and one step may take, in bytes.
+// Limit on the memory of the variables and one step, in bytes. Requires that CheckGraphFlags
+// succeeded.
 int64_t MaxBytesOfFlags();
 
 }  // namespace mirrorflow

@@ -6,32 +6,53 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "framework/graph/error_list.h"
 #include "framework/graph/op_registry.h"
+#include "ops/registry.h"
 
 namespace mirrorflow {
+
+namespace {
+
+// Larger graphs get no hints: the cost of the search for near names grows with their number.
+constexpr int kMaxNodesForHints = 100'000;
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
+  const std::vector<std::string> nearest = NearestNames(name, names);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(nearest, ", "), "?");
+}
+
+}  // namespace
 
 absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name) {
   if (Node* node = graph.FindNode(name)) return node;
   std::vector<std::string> names;
-  for (const Node* node : graph.Nodes()) names.push_back(node->name());
-  const std::string nearest = NearestName(name, names);
+  if (graph.num_nodes() <= kMaxNodesForHints) {
+    for (const Node* node : graph.Nodes()) names.push_back(node->name());
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("the graph has no node '", name, "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
+      absl::StrCat("the graph has no node '", Printable(name), "'", DidYouMean(name, names)));
 }
 
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) {
   const size_t colon = name.find(':');
   int index = 0;
   if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
-    return absl::InvalidArgumentError("no tensor's name; expected NODE or NODE:OUTPUT");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "not the name of a tensor; expected NODE or NODE:OUTPUT, got '", Printable(name), "'"));
   }
   MF_ASSIGN_OR_RETURN(Node * node, NodeByName(graph, name.substr(0, colon)));
+  if (node->op().role == OpRole::kUnknown) {
+    std::vector<std::string> ops;
+    for (const OpDef* op : AllOps().All()) ops.push_back(op->name);
+    return absl::InvalidArgumentError(
+        absl::StrCat(OpAndName(*node), ": unknown op", DidYouMean(node->op().name, ops)));
+  }
   if (index >= 0 && index < node->num_outputs()) return node->output(index);
-  return absl::InvalidArgumentError(absl::StrCat(node->op().name, "(", node->name(), ") has ",
-                                                 node->num_outputs(), " outputs, got output ",
-                                                 index));
+  return absl::InvalidArgumentError(absl::StrCat(
+      OpAndName(*node), ": no output ", index, "; expected an index below ", node->num_outputs()));
 }
 
 }  // namespace mirrorflow

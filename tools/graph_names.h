@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nodes and tensors of a graph as command lines name them.
+// Finds the nodes and tensors of a graph that command lines name.
 #ifndef MIRRORFLOW_TOOLS_GRAPH_NAMES_H_
 #define MIRRORFLOW_TOOLS_GRAPH_NAMES_H_
 
@@ -10,9 +10,9 @@
 
 namespace mirrorflow {
 
-// InvalidArgument with the nearest name as a hint if there is no such node.
+// Returns InvalidArgument, with the nearest names as a hint, if there is no such node.
 absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name);
-// `node` or `node:1`.
+// Finds `node` or `node:1`. Returns InvalidArgument also for a node whose op is unknown.
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name);
 
 }  // namespace mirrorflow

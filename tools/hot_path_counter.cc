@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// glibc lets a program define malloc and its kin, and keeps its own under __libc_ names; the lock
-// of a mutex hides the library's, which dlsym still finds. The return address tells who called;
-// operator new is defined as well, because the library's would be the caller that malloc sees.
+// glibc lets a program define malloc and related functions, and keeps its own under __libc_ names.
+// pthread_mutex_lock hides the library's, which dlsym still finds. The return address identifies
+// the caller. operator new is defined as well, because otherwise the library's would be the caller
+// that malloc sees.
 #include "tools/hot_path_counter.h"
 
 #include <dlfcn.h>
@@ -30,11 +31,11 @@ std::atomic<int64_t> onednn_allocations{0};
 std::atomic<int64_t> locks{0};
 std::atomic<int64_t> onednn_locks{0};
 
-// Where oneDNN's code lies; nowhere until FindOneDnn(), or if it is not there.
+// The address range of oneDNN's code; empty before FindOneDnn() and without oneDNN.
 std::atomic<uintptr_t> onednn_begin{0};
 std::atomic<uintptr_t> onednn_end{0};
 
-// Counts an event in `all`, and in `onednn` if it has called.
+// Counts an event in `all`, and in `onednn` if oneDNN is the caller.
 inline void Count(const void* caller, std::atomic<int64_t>& all, std::atomic<int64_t>& onednn) {
   all.fetch_add(1, std::memory_order_relaxed);
   const auto address = reinterpret_cast<uintptr_t>(caller);

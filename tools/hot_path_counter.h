@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what does not belong on the hot path of a step. A program that links this has its
-// allocator and its locks counted, in all threads and libraries.
+// Counts operations that do not belong on the hot path of a step. Linking this into a program
+// counts its allocations and locks, in all threads and libraries.
 #ifndef MIRRORFLOW_TOOLS_HOT_PATH_COUNTER_H_
 #define MIRRORFLOW_TOOLS_HOT_PATH_COUNTER_H_
 
@@ -10,10 +10,10 @@
 namespace mirrorflow {
 
 struct HotPathCounts {
-  int64_t allocations = 0;         // by whomever
-  int64_t onednn_allocations = 0;  // those of them that oneDNN makes in a call of a primitive
-  int64_t locks = 0;               // of pthread's mutexes, which are std's
-  int64_t onednn_locks = 0;        // as of allocations
+  int64_t allocations = 0;         // by any caller
+  int64_t onednn_allocations = 0;  // the part that oneDNN makes in calls of primitives
+  int64_t locks = 0;               // of pthread mutexes, and so of std::mutex
+  int64_t onednn_locks = 0;        // the part that oneDNN takes
   int64_t page_faults = 0;         // minor ones
 
   friend HotPathCounts operator-(const HotPathCounts& a, const HotPathCounts& b) {
@@ -22,7 +22,7 @@ struct HotPathCounts {
   }
 };
 
-// Since the process started; oneDNN's since the first call.
+// Returns the counts since the process started; those of oneDNN start with the first call.
 HotPathCounts CountHotPath();
 
 }  // namespace mirrorflow

@@ -19,47 +19,41 @@
 #include "framework/graph/graph_def.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/text_form.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/asked_step.h"
 #include "tools/dot.h"
 #include "tools/graph_flags.h"
-#include "train/variable.h"
+#include "tools/graph_summary.h"
 
+ABSL_FLAG(bool, all, false,
+          "inspect: also print nodes, ops, shardings, collectives and memory regions");
 ABSL_FLAG(int64_t, global_batch_size, 128,
-          "inspect: rows of the feeds whose leading dimension is open");
+          "inspect: rows of feeds whose leading dimension is unknown");
 ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
-          "CPU replicas; if not given, inspect, explain and bench take 2 and run takes one device");
+          "number of CPU replicas; default: 2 for inspect, explain and bench, one device for run");
 
 ABSL_FLAG(
     std::string, pass, "",
-    "inspect: print the graph, or what is known of the plan of replica 0, before and after this "
-    "compiler pass");
+    "inspect: print the graph, or the unfinished plan of replica 0, before and after this compiler "
+    "pass");
 ABSL_FLAG(
     std::string, output, "",
-    "inspect: write the graph to this file, in the form that its name says (.pb, .pbtxt, .txt, "
-    ".dot); with --replicas the step as a graph of one device, for --global_batch_size rows, that "
-    "has a copy of each node for each replica");
+    "inspect: write the graph to this file, in the format of its extension (.pb, .pbtxt, .txt, "
+    ".dot); with --replicas, write the step for --global_batch_size rows as a graph for one device "
+    "with a copy of each node for each replica");
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kShownElements = 8;
+constexpr size_t kShownLayers = 30;
 
-void PrintNodes(const Graph& graph) {
+void PrintOps(const Graph& graph) {
   std::map<std::string, int> by_op;
-  int64_t parameters = 0, state = 0;
-  for (const Node* node : graph.Nodes()) {
-    ++by_op[node->op().name];
-    if (node->op().role != OpRole::kVariable) continue;
-    const Shape& shape = node->attr<Shape>("shape");
-    if (!shape.IsFullyDefined()) continue;
-    (node->has_attr(kNotTrainableAttr) ? state : parameters) += shape.num_elements();
-  }
+  for (const Node* node : graph.Nodes()) ++by_op[node->op().name];
   std::printf("\nnodes: %d\n", graph.num_nodes());
   for (const auto& [op, count] : by_op) std::printf("  %-40s %d\n", op.c_str(), count);
-  std::printf("parameters: %lld, elements of other variables: %lld\n",
-              static_cast<long long>(parameters), static_cast<long long>(state));
 }
 
 void PrintShardings(const Compilation& c) {
@@ -107,7 +101,7 @@ struct Compiled {
   StepPlans plans;
 };
 
-// The step, compiled.
+// Compiles the step in a session of its own.
 absl::StatusOr<Compiled> Compile(const Graph& graph, const AskedStep& step,
                                  const Strategy& strategy, int64_t batch_size) {
   Compiled compiled;
@@ -115,68 +109,101 @@ absl::StatusOr<Compiled> Compile(const Graph& graph, const AskedStep& step,
   MF_ASSIGN_OR_RETURN(compiled.session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step prepared,
                       compiled.session->Prepare(whole.feeds, whole.fetches, whole.targets));
-  MF_ASSIGN_OR_RETURN(compiled.plans, prepared.Compile(whole.shapes));
+  MF_ASSIGN_OR_RETURN(compiled.plans, CompileStep(prepared, whole.shapes));
   return compiled;
 }
 
+double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+// Prints one line on memory and one on collectives.
+void PrintTotals(const Plan& plan, const VariableLayout& layout) {
+  int64_t variables = 0, sent = 0;
+  for (const LayoutRegion& region : layout.regions()) variables += region.bytes;
+  for (const PlannedCollective& c : plan.collectives) sent += c.bytes();
+  std::printf(
+      "memory of a replica: %.2f MB = %.2f variables and gradients + %.2f values of a step + "
+      "%.2f constants\n",
+      Megabytes(variables + plan.arena_bytes + plan.constants_bytes), Megabytes(variables),
+      Megabytes(plan.arena_bytes), Megabytes(plan.constants_bytes));
+  std::printf("collectives: %d a step, %.2f MB\n", static_cast<int>(plan.collectives.size()),
+              Megabytes(sent));
+}
+
 absl::Status PrintCompiled(const Graph& graph, const AskedStep& step, const Strategy& strategy,
-                           int64_t batch_size) {
+                           int64_t batch_size, bool all) {
   MF_ASSIGN_OR_RETURN(const Compiled compiled, Compile(graph, step, strategy, batch_size));
   const StepPlans& plans = compiled.plans;
+  const VariableLayout& layout = compiled.session->state().layout();
   std::printf("\ncompiled for %d replicas, global batch %lld, program %016llx\n",
               strategy.num_replicas_in_sync(), static_cast<long long>(batch_size),
               static_cast<unsigned long long>(plans.program->Fingerprint()));
+  PrintTotals(*plans.plans[0], layout);
+  if (!all) {
+    std::printf("use --all to list nodes, shardings, collectives and memory regions\n");
+    return absl::OkStatus();
+  }
   PrintShardings(plans.program->state);
   PrintCollectives(*plans.plans[0]);
-  PrintMemory(*plans.plans[0], compiled.session->layout());
+  PrintMemory(*plans.plans[0], layout);
   return absl::OkStatus();
 }
 
-// A pass by the name of its class or of its file: ScheduleNodes is schedule_nodes.
+// Matches a pass by the name of its class or of its file: ScheduleNodes or schedule_nodes.
 bool IsCalled(absl::string_view pass, absl::string_view name) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(pass, {{"_", ""}})) ==
          absl::AsciiStrToLower(absl::StrReplaceAll(name, {{"_", ""}}));
 }
 
-// Keeps what the compiler works on as it is before and after one pass.
-struct PassObserver {
-  std::string pass;
-  std::string before = "";
-  std::string after = "";
-  std::set<std::string> passes = {};  // that have run
-  std::string first = "";             // of all of them
+// Records the state of the compiler before and after one pass.
+class RecordPass final : public PassObserver {
+ public:
+  explicit RecordPass(std::string pass) : pass_(std::move(pass)) {}
+  bool is_asked_for() const { return !pass_.empty(); }
 
-  static void Observe(absl::string_view pass, const Compilation& c, bool after, void* self) {
-    auto& observer = *static_cast<PassObserver*>(self);
-    if (observer.passes.empty()) observer.first = std::string(pass);
-    observer.passes.insert(std::string(pass));
-    // Initial values are compiled before the step, which counts.
-    if (!after && pass == observer.first) observer.before = observer.after = "";
-    if (!IsCalled(pass, observer.pass)) return;
-    observer.pass = std::string(pass);
-    const auto* const plan = dynamic_cast<const PlanState*>(&c);
-    if (plan != nullptr && !observer.after.empty()) return;  // the plan of another replica
-    std::string text =
-        plan != nullptr
-            ? plan->ToString(kShownElements)
-            : GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
-    // A pass may run several times: from before the first to after the last.
-    if (after) {
-      observer.after = std::move(text);
-    } else if (observer.before.empty()) {
-      observer.before = std::move(text);
-    }
+  void BeforePass(absl::string_view pass, const Compilation& c) override {
+    if (passes_.empty()) first_ = std::string(pass);
+    passes_.insert(std::string(pass));
+    // Initial values are compiled before the step; only the step counts.
+    if (pass == first_) before_ = after_ = "";
+    // A pass may run several times: record from before the first to after the last.
+    if (Matches(pass, c) && before_.empty()) before_ = TextOf(c);
+  }
+  void AfterPass(absl::string_view pass, const Compilation& c) override {
+    if (!Matches(pass, c)) return;
+    pass_ = std::string(pass);
+    after_ = TextOf(c);
   }
 
   absl::Status Print() const {
-    if (passes.count(pass) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--pass: unknown; expected one of ", absl::StrJoin(passes, ", "), ", got '", pass, "'"));
+    if (passes_.count(pass_) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--pass: unknown; expected one of ",
+                                                     absl::StrJoin(passes_, ", "), ", got '", pass_,
+                                                     "'"));
     }
-    std::printf("before %s:\n%s\nafter %s:\n%s", pass.c_str(), before.c_str(), pass.c_str(),
-                after.c_str());
+    std::printf("before %s:\n%s\nafter %s:\n%s", pass_.c_str(), before_.c_str(), pass_.c_str(),
+                after_.c_str());
     return absl::OkStatus();
   }
+
+ private:
+  static const PlanState* PlanOf(const Compilation& c) {
+    return dynamic_cast<const PlanState*>(&c);
+  }
+  static std::string TextOf(const Compilation& c) {
+    const PlanState* const plan = PlanOf(c);
+    return plan != nullptr
+               ? plan->ToString(kShownElements)
+               : GraphToText(c.graph, {.omit_defaults = true, .max_elements = kShownElements});
+  }
+  // Passes that make plans run once for each replica; only the first replica's plan is recorded.
+  bool Matches(absl::string_view pass, const Compilation& c) const {
+    return IsCalled(pass, pass_) && (PlanOf(c) == nullptr || after_.empty());
+  }
+
+  std::string pass_;
+  std::string before_, after_;
+  std::set<std::string> passes_;  // all that have run
+  std::string first_;             // the first of them to run
 };
 
 absl::Status Convert(const Graph& graph, const std::string& path) {
@@ -184,7 +211,7 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
   return WriteGraphFile(graph, path);
 }
 
-// The graph with the replicas of its step written out.
+// Writes the step as a graph with the nodes of all replicas.
 absl::Status WriteReplicated(const Graph& graph, const AskedStep& asked, int replicas,
                              int64_t batch_size, const std::string& path) {
   MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, batch_size));
@@ -196,7 +223,7 @@ absl::Status WriteReplicated(const Graph& graph, const AskedStep& asked, int rep
   if (!absl::EndsWith(path, ".txt") || absl::EndsWith(path, ".pb.txt")) {
     return Convert(replicated, path);
   }
-  // The text form knows no calls of functions: their bodies take their place, as in reading.
+  // The text form cannot express function calls, so inline them, as when a graph is read.
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(replicated));
   MF_ASSIGN_OR_RETURN(const Graph inlined, FromGraphDef(def, AllOps()));
   return Convert(inlined, path);
@@ -208,14 +235,11 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
   MF_RETURN_IF_ERROR(CheckFlagRange("global_batch_size", batch_size, 1));
-  PassObserver observer{.pass = absl::GetFlag(FLAGS_pass)};
+  RecordPass observer(absl::GetFlag(FLAGS_pass));
   MF_RETURN_IF_ERROR(CheckGraphFlags());
   MirroredStrategy::Options options{.num_cpu_replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                                     .max_bytes = MaxBytesOfFlags()};
-  if (!observer.pass.empty()) {
-    options.compile.observer = PassObserver::Observe;
-    options.compile.observer_arg = &observer;
-  }
+  if (observer.is_asked_for()) options.compile.observer = &observer;
   const auto strategy = MirroredStrategy::Create(options);
   if (!strategy.ok()) return Annotate(strategy.status(), "--replicas");
   if (args.size() != 1) {
@@ -234,15 +258,21 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
     if (!replicas.has_value()) return Convert(graph, output);
     return Annotate(WriteReplicated(graph, step, *replicas, batch_size, output), args[0]);
   }
-  if (!observer.pass.empty()) {
+  if (observer.is_asked_for()) {
     MF_RETURN_IF_ERROR(Annotate(Compile(graph, step, **strategy, batch_size).status(), args[0]));
     *code = kExitUsage;
     return observer.Print();
   }
-  std::printf("%s",
-              GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
-  PrintNodes(graph);
-  return Annotate(PrintCompiled(graph, step, **strategy, batch_size), args[0]);
+  const bool all = absl::GetFlag(FLAGS_all);
+  if (all) {
+    std::printf(
+        "%s", GraphToText(graph, {.omit_defaults = true, .max_elements = kShownElements}).c_str());
+    PrintOps(graph);
+    std::printf("\n");
+  }
+  std::printf("%d nodes\n%s", graph.num_nodes(),
+              ToString(Summarize(graph), all ? graph.num_nodes() : kShownLayers).c_str());
+  return Annotate(PrintCompiled(graph, step, **strategy, batch_size, all), args[0]);
 }
 
 }  // namespace mirrorflow

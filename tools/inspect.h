@@ -10,14 +10,16 @@
 
 namespace mirrorflow {
 
-// `mirrorflow inspect GRAPH`; `args` are the words after `inspect`. Prints the graph in text form
-// and a summary: nodes by op, parameters, and, as compiled for --replicas and --global_batch_size,
-// memory, shardings, collectives and buckets. The step is what --fetch and --target ask for, or
-// everything. With --pass it prints the graph before and after that pass of the compiler instead.
-// With --output it converts the file instead, which must be valid, and prints nothing; if
-// --replicas is given too, it writes the step with its replicas written out (ReplicatedGraph).
-// `code` is set to what the program should end with if the
-// result is an error.
+// Implements `mirrorflow inspect GRAPH`. Prints a summary of the graph (layers and parameters) and
+// of the step as compiled for --replicas and --global_batch_size (memory and collectives). The step
+// is what --fetch and --target select, or everything. `args` are the words after `inspect`.
+// On error, `*code` is the exit code of the program.
+//
+//   --all     also prints the graph in text form, nodes by op, shardings, each collective and
+//             memory regions
+//   --pass    prints the graph before and after that pass of the compiler instead
+//   --output  converts the file, which must be valid, and prints nothing; with --replicas it
+//             writes a graph with the nodes of all replicas of the step (ReplicatedGraph)
 absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

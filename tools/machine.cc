@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// The value of `name : value` of the first processor.
+// Returns the value of `name : value` for the first processor.
 std::string CpuInfo(absl::string_view name) {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {

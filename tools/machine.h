@@ -6,13 +6,14 @@
 
 namespace mirrorflow {
 
-// `AMD EPYC (family 26, model 2), 24 GB, Linux 6.18.5, 2 cores`: where something was measured.
+// Describes the machine of a measurement, for example
+// `AMD EPYC (family 26, model 2), 24 GB, Linux 6.18.5, 2 cores`.
 std::string DescribeMachine();
 
-// `2.6.3`, of the oneDNN in this process; `none` without one.
+// The version of oneDNN in this process, such as `2.6.3`; `none` without oneDNN.
 std::string OneDnnVersion();
 
-// Pins the calling thread to one core while it lives.
+// Pins the calling thread to one core during the lifetime of the object.
 class PinnedTo {
  public:
   explicit PinnedTo(int core);

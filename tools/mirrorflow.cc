@@ -15,17 +15,18 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kUsage[] =
-    "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     print a graph and what it compiles to\n"
-    "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it\n"
+    "mirrorflow inspect GRAPH(.pb|.pbtxt|.txt)     summarise a graph and what it compiles to\n"
+    "  --output=FILE(.pb|.pbtxt|.txt|.dot)         … or convert it to another format\n"
     "mirrorflow run --graph=GRAPH [--feed NAME=FILE.npy] [--fetch NAME[=FILE.npy]] [--target "
     "NODE]\n"
-    "                                              run steps of a graph; alone: what it offers\n"
-    "mirrorflow devices                            what there is to compute on\n"
-    "mirrorflow explain [GRAPH]                    where the time of a step goes, predicted and "
-    "measured\n"
-    "  --model=MODEL                               … without a file: of this training step\n"
+    "                                              run steps of a graph; with --graph only: list\n"
+    "                                              its feeds, variables, fetches and targets\n"
+    "mirrorflow devices                            list the devices\n"
+    "mirrorflow explain [GRAPH]                    show where the time of a step goes, predicted "
+    "and measured\n"
+    "  --model=MODEL                               … of this training step, without a GRAPH\n"
     "mirrorflow bench step|gates|allreduce|overhead|compile|graphs|startup|memory\n"
-    "                                              measure this machine\n"
+    "                                              measure the performance on this machine\n"
     "\nflags:\n";
 
 int Main(int argc, char** argv) {

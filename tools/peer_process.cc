@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
 }
 
 absl::Status PeerProcess::Launch(const std::vector<std::string>& command) {
-  // One socket is its standard input and output: unlike a pipe, it can be written to without a
-  // signal when the peer has ended.
+  // One socket serves as its standard input and output: unlike a pipe, it can be written to without
+  // a signal after the peer has ended.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return SystemError("socketpair", errno);
@@ -101,7 +101,7 @@ absl::StatusOr<std::string> PeerProcess::ReadLine() {
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
     if (left <= 0) {
       return absl::DeadlineExceededError(
-          absl::StrCat(name_, " said nothing for ", absl::FormatDuration(timeout_)));
+          absl::StrCat(name_, ": no output for ", absl::FormatDuration(timeout_)));
     }
     if (poll(&ready, 1, static_cast<int>(left)) < 0 && errno != EINTR) {
       return SystemError(name_, errno);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeerProcess: another framework that trains the same case, as a child process that we talk to
-// (tests/benchmark/peers/peer.py says how).
+// PeerProcess: a child process in which another framework trains the same case. Start it, then call
+// Run for each round; tests/benchmark/peers/peer.py describes the protocol.
 #ifndef MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 #define MIRRORFLOW_TOOLS_PEER_PROCESS_H_
 
@@ -20,26 +20,26 @@ namespace mirrorflow {
 
 class PeerProcess {
  public:
-  // Starts `command`, its arguments behind it, and waits until it is ready. Unavailable if it ends
-  // before (its standard error is ours), DeadlineExceeded if it is silent for longer than
-  // `timeout`.
+  // Starts `command`, a program and its arguments, and waits until it is ready. Returns Unavailable
+  // if it ends before that (its standard error is ours), DeadlineExceeded if it prints nothing for
+  // longer than `timeout`.
   static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::vector<std::string>& command,
                                                             absl::Duration timeout);
-  // Ends it.
+  // Ends the process.
   ~PeerProcess();
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
   const std::string& version() const { return version_; }
-  // Of its first steps.
+  // The losses of its first steps.
   const std::vector<double>& losses() const { return losses_; }
 
-  // From its start to the end of its first step.
+  // The time from its start to the end of its first step.
   double first_step_ms() const { return first_step_ms_; }
-  // The most memory that it has had so far.
+  // Its peak resident memory so far.
   absl::StatusOr<int64_t> PeakBytes() const;
 
-  // Trains for about so long; returns the milliseconds of a step.
+  // Trains for about `round_ms`; returns the milliseconds per step.
   absl::StatusOr<double> Run(double round_ms);
 
  private:

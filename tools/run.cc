@@ -14,7 +14,7 @@
 #include "framework/graph/graph_ends.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "ops/registry.h"
 #include "tools/flags/compute_flags.h"
 #include "tools/graph_flags.h"
@@ -23,25 +23,29 @@
 #include "train/npy.h"
 
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");
-ABSL_FLAG(std::vector<std::string>, feed, {},
-          "run: NAME=FILE.npy, a tensor and its (global) value; more with commas or a flag each");
 ABSL_FLAG(
-    std::vector<std::string>, fetch, {},
-    "run: NAME or NAME=FILE.npy, a tensor that is printed or written; inspect, explain: NAME, a "
-    "tensor that the step gives");
+    std::vector<std::string>, feed, {},
+    "run: NAME=FILE.npy, a tensor to feed and its (global) value; separate several with commas "
+    "or repeat the flag");
+ABSL_FLAG(std::vector<std::string>, fetch, {},
+          "run: NAME or NAME=FILE.npy, a tensor to print or to write; inspect, explain: NAME, a "
+          "tensor that the step computes");
 ABSL_FLAG(std::vector<std::string>, target, {},
-          "run, inspect, explain: a node that is run for what it does");
-ABSL_FLAG(int64_t, steps, 1, "run: how often; what the last one fetches is printed or written");
-ABSL_FLAG(std::string, variables, "",
-          "run: initial values of variables, a .safetensors file; the others' are the graph's");
+          "run, inspect, explain: a node to run for its side effects");
+ABSL_FLAG(int64_t, steps, 1, "run: number of steps; the last one's fetches are printed or written");
+ABSL_FLAG(std::string, variables, "", "run: a .safetensors file with a value for each variable");
+ABSL_FLAG(
+    bool, partial_variables, false,
+    "run: allow --variables to lack variables, which keep their initial values, and to hold other "
+    "tensors, which are ignored");
 ABSL_FLAG(std::string, save_variables, "",
           "run: write the variables to this .safetensors file at the end");
 ABSL_FLAG(std::string, device, "CPU:0",
-          "run: the device, if there is one replica: CPU, or GPU, GPU:0, GPU:1, …");
-ABSL_FLAG(int, logical_gpus, 0, "run: as many replicas, all of them on GPU:0");
+          "run: the device of a single replica: CPU, GPU, GPU:0, GPU:1, …");
+ABSL_FLAG(int, logical_gpus, 0, "run: number of replicas that share GPU:0");
 ABSL_FLAG(std::string, trace, "",
           "run, explain: write a Chrome trace of the last steps to this file");
-ABSL_FLAG(uint64_t, seed, 0, "run: of random initial values and random ops");
+ABSL_FLAG(uint64_t, seed, 0, "run: seed of random initial values and random ops");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
 
 namespace mirrorflow {
@@ -50,9 +54,9 @@ namespace {
 constexpr int kPrintedElements = 100;
 constexpr int64_t kTracedSteps = 3;
 
-// A tensor on the command line.
+// A tensor that the command line names, and the file that holds it.
 struct NamedFile {
-  std::string flag;  // as given, for errors
+  std::string flag;  // as given, for error messages
   std::string name;
   std::string path;  // may be empty
   Output output = {};
@@ -83,11 +87,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   }
   if (absl::GetFlag(FLAGS_device) != "CPU:0") {
     return absl::InvalidArgumentError(
-        "--device: chosen by --replicas and --logical_gpus; expected one of the three");
+        "--device: given with --replicas or --logical_gpus; expected one of the three");
   }
   if (replicas.has_value() && logical_gpus != 0) {
     return absl::InvalidArgumentError(
-        "--logical_gpus: chosen beside --replicas, which is of CPUs; expected one of the two");
+        "--logical_gpus: given with --replicas (of CPUs); expected one of the two");
   }
   auto mirrored =
       MirroredStrategy::Create({.devices = std::vector<std::string>(logical_gpus, "GPU:0"),
@@ -151,8 +155,8 @@ absl::Status HandOut(const std::vector<NamedFile>& fetches, const StepOutputs& o
   for (size_t i = 0; i < fetches.size(); ++i) {
     const NamedFile& fetch = fetches[i];
     if (!outputs[i].has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(fetch.flag, ": differs between the replicas and has no one value"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          fetch.flag, ": differs between the replicas; expected one value on all of them"));
     }
     if (!fetch.path.empty()) {
       MF_RETURN_IF_ERROR(WriteNpy(fetch.path, outputs[i]));
@@ -188,7 +192,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
   if (!args.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("run: unexpected word '", args[0], "'; expected flags (see --help)"));
+        absl::StrCat("run: unexpected argument '", args[0], "'; expected flags (see --help)"));
   }
   std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
   std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
@@ -219,7 +223,8 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   absl::StatusOr<std::unique_ptr<Session>> session = strategy->NewSession(graph);
   if (!session.ok()) return Annotate(session.status(), path);
   if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
-    MF_RETURN_IF_ERROR(LoadVariables(file, **session));
+    const LoadOptions options{.strict = !absl::GetFlag(FLAGS_partial_variables)};
+    MF_RETURN_IF_ERROR(LoadVariables(file, **session, options).status());
   }
   auto outputs_of = [](const std::vector<NamedFile>& files) {
     std::vector<Output> outputs;

@@ -10,11 +10,11 @@
 
 namespace mirrorflow {
 
-// `mirrorflow run`: runs steps of a graph file on tensors from .npy files, on one device or, with
-// --replicas, under MirroredStrategy, where feeds and fetches stay global. Any tensor can be fed,
-// and only what the fetches and targets need is run. Without both it prints what the graph offers.
-// `args` are the words after `run`; `code` is set to what the program should end with if the result
-// is an error.
+// Implements `mirrorflow run`: runs steps of a graph file on tensors from .npy files. Runs on one
+// device or, with --replicas or --logical_gpus, under MirroredStrategy; feeds and fetches are
+// global tensors either way. Any tensor can be fed, and only nodes that the fetches and targets
+// need are run. Without fetches and targets, lists the feeds, variables, fetches and targets of the
+// graph. `args` are the words after `run`. On error, `*code` is the exit code of the program.
 absl::Status Run(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

@@ -24,7 +24,7 @@ constexpr int kResamples = 2000;
 
 double NowMs() { return static_cast<double>(absl::GetCurrentTimeNanos()) * 1e-6; }
 
-// Milliseconds of a fixed number of multiply-adds on one core.
+// Returns the milliseconds of a fixed number of multiply-adds on one core.
 double CanaryMs() {
   float a[64];
   std::fill(a, a + 64, 1.0f);
@@ -37,7 +37,7 @@ double CanaryMs() {
   return NowMs() - begin;
 }
 
-// The slowest of `threads` cores at work together.
+// Returns the slowest time of `threads` threads that run the canary at the same time.
 double SlowestCanaryMs(int threads) {
   std::vector<double> ms(threads);
   std::vector<std::thread> others;
@@ -79,7 +79,7 @@ absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const Timing
   const int rounds = std::max(options.rounds, kMinRounds);
   const size_t n = sides.size();
   std::vector<std::vector<double>> ms(n, std::vector<double>(rounds));
-  std::vector<double> slowest(rounds, 0);  // of a round's canaries
+  std::vector<double> slowest(rounds, 0);  // canary of each round
   double best = std::numeric_limits<double>::infinity();
   for (const Side& side : sides) MF_RETURN_IF_ERROR(side(options.round_ms).status());  // warms up
   for (int round = 0; round < rounds; ++round) {

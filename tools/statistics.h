@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing on machines that are shared and noisy: rounds in which all sides take turns, each after a
-// canary; medians, spreads, and ratios of what was measured in one round.
+// Timing on shared and noisy machines. All sides of a comparison take turns in rounds, each after a
+// canary that measures the speed of the machine. The results are medians, spreads, and ratios of
+// times from the same round.
 #ifndef MIRRORFLOW_TOOLS_STATISTICS_H_
 #define MIRRORFLOW_TOOLS_STATISTICS_H_
 
@@ -16,38 +17,38 @@ namespace mirrorflow {
 struct Timing {
   double median_ms = 0;
   double min_ms = 0;
-  double iqr_ms = 0;  // between the quartiles
-  int rounds = 0;     // that counted
+  double iqr_ms = 0;  // interquartile range
+  int rounds = 0;     // that count
   int discarded = 0;  // in which the machine was disturbed
 };
 
 struct TimingOptions {
   int rounds = 9;          // at least 7
-  double round_ms = 150;   // how long one side of a round runs, about
+  double round_ms = 150;   // approximate time of one side in a round
   int canary_threads = 1;  // cores whose speed is checked before each side
 };
 
-// One of those who take turns: works for about so many milliseconds and returns its mean time of
-// one call, in milliseconds.
+// One side of a comparison: works for about `round_ms` and returns its mean time per call, in
+// milliseconds.
 using Side = std::function<absl::StatusOr<double>(double round_ms)>;
 
-// What was measured of each side, round by round.
+// The times of each side in each round.
 struct Rounds {
-  std::vector<std::vector<double>> ms;  // by side, then round; the same rounds of each
+  std::vector<std::vector<double>> ms;  // by side, then round; the same rounds for every side
   int discarded = 0;
 };
 
-// Every round runs each side once, in one order and the next time in the reverse. Before each side
-// a burst of multiply-adds tells how fast the cores are; rounds in which it is more than 5 % slower
-// than the best are left out, unless fewer than 7 would be left.
+// Runs each side once per round, in reverse order in every second round. A burst of multiply-adds
+// before each side measures the speed of the cores. Rounds in which a burst is more than 5 % slower
+// than the best are left out, unless fewer than 7 would remain.
 absl::StatusOr<Rounds> MeasureInTurns(absl::Span<const Side> sides, const TimingOptions& options);
 
 Timing TimingOf(const Rounds& rounds, int side);
 
-// Calls `work` again and again; one side alone.
+// Measures repeated calls of `work`, as the only side.
 absl::StatusOr<Timing> Measure(const std::function<absl::Status()>& work,
                                const TimingOptions& options = {});
-// `work` as a side: warmed up, and as many calls a round as fill it.
+// Makes a side of `work`: warms it up, then calls it as often as fits into a round.
 Side SideOf(std::function<absl::Status()> work);
 
 // A median and its 90 % interval.
@@ -58,17 +59,18 @@ struct Estimate {
 
   static Estimate Exactly(double value) { return {value, value, value}; }
 };
-// Of figures, by bootstrap (Efron, "Bootstrap methods", 1979); the same figures give the same
-// interval.
+// Estimates the median of `values` by bootstrap (Efron, "Bootstrap methods", 1979). The same values
+// give the same interval.
 Estimate MedianOf(std::vector<double> values);
-// Of the ratios a / b of paired figures.
+// Estimates the median of the ratios a / b of paired figures.
 Estimate RatioOf(absl::Span<const double> a, absl::Span<const double> b);
 
-// `met` if the whole interval keeps the bound, `missed` if none of it does, else `undecided`.
+// Returns `met` if the whole interval satisfies the bound, `missed` if no part of it does,
+// otherwise `undecided`.
 const char* VerdictAtLeast(const Estimate& figure, double bound);
 const char* VerdictAtMost(const Estimate& figure, double bound);
 
-// The value below which a share `q` of the values lies, interpolated; 0 of none.
+// Returns the value below which a share `q` of `values` lies, interpolated; 0 if `values` is empty.
 double Quantile(std::vector<double> values, double q);
 
 }  // namespace mirrorflow

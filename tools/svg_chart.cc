@@ -13,7 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// Distinct to all kinds of eyes (M. Okabe, K. Ito, "Color universal design", 2008).
+// Distinguishable with every kind of colour vision (M. Okabe, K. Ito, "Color universal design",
+// 2008).
 constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7"};
 
 const char* Colour(size_t i) { return kColours[i % (sizeof(kColours) / sizeof(kColours[0]))]; }
@@ -23,7 +24,7 @@ std::string Escaped(absl::string_view text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// One picture, drawn from the back to the front.
+// An SVG image, drawn from back to front.
 class Canvas {
  public:
   Canvas(double width, double height, absl::string_view title) {
@@ -66,7 +67,7 @@ class Canvas {
   std::string svg_;
 };
 
-// 1, 2 or 5 times a power of ten, such that there are about `count` of them in `range`.
+// Returns 1, 2 or 5 times a power of ten, such that about `count` steps fit into `range`.
 double RoundStep(double range, int count) {
   const double rough = std::max(range, 1e-9) / count;
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -76,17 +77,17 @@ double RoundStep(double range, int count) {
   return 10 * power;
 }
 
-// Where in its row a span lies: spans of a row that overlap are above one another.
+// The place of a span in its row: overlapping spans are stacked.
 struct Place {
   int level;
-  int levels;  // of the row
+  int levels;  // in the row
 };
 std::vector<Place> StackOverlaps(const std::vector<TimelineSpan>& spans, size_t num_rows) {
   std::vector<size_t> order(spans.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return spans[a].begin < spans[b].begin; });
-  std::vector<std::vector<double>> ends(num_rows);  // of each level's last span
+  std::vector<std::vector<double>> ends(num_rows);  // of the last span of each level
   std::vector<Place> places(spans.size());
   for (const size_t i : order) {
     std::vector<double>& levels = ends[spans[i].row];
@@ -173,7 +174,7 @@ std::string Timeline(absl::string_view title, const std::vector<std::string>& ro
   for (size_t i = 0; i < spans.size(); ++i) {
     const TimelineSpan& span = spans[i];
     const double height = (kRow - 8) / places[i].levels;
-    // What is shorter than the eye sees is still there.
+    // A minimum width keeps very short spans visible.
     canvas.Box(x(span.begin), kTop + kRow * span.row + 4 + height * places[i].level,
                std::max(x(span.end) - x(span.begin), 0.5), height, Colour(span.kind), "span",
                absl::StrFormat("%s: %.3f ms", span.name, span.end - span.begin));

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the test cases of one `bazel test`: the end of tools/test.
+"""Counts the test cases of one `bazel test`; the last step of tools/test.
 
 usage: test_summary.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
 Reads Bazel's own record of the run, so that results of an earlier run are never counted. A test
-program that ends badly although no case of it failed (a crash, a leak, a time-out, a build error)
-counts as one failed case. Prints failed and skipped cases by name, then the counts.
+program that fails although none of its cases did (a crash, a leak, a time-out, a build error)
+counts as one failed case. Prints the names of failed and skipped cases, then the counts.
 """
 
 import json
@@ -20,7 +20,7 @@ def read_cases(uri):
     try:
         root = ElementTree.parse(urllib.parse.unquote(urllib.parse.urlparse(uri).path)).getroot()
     except (OSError, ElementTree.ParseError):
-        return  # The program died while it wrote: its exit status tells.
+        return  # The program died while writing; its exit status shows the failure.
     for case in root.iter("testcase"):
         name = ".".join(filter(None, (case.get("classname"), case.get("name"))))
         if case.find("failure") is not None or case.find("error") is not None:
@@ -32,7 +32,7 @@ def read_cases(uri):
 
 
 def read_events(path):
-    """Returns the test targets asked for, those skipped, and {(label, shard): last result}."""
+    """Returns the requested test targets, the skipped ones, and {(label, shard): last result}."""
     asked, skipped, results = set(), set(), {}
     with open(path, encoding="utf-8") as lines:
         for line in lines:

@@ -25,14 +25,14 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
     MF_RETURN_IF_ERROR(status);
   }
   session.TraceTo(nullptr);
-  // The spans of a step come in the order in which it was dispatched; its own is the last.
+  // The spans of a step are in dispatch order; the span of the step itself is the last.
   std::vector<int> dispatched;
   for (const int32_t i : plan.dispatch.original) {
     if (plan.instructions[i].kind != InstructionKind::kRecord) dispatched.push_back(i);
   }
   std::vector<double> fastest(plan.instructions.size(), 0);
   size_t at = 0;
-  int64_t update_ns = 0;  // of the collective that comes next
+  int64_t update_ns = 0;  // of the collective whose span is next
   for (size_t i = first; i < trace->events().size(); ++i) {
     const TraceEvent& event = trace->events()[i];
     if (event.pid != 0 || event.kind != TraceEvent::kSpan) continue;

@@ -7,13 +7,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 
 namespace mirrorflow {
 
-// Runs steps for `budget`, but no fewer than 4 and no more than 100, of which the first replica has
-// `plan`, adding them to `trace`. Returns how long each of the plan's instructions took when it
-// took least, in nanoseconds; 0 where it was not dispatched.
+// Runs `step` for `budget`, at least 4 and at most 100 times, and adds the runs to `trace`. `plan`
+// is that of the first replica. Returns the shortest time of each of its instructions in
+// nanoseconds; 0 for an instruction that was not dispatched.
 absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& step,
                                                         absl::Span<const Tensor> feeds,
                                                         const Plan& plan, absl::Duration budget,

@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Zeros as they lie in the memory of a replica: in huge pages, however few there are.
+// Zeroed memory in huge pages, like that of a replica, however small it is.
 class ReplicaMemory {
  public:
   explicit ReplicaMemory(int64_t bytes)
@@ -28,12 +28,12 @@ class ReplicaMemory {
   std::shared_ptr<Buffer> buffer_;
 };
 
-// Two ranks of one process that do the same again and again, each pinned to a core; rank 0 is
-// whoever calls, and rank 1 follows it.
+// Two ranks of one process that repeat the same work. Rank 0 runs on the thread that calls Run;
+// rank 1 follows it on a thread of its own, pinned to core 1.
 class TwoRanks {
  public:
   using Work = std::function<absl::Status(Communicator&)>;
-  // `make_work` is called once for each rank, on its thread: the memory that it takes is near.
+  // Calls `make_work` once for each rank, on its thread, so that the memory it takes is near.
   static absl::StatusOr<std::unique_ptr<TwoRanks>> Create(std::function<Work()> make_work);
   ~TwoRanks();
   absl::Status Run() { return work_(*communicators_[0]); }

@@ -1,53 +1,173 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint.h"
 
-#include <string>
+#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
+#include "framework/session/session_state.h"
 #include "train/safetensors.h"
 
 namespace mirrorflow {
+namespace {
+
+// Keys of the file's metadata. A list has one name per line.
+constexpr char kStep[] = "mirrorflow.step";
+constexpr char kOptimizerState[] = "mirrorflow.optimizer_state";
+constexpr char kUninitialized[] = "mirrorflow.uninitialized";
+
+std::set<std::string> NamesIn(const Safetensors& contents, const char* entry) {
+  const auto it = contents.metadata.find(entry);
+  if (it == contents.metadata.end()) return {};
+  return absl::StrSplit(it->second, '\n', absl::SkipEmpty());
+}
+
+std::string ListOf(const std::vector<std::string>& names) {
+  constexpr size_t kMaxNames = 20;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    shown.push_back(Printable(names[i]));
+  }
+  return absl::StrCat(names.size(), " (", absl::StrJoin(shown, ", "),
+                      names.size() > kMaxNames ? ", ..." : "", ")");
+}
+
+// Replaces the number at the end of each part of a name by `*`: `dense/kernel` and `dense_1/kernel`
+// both become `dense*/kernel*`.
+std::string WithoutNumbers(absl::string_view name) {
+  std::vector<std::string> parts;
+  for (absl::string_view part : absl::StrSplit(name, '/')) {
+    absl::string_view base = part;
+    while (!base.empty() && absl::ascii_isdigit(base.back())) base.remove_suffix(1);
+    const bool is_numbered = base.size() < part.size() && base.size() > 1 && base.back() == '_';
+    parts.push_back(absl::StrCat(is_numbered ? base.substr(0, base.size() - 1) : part, "*"));
+  }
+  return absl::StrJoin(parts, "/");
+}
+
+// Groups the names by WithoutNumbers(). Returns an error if a group has different members in the
+// session and in the file, because its layers may then be numbered differently.
+absl::Status CheckNumberedNames(const std::vector<std::string>& in_session,
+                                const std::vector<std::string>& in_file) {
+  using Families = std::map<std::string, std::set<std::string>>;
+  const auto families_of = [](const std::vector<std::string>& names) {
+    Families families;
+    for (const std::string& name : names) families[WithoutNumbers(name)].insert(name);
+    return families;
+  };
+  const Families own = families_of(in_session), other = families_of(in_file);
+  for (const auto& [family, names] : own) {
+    const auto it = other.find(family);
+    if (it == other.end() || it->second == names) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the numbers of ", Printable(family),
+        " follow the order of creation and may refer to different layers; expected the same names "
+        "in the session and the file, layers with explicit names (`.name` in their options), or "
+        "`trust_numbered_names`, got ",
+        absl::StrJoin(names, ", "), " in the session and ", absl::StrJoin(it->second, ", "),
+        " in the file"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string LoadReport::ToString() const {
+  return absl::StrCat("loaded ", loaded.size(), " variables, missing ", ListOf(missing),
+                      ", unexpected ", ListOf(unexpected));
+}
 
 absl::Status SaveVariables(Session& session, absl::string_view path) {
   Safetensors contents;
-  for (const VariableInfo& variable : session.layout().variables()) {
-    if (!session.IsInitialized(variable.name)) continue;
+  std::vector<std::string> optimizer_state, uninitialized;
+  for (const VariableInfo& variable : session.state().layout().variables()) {
+    if (variable.is_optimizer_state) optimizer_state.push_back(variable.name);
+    if (!session.IsInitialized(variable.name)) {
+      uninitialized.push_back(variable.name);
+      continue;
+    }
     MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable.name));
     contents.tensors.emplace(variable.name, std::move(value));
+  }
+  contents.metadata[kStep] = absl::StrCat(session.step());
+  if (!optimizer_state.empty()) {
+    contents.metadata[kOptimizerState] = absl::StrJoin(optimizer_state, "\n");
+  }
+  if (!uninitialized.empty()) {
+    contents.metadata[kUninitialized] = absl::StrJoin(uninitialized, "\n");
   }
   return WriteSafetensors(path, contents);
 }
 
-absl::Status LoadVariables(absl::string_view path, Session& session) {
+absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
+                                         const LoadOptions& options) {
   MF_ASSIGN_OR_RETURN(const Safetensors contents, ReadSafetensors(path));
-  const VariableLayout& layout = session.layout();
+  const std::vector<VariableInfo>& variables = session.state().layout().variables();
+  const std::set<std::string> optimizer_state = NamesIn(contents, kOptimizerState);
+  const std::set<std::string> uninitialized = NamesIn(contents, kUninitialized);
+  const bool has_optimizer = std::any_of(variables.begin(), variables.end(),
+                                         [](const auto& v) { return v.is_optimizer_state; });
+  LoadReport report;
+  std::vector<std::string> own_names, file_names;  // without optimizer state
   ErrorList differences;
-  int found = 0;
-  for (const auto& [name, tensor] : contents.tensors) {
-    const int v = layout.Find(name);
-    if (v < 0) continue;
-    ++found;
-    const VariableInfo& variable = layout.variables()[v];
+  for (const VariableInfo& variable : variables) {
+    if (!variable.is_optimizer_state) own_names.push_back(variable.name);
+    const auto it = contents.tensors.find(variable.name);
+    if (it == contents.tensors.end()) {
+      if (uninitialized.count(variable.name) == 0) report.missing.push_back(variable.name);
+      continue;
+    }
+    report.loaded.push_back(variable.name);
+    const Tensor& tensor = it->second;
     if (variable.dtype == tensor.dtype() && variable.shape == tensor.shape()) continue;
-    differences.Add(absl::StrCat("variable '", name, "': expected ", DataTypeName(variable.dtype),
-                                 variable.shape.ToString(), ", got ", DataTypeName(tensor.dtype()),
-                                 tensor.shape().ToString()));
+    differences.Add(absl::StrCat("variable '", variable.name, "': expected ",
+                                 DataTypeName(variable.dtype), variable.shape.ToString(), ", got ",
+                                 tensor.TypeString()));
+  }
+  for (const auto& [name, tensor] : contents.tensors) {
+    const bool is_state = optimizer_state.count(name) > 0;
+    if (!is_state) file_names.push_back(name);
+    if (session.state().layout().Find(name) < 0 && (!is_state || has_optimizer)) {
+      report.unexpected.push_back(name);
+    }
+  }
+  for (std::vector<std::string>* names : {&report.loaded, &report.missing, &report.unexpected}) {
+    std::sort(names->begin(), names->end());
   }
   if (!differences.empty()) return Annotate(differences.ToStatus(), path);
-  if (found == 0 && !contents.tensors.empty()) {
+  const bool exact = report.missing.empty() && report.unexpected.empty();
+  if (options.strict && !exact) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a tensor for each variable and no other; missing ",
+                     ListOf(report.missing), ", unexpected ", ListOf(report.unexpected),
+                     "; `{.strict = false}` loads the rest"));
+  }
+  if (report.loaded.empty() && !contents.tensors.empty() && !variables.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": none of its ", contents.tensors.size(),
-        " tensors is called after a variable of the graph; expected names such as '",
-        layout.variables().empty() ? "(the graph has no variables)" : layout.variables()[0].name,
-        "', got '", contents.tensors.begin()->first, "'"));
+        path, ": no tensor has the name of a variable; expected names such as '", variables[0].name,
+        "', got '", Printable(contents.tensors.begin()->first), "'"));
   }
-  for (const auto& [name, tensor] : contents.tensors) {
-    if (layout.Find(name) >= 0) MF_RETURN_IF_ERROR(session.AssignVariable(name, tensor));
+  if (!exact && !options.trust_numbered_names) {
+    MF_RETURN_IF_ERROR(Annotate(CheckNumberedNames(own_names, file_names), path));
   }
-  return absl::OkStatus();
+  for (const std::string& name : report.loaded) {
+    MF_RETURN_IF_ERROR(session.AssignVariable(name, contents.tensors.at(name)));
+  }
+  uint64_t step;
+  const auto saved_step = contents.metadata.find(kStep);
+  if (report.missing.empty() && saved_step != contents.metadata.end() &&
+      absl::SimpleAtoi(saved_step->second, &step)) {
+    session.SetStep(step);
+  }
+  return report;
 }
 
 }  // namespace mirrorflow

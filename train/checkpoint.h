@@ -1,23 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of a session to and from a .safetensors file, by name.
+// Checkpoints: save the variables of a session, by name, and its step count to a .safetensors file,
+// and load them again.
+//
+//   MF_RETURN_IF_ERROR(SaveVariables(*session, path));
+//   MF_RETURN_IF_ERROR(LoadVariables(path, *session).status());
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/session/session.h"
 
 namespace mirrorflow {
 
-// Writes every variable that has a value, slots of optimizers among them.
+// Writes every variable that has a value, including optimizer state, and Session::step().
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
-// Sets the variables that the file has a tensor for; others stay as they are, and tensors that no
-// variable is called after are left alone (the graph may be a part of the one that was saved).
-// InvalidArgument, and nothing is set, if a dtype or shape differs (it names up to 20) or no tensor
-// belongs to any variable.
-absl::Status LoadVariables(absl::string_view path, Session& session);
+struct LoadOptions {
+  // Requires a tensor for every variable of the session and no other tensor. If false, variables
+  // without a tensor keep their values, and tensors without a variable are ignored.
+  bool strict = true;
+  // Layers without an explicit name are numbered in order of creation: dense, dense_1, dense_2.
+  // If the session and the file have different numbers of such layers, the same number may refer to
+  // different layers. That is an error, even without `strict`, unless this option is set to assert
+  // that the numbers match.
+  bool trust_numbered_names = false;
+};
+
+// The names that LoadVariables matched and those it did not. Each list is sorted.
+struct LoadReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string> missing;     // variables of the session that the file lacks
+  std::vector<std::string> unexpected;  // tensors that are not variables of the session
+
+  std::string ToString() const;
+};
+
+// Sets the variables of the session from the file. If nothing is missing, also sets the session's
+// step to the saved one, so that training draws the same random numbers as an uninterrupted run. In
+// a session without an optimizer, saved optimizer state does not count as unexpected.
+//
+// Returns InvalidArgument and sets nothing if dtypes or shapes differ, if names are missing or
+// unexpected with `strict`, if numbered names may have shifted, or if no tensor matches a variable.
+absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
+                                         const LoadOptions& options = {});
 
 }  // namespace mirrorflow
 

@@ -14,29 +14,6 @@
 namespace mirrorflow {
 namespace {
 
-// Buffers for the batches of one component. One that only the pool still holds is free.
-class BufferPool {
- public:
-  absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes) {
-    for (std::shared_ptr<Buffer>& buffer : buffers_) {
-      // Nobody can take a reference meanwhile: there is none to copy but ours. The copy that is
-      // returned also orders our writes after the last holder's reads: libstdc++ counts up with
-      // acquire and down with release.
-      if (buffer.use_count() != 1) continue;
-      if (buffer->size() < bytes) {
-        MF_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(bytes));
-      }
-      return buffer;
-    }
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
-    buffers_.push_back(buffer);
-    return buffer;
-  }
-
- private:
-  std::vector<std::shared_ptr<Buffer>> buffers_;
-};
-
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
 void Gather(const Tensor& from, size_t row_bytes, const std::vector<int64_t>& rows, std::byte* to) {
   for (size_t i = 0; i < rows.size();) {
@@ -55,7 +32,7 @@ class GatheringSource final : public BatchSource {
       : components_(std::move(components)), order_(std::move(order)), pools_(components_->size()) {}
 
   absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
-    batch->clear();  // first, so that its buffers are free again
+    batch->clear();  // first, so that its buffers can be reused
     rows_.clear();
     if (!order_->Next(&rows_)) return false;
     for (size_t i = 0; i < components_->size(); ++i) {
@@ -76,7 +53,7 @@ class GatheringSource final : public BatchSource {
  private:
   const std::shared_ptr<const std::vector<Tensor>> components_;
   const std::unique_ptr<RowStream> order_;
-  std::vector<BufferPool> pools_;  // one a component
+  std::vector<BufferPool> pools_;  // one per component
   std::vector<int64_t> rows_;
 };
 
@@ -106,8 +83,8 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
     }
     if (t.shape().dim(0) != components[0].shape().dim(0)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "dataset: components differ in their rows; expected ", components[0].shape().dim(0),
-          " like component 0 ", components[0].shape().ToString(), ", got ", t.shape().dim(0),
+          "dataset: components differ in number of rows; expected ", components[0].shape().dim(0),
+          " as in component 0 ", components[0].shape().ToString(), ", got ", t.shape().dim(0),
           " in component ", i, " ", t.shape().ToString()));
     }
   }
@@ -116,7 +93,8 @@ absl::Status CheckComponents(const std::vector<Tensor>& components) {
 
 int64_t MemoryOfThisMachine() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
 
-// How many rows of all components a batch can have: each with its number.
+// The largest number of rows of a batch that fits in memory. A row needs its bytes in each
+// component and its row number.
 int64_t MostRows(const std::vector<Tensor>& components) {
   int64_t row_bytes = sizeof(int64_t);
   for (const Tensor& component : components) {
@@ -139,13 +117,15 @@ Dataset Dataset::FromTensors(std::vector<Tensor> components) {
 
 Dataset Dataset::Shuffle(uint64_t seed) const {
   if (!size_) {
-    return WithError("Shuffle() needs all elements; expected a dataset that ends, got Repeat()");
+    return WithError("Shuffle() of an endless dataset; expected a dataset that ends, got Repeat()");
   }
-  // Row numbers, where each element begins, and their order; of a huge Repeat() that is too much.
+  // Each element needs a row number, a begin offset and a position in the order, which may not fit
+  // in memory after a huge Repeat().
   constexpr int64_t kBytesOfElement = 3 * sizeof(int64_t);
   if (const int64_t most = MemoryOfThisMachine() / kBytesOfElement; *size_ > most) {
-    return WithError(absl::StrCat("Shuffle() of more than the memory holds; expected at most ",
-                                  most, " elements, got ", *size_));
+    return WithError(
+        absl::StrCat("Shuffle() of more elements than fit in memory; expected at most ", most,
+                     " elements, got ", *size_));
   }
   return With(
       [seed](std::unique_ptr<RowStream> input) { return ShuffleRows(std::move(input), seed); },
@@ -154,15 +134,15 @@ Dataset Dataset::Shuffle(uint64_t seed) const {
 
 Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
   if (rows <= 0) {
-    return WithError(absl::StrCat("Batch() of no rows; expected at least 1, got ", rows));
+    return WithError(absl::StrCat("Batch() size out of range; expected at least 1, got ", rows));
   }
   if (batched_) return WithError("Batch() after Batch(); expected rows, got batches");
-  // A batch takes no more than there is, but a Repeat() before it may give any number of rows.
+  // A batch is never larger than the dataset, but a preceding Repeat() can make that any size.
   const int64_t largest = size_ ? std::min(*size_, rows) : rows;
   const int64_t most = status_.ok() ? MostRows(*components_) : 0;
   if (status_.ok() && largest > most) {
-    return WithError(absl::StrCat("Batch() of more than the memory holds; expected at most ", most,
-                                  " rows, got ", largest));
+    return WithError(absl::StrCat("Batch() of more rows than fit in memory; expected at most ",
+                                  most, " rows, got ", largest));
   }
   std::optional<int64_t> size = size_;
   if (size) size = *size / rows + (!options.drop_remainder && *size % rows != 0 ? 1 : 0);
@@ -177,7 +157,7 @@ Dataset Dataset::Batch(int64_t rows, BatchOptions options) const {
 
 Dataset Dataset::Repeat(int64_t count) const {
   if (count < 0 && count != kForever) {
-    return WithError(absl::StrCat("Repeat() of a negative count; expected 0 or more, got ", count));
+    return WithError(absl::StrCat("Repeat() count out of range; expected 0 or more, got ", count));
   }
   std::optional<int64_t> size = size_;
   if (size_ && *size_ > 0) {
@@ -194,7 +174,7 @@ Dataset Dataset::Repeat(int64_t count) const {
 
 Dataset Dataset::Take(int64_t count) const {
   if (count < 0) {
-    return WithError(absl::StrCat("Take() of a negative count; expected 0 or more, got ", count));
+    return WithError(absl::StrCat("Take() count out of range; expected 0 or more, got ", count));
   }
   return With(
       [count](std::unique_ptr<RowStream> input) { return TakeRows(std::move(input), count); },

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dataset: where training data comes from, in the manner of tf.data. A cheap value that describes a
-// pipeline and does nothing; MakeIterator() makes what runs it.
+// Dataset: a source of training data in the style of tf.data. It is a cheap value that only
+// describes a pipeline; MakeIterator() returns an iterator that runs it.
 //
 //   Dataset::FromTensors({images, labels}).Shuffle(/*seed=*/1).Batch(256).Prefetch(2)
 //
-// Only row numbers travel through the stages: the order is decided first, then the rows of a batch
-// are gathered, once, into a buffer that is used again as soon as nobody holds the batch. After the
-// first few batches nothing is allocated.
+// Only row numbers pass through the stages. Once their order is fixed, the rows of a batch are
+// copied once into a buffer, which is reused as soon as the batch is released. Nothing is allocated
+// after the first few batches.
 //
-// A mistake in a stage sticks to the dataset and comes out of status() and of the iterator's
-// Next().
+// The dataset keeps the first error of a stage; status() and the iterator's Next() return it.
 #ifndef MIRRORFLOW_TRAIN_DATASET_H_
 #define MIRRORFLOW_TRAIN_DATASET_H_
 
@@ -27,7 +26,7 @@
 namespace mirrorflow {
 
 struct BatchOptions {
-  // Leave out a last batch with fewer rows than the others.
+  // Drop the last batch if it has fewer rows than the others.
   bool drop_remainder = false;
 };
 
@@ -35,32 +34,34 @@ class Dataset {
  public:
   static constexpr int64_t kForever = -1;
 
-  Dataset() = default;  // no dataset: status() says so
-  // The rows of the leading dimension, as many in each component (TensorFlow's from_tensor_slices).
-  // The memory is shared, and must not change while an iterator reads it.
+  Dataset() = default;  // empty; status() is an error
+  // The elements are the rows of the leading dimension, which must be the same in all components
+  // (TensorFlow's from_tensor_slices). The dataset shares the memory of the components, which must
+  // not change while an iterator reads it.
   static Dataset FromTensors(std::vector<Tensor> components);
 
-  // All elements in a random order: rows, or batches if it comes after Batch(). Every epoch has its
-  // own order, which seed and epoch decide.
+  // Shuffles all elements: rows, or batches after Batch(). Each epoch has its own order, which
+  // depends only on the seed and the epoch.
   Dataset Shuffle(uint64_t seed) const;
-  // `rows` rows at a time. Without it an iterator gives batches of one row.
+  // Groups `rows` rows into a batch. Without Batch(), an iterator returns batches of one row.
   Dataset Batch(int64_t rows, BatchOptions options = {}) const;
-  // All of it `count` times over; each time is one epoch to the stages before.
+  // Repeats the dataset `count` times. Each pass is one epoch to the preceding stages.
   Dataset Repeat(int64_t count = kForever) const;
-  // The first `count` elements.
+  // Keeps only the first `count` elements.
   Dataset Take(int64_t count) const;
-  // Has up to `batches` finished batches waiting, made on a thread of the iterator's own: 1 unless
-  // said otherwise; 0 makes each batch when it is asked for. Wherever it stands in the pipeline, it
-  // is the finished batches that wait.
+  // Keeps up to `batches` finished batches ready, which a background thread of the iterator makes.
+  // The default is 1; 0 makes each batch on demand. Prefetch() applies to the finished batches
+  // regardless of its position in the pipeline.
   Dataset Prefetch(int batches) const;
 
   const absl::Status& status() const { return status_; }
-  // How many elements an iterator gives: rows, or batches after Batch(). Nothing if it never ends,
-  // or if status() is not OK.
+  // Number of elements that an iterator returns: rows, or batches after Batch(). nullopt if the
+  // iterator never ends or if status() is not OK.
   std::optional<int64_t> size() const;
 
-  // Runs the pipeline once. Two iterators of one epoch give the same; a training loop that makes
-  // one iterator per epoch passes the epoch's number, and so gets the batches that Repeat() would.
+  // Returns an iterator that runs the pipeline once. Iterators of the same epoch return the same
+  // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
+  // so gets the same batches as with Repeat().
   std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0) const;
 
  private:
@@ -74,7 +75,7 @@ class Dataset {
   std::optional<int64_t> size_ = 0;
   bool batched_ = false;
   int prefetch_ = 1;
-  absl::Status status_ = absl::FailedPreconditionError("dataset: used before it was made");
+  absl::Status status_ = absl::FailedPreconditionError("dataset: used before it was initialized");
 };
 
 }  // namespace mirrorflow

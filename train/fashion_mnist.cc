@@ -19,7 +19,7 @@ constexpr absl::string_view kRemedy =
     "; install the Debian package dataset-fashion-mnist, or name the directory with data_dir or "
     "FASHION_MNIST_DIR";
 
-// Not there at all; what is there but cannot be read has an error of its own.
+// Whether the path does not exist. A path that exists but cannot be read gets a separate error.
 bool Missing(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
@@ -37,14 +37,13 @@ struct IdxFile {
   Tensor tensor;
 };
 
-// `name` in `directory`, plain or with .gz; its elements must be uint8.
+// Reads `name` in `directory`, plain or with the suffix .gz. Its elements must be uint8.
 absl::StatusOr<IdxFile> ReadFile(const std::string& directory, absl::string_view name) {
   std::string path = absl::StrCat(directory, "/", name);
   if (Missing(path)) path += ".gz";
   if (Missing(path)) {
     return absl::NotFoundError(absl::StrCat(
-        directory,
-        Missing(directory) ? ": no such directory" : ": a file of Fashion-MNIST is missing",
+        directory, Missing(directory) ? ": no such directory" : ": a Fashion-MNIST file is missing",
         "; expected ", name, " or ", name, ".gz, got neither", kRemedy));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, ReadIdx(path));
@@ -78,7 +77,7 @@ absl::StatusOr<Tensor> LabelsOf(const IdxFile& file) {
   const Shape& shape = file.tensor.shape();
   if (shape.rank() != 1) {
     return absl::DataLossError(
-        absl::StrCat(file.path, ": wrong shape of labels; expected [N], got ", shape.ToString()));
+        absl::StrCat(file.path, ": wrong label shape; expected [N], got ", shape.ToString()));
   }
   if (shape.dim(0) == 0) {
     return absl::DataLossError(
@@ -102,7 +101,7 @@ absl::StatusOr<Tensor> LabelsOf(const IdxFile& file) {
 absl::StatusOr<Dataset> FashionMnist::Open(const Options& options) {
   const std::string directory = DirectoryOf(options);
   const absl::string_view prefix = options.split == Split::kTrain ? "train" : "t10k";
-  // Labels first: they are small, and most mistakes show there just as well.
+  // Read the labels first: the file is small, and most mistakes already show there.
   MF_ASSIGN_OR_RETURN(const IdxFile label_file,
                       ReadFile(directory, absl::StrCat(prefix, "-labels-idx1-ubyte")));
   MF_ASSIGN_OR_RETURN(Tensor labels, LabelsOf(label_file));

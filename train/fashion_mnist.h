@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017): 70,000 grey images of clothes, 28 × 28, in ten
-// classes. The files are those of the Debian package dataset-fashion-mnist.
+// The Fashion-MNIST dataset (Xiao, Rasul and Vollgraf, 2017): 70,000 greyscale images of clothing,
+// 28 × 28, in ten classes. The files are those of the Debian package dataset-fashion-mnist.
 #ifndef MIRRORFLOW_TRAIN_FASHION_MNIST_H_
 #define MIRRORFLOW_TRAIN_FASHION_MNIST_H_
 
@@ -20,13 +20,15 @@ struct FashionMnist {
 
   struct Options {
     Split split = Split::kTrain;
-    // Where the files are; empty: $FASHION_MNIST_DIR, else where Debian puts them.
+    // Directory of the files. If empty: $FASHION_MNIST_DIR if set, otherwise the directory of the
+    // Debian package.
     std::string data_dir;
-    // Images as [N,28,28,1] for convolutions, instead of [N,784].
+    // Shape the images as [N,28,28,1] for convolutions instead of [N,784].
     bool shape_images = false;
   };
 
-  // (images, labels): float scaled to [0, 1], and int32 in 0 … 9. The files may be gzip or plain.
+  // Returns a dataset of (images, labels): float images scaled to [0, 1] and int32 labels from 0
+  // to 9. The files may be gzip or plain.
   static absl::StatusOr<Dataset> Open(const Options& options);
 };
 

@@ -16,10 +16,14 @@ Output FindOutput(const Graph& graph, absl::string_view name) {
   return found ? node->output(index) : Output();
 }
 
-std::vector<bool> NodesBehind(const Graph& graph, const Output& output) {
+std::vector<bool> NodesBehind(const Graph& graph, absl::Span<const Output> outputs) {
   std::vector<bool> behind(graph.id_limit());
-  std::vector<const Node*> open = {output.node};
-  behind[output.node->id()] = true;
+  std::vector<const Node*> open;
+  for (const Output& output : outputs) {
+    if (!output.valid() || behind[output.node->id()]) continue;
+    behind[output.node->id()] = true;
+    open.push_back(output.node);
+  }
   while (!open.empty()) {
     const Node* node = open.back();
     open.pop_back();

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding things in a graph that is being built.
+// Queries on a graph that is being built.
 #ifndef MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 #define MIRRORFLOW_TRAIN_GRAPH_WALK_H_
 
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/graph/graph.h"
 
 namespace mirrorflow {
 
-// The output that Output::ToString() calls `name`; invalid if the graph has none.
+// Returns the output that Output::ToString() prints as `name`, or an invalid one if the graph does
+// not have it.
 Output FindOutput(const Graph& graph, absl::string_view name);
 
-// Whether each node, by id, is needed to compute `output`.
-std::vector<bool> NodesBehind(const Graph& graph, const Output& output);
+// Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores invalid
+// outputs.
+std::vector<bool> NodesBehind(const Graph& graph, absl::Span<const Output> outputs);
 
 }  // namespace mirrorflow
 

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<GzipReader>> GzipReader::Open(absl::string_view p
   if (magic[0] != 0x1f || magic[1] != 0x8b) return reader;
   auto stream = std::make_unique<z_stream_s>();
   if (inflateInit2(stream.get(), kGzipOnly) != Z_OK) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, ": no memory to inflate it"));
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": not enough memory to inflate it"));
   }
   reader->stream_ = std::move(stream);
   reader->input_.resize(kChunk);
@@ -70,7 +70,7 @@ absl::StatusOr<size_t> GzipReader::Inflate(size_t size, unsigned char* out) {
       if (!in_member_) break;
       return Damaged("the gzip stream is cut short");
     }
-    if (!in_member_) {  // several members are one stream, says RFC 1952
+    if (!in_member_) {  // RFC 1952: several members form one stream
       if (inflateReset(stream_.get()) != Z_OK) return Damaged("cannot inflate");
       in_member_ = true;
     }
@@ -82,7 +82,8 @@ absl::StatusOr<size_t> GzipReader::Inflate(size_t size, unsigned char* out) {
     if (result == Z_STREAM_END) {
       in_member_ = false;
     } else if (result == Z_MEM_ERROR) {
-      return absl::ResourceExhaustedError(absl::StrCat(path(), ": no memory to inflate it"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path(), ": not enough memory to inflate it"));
     } else if (result != Z_OK) {
       return Damaged("the gzip stream is damaged");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GzipReader: the bytes of a file in order, inflated on the way if the file is gzip (known by its
-// first two bytes, whatever its name). It inflates as much as it is asked for and no more.
+// GzipReader: reads a file sequentially and inflates it if its first two bytes identify it as gzip,
+// whatever its name. It inflates only the bytes that the caller requests.
 #ifndef MIRRORFLOW_TRAIN_GZIP_READER_H_
 #define MIRRORFLOW_TRAIN_GZIP_READER_H_
 
@@ -24,12 +24,12 @@ class GzipReader {
   ~GzipReader();
 
   const std::string& path() const { return file_.path(); }
-  // No more bytes than this can come: the size of a plain file, 1032 times that of a gzip file
-  // (deflate's limit). To be looked at before memory is asked for.
+  // Upper bound on the total number of bytes that Read() can return: the size of a plain file, or
+  // 1032 times the size of a gzip file (deflate's limit). Check it before allocating memory.
   uint64_t max_bytes() const;
 
-  // Fills `out` with the next `size` bytes and returns how many there were: fewer only at the end.
-  // DataLoss for a gzip stream that is damaged, cut short or followed by something else.
+  // Reads the next `size` bytes into `out` and returns the number read, which is smaller only at
+  // the end. DataLoss for a gzip stream that is damaged, truncated or followed by other data.
   absl::StatusOr<size_t> Read(size_t size, void* out);
 
  private:
@@ -39,10 +39,10 @@ class GzipReader {
   absl::Status Damaged(absl::string_view what) const;
 
   const InputFile file_;
-  uint64_t offset_ = 0;                 // of what is not yet read from the file
+  uint64_t offset_ = 0;                 // of the next unread byte of the file
   std::unique_ptr<z_stream_s> stream_;  // null for a plain file
-  bool in_member_ = true;               // of the gzip file
-  std::vector<unsigned char> input_;    // what stream_ inflates from
+  bool in_member_ = true;               // inside a member of the gzip file
+  std::vector<unsigned char> input_;    // compressed bytes for stream_
 };
 
 }  // namespace mirrorflow

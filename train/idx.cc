@@ -82,12 +82,12 @@ absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(header.dtype, header.shape));
   MF_RETURN_IF_ERROR(ReadExactly(*file, bytes, tensor.raw(), contents));
-  // Also what makes zlib compare the checksum at the end of the stream.
+  // This read also makes zlib verify the checksum at the end of the stream.
   std::byte beyond;
   MF_ASSIGN_OR_RETURN(const size_t more, file->Read(1, &beyond));
   if (more > 0) {
-    return Bad(*file, absl::StrCat("bytes behind the data; expected the end after ", contents,
-                                   ", that is ", bytes, " bytes, got more"));
+    return Bad(*file, absl::StrCat("bytes after the data; expected the file to end after ",
+                                   contents, ", that is ", bytes, " bytes, got more"));
   }
   for (std::byte* p = tensor.raw(); element_bytes > 1 && p != tensor.raw() + bytes;
        p += element_bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IDX files, the format of MNIST and its successors (big-endian):
+// Reads IDX files, the format of MNIST and its successors (big-endian):
 //   00 00 type rank | rank × uint32 dimension | elements, row-major
 #ifndef MIRRORFLOW_TRAIN_IDX_H_
 #define MIRRORFLOW_TRAIN_IDX_H_
@@ -11,9 +11,9 @@
 
 namespace mirrorflow {
 
-// The whole file, plain or gzip, as one tensor of uint8, int8, int16, int32, float or double.
-// DataLoss for every file that is not exactly an IDX file. Memory is asked for only once the file
-// can hold what its header promises, and a gzip file is inflated no further than that.
+// Reads a whole file, plain or gzip, as one tensor of uint8, int8, int16, int32, float or double.
+// DataLoss for every file that is not exactly an IDX file. Allocates memory only after it has
+// checked that the file can hold what its header declares, and inflates no more than that.
 absl::StatusOr<Tensor> ReadIdx(absl::string_view path);
 
 }  // namespace mirrorflow

@@ -14,19 +14,20 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kIsTraining[] = "is_training";  // TensorFlow's name for it
+constexpr char kIsTraining[] = "is_training";  // TensorFlow's attribute name
 
-// What stands for output 0 of the node in inference; invalid if that is the node itself.
+// Returns the output that replaces output 0 of the node in inference, or an invalid one if the node
+// has no replacement.
 Output Instead(const Graph& graph, const Node& node) {
   if (!node.has_attr(kInferenceAttr)) return Output();
   return FindOutput(graph, node.attr<std::string>(kInferenceAttr));
 }
 
-// The nodes that `output` is computed from in inference, each after its inputs.
+// Returns the nodes that compute `output` in inference, each after its inputs.
 std::vector<Node*> InferenceOrder(const Graph& graph, const Output& output) {
   std::vector<Node*> order;
   absl::flat_hash_set<const Node*> seen = {output.node};
-  std::vector<std::pair<Node*, int>> open = {{output.node, 0}};  // and its next input
+  std::vector<std::pair<Node*, int>> open = {{output.node, 0}};  // with the next input to visit
   while (!open.empty()) {
     Node* const node = open.back().first;
     const int i = open.back().second++;
@@ -49,7 +50,7 @@ absl::StatusOr<Output> Rewrite(const Scope& scope, const Output& output) {
     const auto it = replaced.find(x);
     return it == replaced.end() ? x : it->second;
   };
-  // Taken when the first node is made, so that it is not taken in vain.
+  // Reserved with the first copy, so that a graph without differences reserves no prefix.
   std::string prefix;
   for (Node* node : InferenceOrder(graph, output)) {
     if (const Output instead = Instead(graph, *node); instead.valid()) {

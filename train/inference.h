@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a network gives when it is used instead of trained: batch normalisation by the moving
-// averages, no dropout. The model is written once, for training.
+// Inference with a model that is written once, for training: batch normalisation uses the moving
+// averages, and there is no dropout.
 #ifndef MIRRORFLOW_TRAIN_INFERENCE_H_
 #define MIRRORFLOW_TRAIN_INFERENCE_H_
 
@@ -9,13 +9,13 @@
 
 namespace mirrorflow {
 
-// The attribute of a node that only matters in training: the output (`node:1`) that stands for its
-// output 0 in inference.
+// Attribute of a node that matters only in training: the output (`node:1`) that replaces its output
+// 0 in inference.
 inline constexpr char kInferenceAttr[] = "_inference";
 
-// `output` as it is in inference: the part of the graph that would differ is made again, with names
-// that begin with `inference/`, with the same variables and the same inputs. `output` itself if
-// nothing on the way to it differs.
+// Returns the inference form of `output`. Copies the part of the graph that differs in inference;
+// the copies have names that begin with `inference/` and use the same variables and the same
+// inputs. Returns `output` itself if nothing that it depends on differs.
 Output ForInference(const Scope& scope, Output output);
 
 }  // namespace mirrorflow

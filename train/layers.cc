@@ -24,7 +24,7 @@
 namespace mirrorflow {
 namespace {
 
-// The last dimension of x, which a layer's kernel depends on.
+// Returns the last dimension of x, which determines the shape of a layer's variables.
 absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
                                    absl::string_view layer) {
   const Shape& shape = scope.shape(x);
@@ -36,7 +36,7 @@ absl::StatusOr<int64_t> InputDepth(const Scope& scope, Output x, int rank,
   return shape.dim(rank - 1);
 }
 
-// Whether `value`, a size that the caller asks for, is one; else the error sticks to the scope.
+// Whether `value`, a size that the caller requests, is at least 1. If not, fails the scope.
 bool CheckSize(const Scope& scope, absl::string_view layer, absl::string_view what, int64_t value) {
   if (value >= 1) return true;
   scope.Fail(absl::InvalidArgumentError(
@@ -52,7 +52,7 @@ Output Finish(const Scope& scope, Output y, int64_t units, bool use_bias,
   return activation != nullptr ? activation(scope, y) : y;
 }
 
-// The mean over every dimension.
+// Mean over all dimensions.
 Output MeanOfAll(const Scope& scope, Output x) {
   if (scope.shape(x).unknown_rank()) x = ops::Reshape(scope, x, Shape({kUnknownDim}));
   std::vector<int64_t> axes(scope.shape(x).rank());
@@ -69,7 +69,7 @@ Output Dense(const Scope& scope, Output x, int64_t units, Activation activation,
   const Scope s = scope.SubScope(options.name);
   if (!s.ok() || !CheckSize(s, options.name, "units", units)) return Output();
   Shape rows = s.shape(x);
-  // Not of images, whose rows are no examples: there Flatten was forgotten.
+  // Images are an error, because their rows are not examples: the caller forgot Flatten.
   const bool is_sequence = !rows.unknown_rank() && rows.rank() == 3;
   const absl::StatusOr<int64_t> in = InputDepth(s, x, is_sequence ? 3 : 2, options.name);
   if (!in.ok()) {
@@ -152,7 +152,7 @@ Output Flatten(const Scope& scope, Output x) {
   }
   if (size == kUnknownDim) {
     scope.Fail(absl::InvalidArgumentError(absl::StrCat(
-        "flatten: expected an input of which all but the first dimension is known, got shape ",
+        "flatten: expected an input whose dimensions after the first are known, got shape ",
         shape.ToString())));
     return Output();
   }
@@ -167,6 +167,33 @@ Output Dropout(const Scope& scope, Output x, double rate) {
 
 }  // namespace layers
 
+namespace {
+
+// Fails the scope and returns false if the known parts of the shapes differ, because the values
+// would be broadcast.
+bool CheckEqualShapes(const Scope& scope, absl::string_view what, const Output& predictions,
+                      const Output& labels) {
+  const Shape& expected = scope.shape(predictions);
+  const Shape& got = scope.shape(labels);
+  if (!scope.ok()) return false;
+  bool equal = expected.IsCompatibleWith(got);
+  // A dimension of 1 would be broadcast to one that is still unknown.
+  if (equal && !expected.unknown_rank() && !got.unknown_rank()) {
+    for (int d = 0; d < expected.rank(); ++d) {
+      equal = equal && (expected.dim(d) == 1) == (got.dim(d) == 1);
+    }
+  }
+  if (equal) return true;
+  scope.Fail(
+      absl::InvalidArgumentError(absl::StrCat(what, ": labels '", labels.ToString(),
+                                              "' do not have the shape of the predictions; "
+                                              "expected ",
+                                              expected.ToString(), ", got ", got.ToString())));
+  return false;
+}
+
+}  // namespace
+
 namespace losses {
 
 Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output labels) {
@@ -176,6 +203,7 @@ Output SparseSoftmaxCrossEntropy(const Scope& scope, Output logits, Output label
 
 Output MeanSquaredError(const Scope& scope, Output predictions, Output labels) {
   const Scope s = scope.SubScope("loss");
+  if (!CheckEqualShapes(s, "mean_squared_error", predictions, labels)) return Output();
   return MeanOfAll(s, ops::SquaredDifference(s, predictions, labels));
 }
 
@@ -186,6 +214,7 @@ namespace metrics {
 Output Accuracy(const Scope& scope, Output logits, Output labels) {
   const Scope s = scope.SubScope("accuracy");
   const Output predicted = ops::ArgMax(s, logits, 1, {.output_type = DT_INT32});
+  if (!CheckEqualShapes(s, "accuracy", predicted, labels)) return Output();
   const Output hits = ops::Equal(s, predicted, ops::Cast(s, labels, DT_INT32));
   return MeanOfAll(s, ops::Cast(s, hits, DT_FLOAT));
 }

@@ -27,7 +27,7 @@ absl::Status Check(const OneCycleOptions& o) {
       " and ", o.warmup_fraction));
 }
 
-// From `first` to `last` by half a cosine while `progress` goes from 0 to 1.
+// Goes from `first` to `last` along half a cosine as `progress` goes from 0 to 1.
 Output CosineTo(const Scope& scope, double first, double last, Output progress) {
   auto scalar = [&](double v) { return ops::ScalarConst(scope, progress.dtype(), v); };
   const Output cosine = ops::Cos(scope, ops::Mul(scope, progress, scalar(kPi)));
@@ -44,7 +44,7 @@ LearningRateSchedule OneCycle(const OneCycleOptions& o) {
       scope.Fail(status);
       return Output();
     }
-    // The steps of the highest and of the last rate; each way takes at least one step.
+    // The steps of the highest and of the last rate; each phase takes at least one step.
     const double total = static_cast<double>(o.total_steps);
     const double top = std::max(1.0, o.warmup_fraction * total - 1);
     const double end = std::max(top + 1, total - 1);
@@ -67,7 +67,7 @@ LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& o) {
     if (o.values.size() != o.boundaries.size() + 1 ||
         !std::is_sorted(o.boundaries.begin(), o.boundaries.end())) {
       scope.Fail(absl::InvalidArgumentError(
-          absl::StrCat("PiecewiseConstant: expected ascending boundaries and one value more, got [",
+          absl::StrCat("PiecewiseConstant: expected ascending boundaries and one more value, got [",
                        absl::StrJoin(o.boundaries, ", "), "] and ", o.values.size(), " values")));
       return Output();
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of an optimizer: a number, which is constant, or a schedule that makes it from
-// the step.
+// The learning rate of an optimizer: a constant, or a schedule that computes it from the step.
 //
 //   Momentum({.learning_rate = 0.1})
 //   Momentum({.learning_rate = schedules::OneCycle({.max_learning_rate = 0.1, .total_steps = n})})
@@ -17,14 +16,14 @@
 
 namespace mirrorflow {
 
-// Adds the learning rate of a step to a graph; `step` is a floating scalar, 0 in the first step.
-// The result has its dtype.
+// Adds the learning rate of a step to a graph. `step` is a floating-point scalar, 0 in the first
+// step; the result has the same dtype.
 using LearningRateSchedule = std::function<Output(const Scope& scope, Output step)>;
 
 class LearningRate {
  public:
-  LearningRate(double value) : value_(value) {}  // NOLINT: a number is a learning rate
-  LearningRate(LearningRateSchedule schedule)    // NOLINT: so is a schedule
+  LearningRate(double value) : value_(value) {}  // NOLINT: implicit conversion from a number
+  LearningRate(LearningRateSchedule schedule)    // NOLINT: and from a schedule
       : schedule_(std::move(schedule)) {}
 
   double value() const { return value_; }
@@ -43,30 +42,30 @@ struct OneCycleOptions {
   int64_t total_steps = 0;
   double warmup_fraction = 0.3;   // of the steps
   double div_factor = 25;         // starts at max_learning_rate / div_factor,
-  double final_div_factor = 1e4;  // ends at the first rate / final_div_factor, and stays there
+  double final_div_factor = 1e4;  // ends at the first rate / final_div_factor and stays there
 };
 
-// Up and down again, each way half a cosine. Source: Smith and Topin, "Super-convergence", 2018;
-// PyTorch's OneCycleLR (two phases, without its cycle of the momentum). Minimize fails on options
-// out of range.
+// Rises to the maximum and falls again, each time along half a cosine. Minimize fails if an option
+// is out of range. Source: Smith and Topin, "Super-convergence", 2018; PyTorch's OneCycleLR (two
+// phases, without its momentum cycle).
 LearningRateSchedule OneCycle(const OneCycleOptions& options);
 
 struct PiecewiseConstantOptions {
   std::vector<int64_t> boundaries = {};  // ascending
-  std::vector<double> values = {};       // one more
+  std::vector<double> values = {};       // one more than boundaries
 };
 
-// values[0] up to and with step boundaries[0], values[1] up to and with boundaries[1], …
-// Keras' PiecewiseConstantDecay.
+// values[0] up to and including step boundaries[0], then values[1] up to and including
+// boundaries[1], … Source: Keras' PiecewiseConstantDecay.
 LearningRateSchedule PiecewiseConstant(const PiecewiseConstantOptions& options);
 
 struct CosineDecayOptions {
   double initial_learning_rate = 0.1;
   int64_t decay_steps = 0;
-  double alpha = 0;  // ends at initial_learning_rate * alpha, and stays there
+  double alpha = 0;  // ends at initial_learning_rate * alpha and stays there
 };
 
-// Down by half a cosine. Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with
+// Falls along half a cosine. Source: Loshchilov and Hutter, "SGDR: stochastic gradient descent with
 // warm restarts", 2017; Keras' CosineDecay.
 LearningRateSchedule CosineDecay(const CosineDecayOptions& options);
 
@@ -76,9 +75,9 @@ struct WarmUpOptions {
   LearningRate after = 0.1;
 };
 
-// In a straight line from initial_learning_rate to the first rate of `after` in so many steps; then
-// `after`, which counts its steps from there. With CosineDecay it is Keras' CosineDecay with
-// warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD", 2017.
+// Rises linearly from initial_learning_rate to the first rate of `after` in `steps` steps, then
+// follows `after`, which counts its steps from there. With CosineDecay as `after`, it equals Keras'
+// CosineDecay with warmup_steps. Source: Goyal et al., "Accurate, large minibatch SGD", 2017.
 LearningRateSchedule WarmUp(const WarmUpOptions& options);
 
 }  // namespace schedules

@@ -42,7 +42,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
   TrainResult result;
   std::vector<double> step_ms, host_us;
   int64_t largest_batch = 0;
-  // A number of steps alone means as many epochs as they take.
+  // A step limit overrides `epochs` and runs as many epochs as it takes.
   for (int64_t epoch = 0; options.steps > 0 || epoch < options.epochs; ++epoch) {
     if (options.steps > 0 && result.steps == options.steps) break;
     progress.BeginEpoch(epoch + 1, dataset.size());
@@ -73,7 +73,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
     MF_RETURN_IF_ERROR(input.status());
     if (epoch_steps == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "epoch ", epoch + 1, ": the dataset has no batch; expected at least one, got none"));
+          "epoch ", epoch + 1, ": the dataset has no batches; expected at least one, got none"));
     }
     result.loss = loss_sum / static_cast<double>(epoch_steps);
     const Metric metrics[] = {{"mean_loss", result.loss}};

@@ -17,7 +17,7 @@ namespace mirrorflow {
 
 struct TrainLoopOptions {
   int64_t epochs = 1;
-  // Stop after as many steps, whatever `epochs` says; 0: do not.
+  // Stop after this many steps, regardless of `epochs`. 0: no limit.
   int64_t steps = 0;
   // Called after each step with its number, from 1, and its loss; an error ends the loop.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
@@ -26,15 +26,15 @@ struct TrainLoopOptions {
 struct TrainResult {
   int64_t steps = 0;
   double loss = 0;            // the mean over the steps of the last epoch
-  double median_step_ms = 0;  // the first step left out, as it compiles
-  double median_host_us = 0;  // of it, to enqueue the work; 0 where the host computes itself
-  double examples_per_s = 0;  // of all replicas, from the median step
+  double median_step_ms = 0;  // without the first step, which compiles
+  double median_host_us = 0;  // time to enqueue a step; 0 on devices that run on the host
+  double examples_per_s = 0;  // of all replicas, at the median step time
 };
 
 // `step` must take the components of the dataset's batches as feeds, and its first fetch must be
-// the loss, a float scalar; InvalidArgument after its first Run if it is not. The dataset must be
-// batched. OutOfRange, naming the step, if the loss is not finite; what Minimize updates has not
-// changed in that step.
+// the loss, a float scalar; otherwise the result is InvalidArgument after the first Run. The
+// dataset must be batched. Returns OutOfRange, naming the step, if the loss is not finite; that
+// step leaves the variables that Minimize updates unchanged.
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics computed on the host, from fetched tensors.
+// Metrics that are computed on the host from fetched tensors.
 #ifndef MIRRORFLOW_TRAIN_METRICS_H_
 #define MIRRORFLOW_TRAIN_METRICS_H_
 
@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// A weighted mean that grows: of losses, each weighted by its batch's rows, for instance.
+// An incremental weighted mean, for example of losses weighted by the rows of their batches.
 class RunningMean {
  public:
   void Add(double value, double weight = 1) {
@@ -19,7 +19,7 @@ class RunningMean {
     sum_ += value * weight;
     weight_ += weight;
   }
-  // 0 while nothing was added.
+  // 0 before the first Add().
   double value() const { return weight_ == 0 ? 0 : sum_ / weight_; }
   void Reset() { *this = RunningMean(); }
 
@@ -28,16 +28,16 @@ class RunningMean {
   double weight_ = 0;
 };
 
-// How many rows of `logits` (float [B,C]) are largest at their label (int32 [B]); of equal logits
-// the first counts, as in TensorFlow's ArgMax, and a row with a NaN is never right.
-// InvalidArgument for other shapes or dtypes, and for a label outside 0 … C - 1.
+// Returns the number of rows of `logits` (float [B,C]) whose largest logit is at their label (int32
+// [B]). Among equal logits the first counts, as in TensorFlow's ArgMax, and a row with a NaN is
+// never correct. InvalidArgument for other shapes or dtypes, and for a label outside [0, C).
 absl::StatusOr<int64_t> CountCorrect(const Tensor& logits, const Tensor& labels);
 
-// The share of correct rows, over all batches added.
+// Fraction of correct rows over all added batches.
 class Accuracy {
  public:
   absl::Status Add(const Tensor& logits, const Tensor& labels);
-  // 0 while no row was added.
+  // 0 before the first row.
   double value() const { return rows_ == 0 ? 0 : static_cast<double>(correct_) / rows_; }
   void Reset() { *this = Accuracy(); }
 

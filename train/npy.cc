@@ -20,19 +20,19 @@
 namespace mirrorflow {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are copied as they are");
+static_assert(std::endian::native == std::endian::little, "elements are copied unchanged");
 
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kVersionEnd = 8;              // magic and version
-constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load takes 10,000
+constexpr uint32_t kMaxHeaderBytes = 1 << 16;  // numpy.load accepts 10,000
 constexpr size_t kAlignment = 64;              // of the elements in the file
-constexpr size_t kGrowthDigits = 21;           // for the first dimension, as NumPy leaves them
+constexpr size_t kGrowthDigits = 21;           // that NumPy reserves for the first dimension
 
-// Without the byte order, which is `<`, `>`, or `|` where there is none.
+// An element type. `descr` lacks the byte order, which is `<`, `>`, or `|` for single bytes.
 struct ElementKind {
   absl::string_view descr;
   DataType dtype;
-  size_t swapped_bytes;  // what a change of the byte order turns round: a complex number's half
+  size_t swapped_bytes;  // unit of a byte swap; half of a complex number
 };
 constexpr ElementKind kKinds[] = {
     {"b1", DT_BOOL, 1},      {"i1", DT_INT8, 1},       {"u1", DT_UINT8, 1},  {"i2", DT_INT16, 2},
@@ -46,8 +46,8 @@ struct Header {
   std::optional<Shape> shape;
 };
 
-// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: the part of Python's
-// literals that such a header can have.
+// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`: the subset of Python
+// literals that a header can contain.
 class HeaderParser {
  public:
   explicit HeaderParser(absl::string_view text) : rest_(text) {}
@@ -73,7 +73,7 @@ class HeaderParser {
       MF_RETURN_IF_ERROR(Expect('}'));
       break;
     }
-    if (!absl::StripAsciiWhitespace(rest_).empty()) return Error("nothing behind the dict");
+    if (!absl::StripAsciiWhitespace(rest_).empty()) return Error("nothing after the dict");
     if (header.descr.empty() || !header.fortran_order.has_value() || !header.shape.has_value()) {
       return absl::DataLossError(
           "header: a key is missing; expected descr, fortran_order and shape");
@@ -111,7 +111,7 @@ class HeaderParser {
   absl::StatusOr<std::string> Descr() {
     SkipSpace();
     if (rest_.empty() || rest_[0] != '[') return String();
-    return absl::UnimplementedError("descr: records of several fields; expected one dtype");
+    return absl::UnimplementedError("descr: records are not supported; expected one dtype");
   }
 
   absl::StatusOr<bool> Bool() {
@@ -151,7 +151,7 @@ absl::StatusOr<const ElementKind*> KindOf(absl::string_view descr) {
     if (known.descr == kind && fits) return &known;
   }
   return absl::UnimplementedError(
-      absl::StrCat("descr: elements that no tensor holds; expected bool, an integer, float or "
+      absl::StrCat("descr: unsupported element type; expected bool, an integer, float or "
                    "complex type such as '<f4', got '",
                    absl::CHexEscape(descr), "'"));
 }
@@ -162,7 +162,7 @@ void SwapBytes(Tensor& tensor, size_t unit) {
   }
 }
 
-// `columns` lies with its first dimension fastest.
+// Converts `columns` from column-major order, in which the first dimension is contiguous.
 absl::StatusOr<Tensor> ToRowMajor(const Tensor& columns) {
   MF_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(columns.dtype(), columns.shape()));
   const size_t size = DataTypeSize(columns.dtype());
@@ -195,13 +195,13 @@ absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
   MF_RETURN_IF_ERROR(read(kVersionEnd, start));
   if (absl::string_view(start, kMagic.size()) != kMagic) {
     return absl::DataLossError(
-        absl::StrCat("no npy file; expected it to begin with \\x93NUMPY, got '",
+        absl::StrCat("not an npy file; expected it to begin with \\x93NUMPY, got '",
                      absl::CHexEscape(absl::string_view(start, kMagic.size())), "'"));
   }
   const int major = static_cast<unsigned char>(start[6]);
   if (major < 1 || major > 3) {
     return absl::UnimplementedError(
-        absl::StrCat("version of the npy format: expected 1 to 3, got ", major));
+        absl::StrCat("unsupported version of the npy format; expected 1 to 3, got ", major));
   }
   const size_t length_bytes = major == 1 ? 2 : 4;
   uint32_t length = 0;
@@ -209,7 +209,7 @@ absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
   MF_RETURN_IF_ERROR(read(length_bytes, &length));
   const uint64_t data_begin = kVersionEnd + length_bytes + length;
   if (length > kMaxHeaderBytes) {
-    return absl::DataLossError(absl::StrCat("the header's length: expected at most ",
+    return absl::DataLossError(absl::StrCat("the header is too long; expected at most ",
                                             kMaxHeaderBytes, " bytes, got ", length));
   }
   if (size < data_begin) return too_short(data_begin);
@@ -221,20 +221,20 @@ absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
   MF_RETURN_IF_ERROR(Annotate(header.shape->Validate(kind->dtype), "shape"));
   const uint64_t bytes = header.shape->num_elements() * DataTypeSize(kind->dtype);
   if (size - data_begin != bytes) {
-    return absl::DataLossError(absl::StrCat("elements of ", DataTypeName(kind->dtype),
-                                            header.shape->ToString(), ": expected ", bytes,
+    return absl::DataLossError(absl::StrCat("wrong size of ", DataTypeName(kind->dtype),
+                                            header.shape->ToString(), "; expected ", bytes,
                                             " bytes, got ", size - data_begin));
   }
   MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(kind->dtype, *header.shape));
   MF_RETURN_IF_ERROR(read(bytes, tensor.raw()));
   if (header.descr[0] == '>') SwapBytes(tensor, kind->swapped_bytes);
-  if (kind->dtype == DT_BOOL) {  // any other byte in a C++ bool is undefined behaviour
+  if (kind->dtype == DT_BOOL) {  // a byte other than 0 or 1 in a C++ bool is undefined behaviour
     const std::byte* const end = tensor.raw() + bytes;
     const std::byte* const bad = std::find_if(tensor.raw(), tensor.raw() + bytes,
                                               [](std::byte b) { return b > std::byte{1}; });
     if (bad != end) {
       return absl::DataLossError(absl::StrCat("element ", bad - tensor.raw(),
-                                              " of bool: expected 0 or 1, got ",
+                                              " of bool is out of range; expected 0 or 1, got ",
                                               std::to_integer<int>(*bad)));
     }
   }
@@ -267,7 +267,7 @@ absl::StatusOr<std::string> NpyHeader(const Tensor& tensor) {
       absl::StrCat("{'descr': '", kind->swapped_bytes == 1 ? "|" : "<", kind->descr,
                    "', 'fortran_order': False, 'shape': (",
                    absl::StrJoin(tensor.shape().dims(), ", "), rank == 1 ? ",), }" : "), }");
-  // Room to append rows in place, then up to the next multiple, never none.
+  // Reserve space for the first dimension to grow in place, then pad by 1 to kAlignment bytes.
   if (rank > 0) header.append(kGrowthDigits - absl::StrCat(tensor.shape().dim(0)).size(), ' ');
   header.append(kAlignment - (kVersionEnd + 2 + header.size() + 1) % kAlignment, ' ');
   header += '\n';

@@ -21,7 +21,7 @@ constexpr absl::string_view kSuffix = ".npy";
 
 absl::StatusOr<Tensor> ReadEntry(const InputFile& file, const ZipEntry& entry) {
   if (!absl::EndsWith(entry.name, kSuffix) || entry.name.size() == kSuffix.size()) {
-    return absl::DataLossError("the name of an entry; expected NAME.npy");
+    return absl::DataLossError("the entry has an invalid name; expected NAME.npy");
   }
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<ZipEntryReader> reader,
                       ZipEntryReader::Open(file, entry));
@@ -57,7 +57,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path) {
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays) {
   std::vector<std::string> headers;
   std::vector<ZipMember> members;
-  headers.reserve(arrays.size());  // members point into it
+  headers.reserve(arrays.size());  // members point into its elements
   for (const auto& [name, tensor] : arrays) {
     absl::StatusOr<std::string> header = NpyHeader(tensor);
     if (!header.ok()) return Annotate(header.status(), absl::StrCat(path, ": '", name, "'"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// npz files: named arrays, as numpy.savez and numpy.savez_compressed write them: a zip archive of
-// npy files.
+// Reads and writes npz files, NumPy's format of named arrays: a zip archive of npy files, as
+// numpy.savez and numpy.savez_compressed write it.
 #ifndef MIRRORFLOW_TRAIN_NPZ_H_
 #define MIRRORFLOW_TRAIN_NPZ_H_
 
@@ -15,14 +15,14 @@
 
 namespace mirrorflow {
 
-// All arrays by name (without `.npy`), or an error that begins with the path and the name: DataLoss
-// for a file that breaks the format of zip or npy, or whose bytes are not those that were written;
-// Unimplemented for what ReadNpy refuses, other compression than deflate, and encryption. A name is
-// never used as a path. Nothing is allocated that the file cannot hold, inflated or not.
+// Returns all arrays by name (without `.npy`), or an error that begins with the path and the name:
+// DataLoss for a file that breaks the format of zip or npy or fails its checksum; Unimplemented for
+// arrays that ReadNpy rejects, for compression other than deflate, and for encryption. A name is
+// never used as a path. Never allocates more than the file can hold, compressed or not.
 absl::StatusOr<std::map<std::string, Tensor>> ReadNpz(absl::string_view path);
 
-// Writes an uncompressed file that NumPy reads, atomically. Unimplemented for bfloat16, which NumPy
-// does not know.
+// Writes, atomically, an uncompressed file that NumPy can read. Unimplemented for bfloat16, which
+// NumPy does not have.
 absl::Status WriteNpz(absl::string_view path, const std::map<std::string, Tensor>& arrays);
 
 }  // namespace mirrorflow

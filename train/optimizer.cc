@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
+#include "framework/runtime/variable_layout.h"
 #include "ops/add_n.h"
 #include "ops/binary.h"
 #include "ops/cast.h"
@@ -25,17 +26,25 @@ std::vector<Output> Gates(Output gate) {
   return gate.valid() ? std::vector<Output>{gate} : std::vector<Output>{};
 }
 
-// The slots of `variable` called `names`, in a scope called after it; they start at `initial`.
+// A variable that only the optimizer uses.
+Variable State(const Scope& scope, absl::string_view name, const Shape& shape,
+               const Initializer& initializer, DataType dtype) {
+  const Variable state =
+      CreateVariable(scope, name, shape, initializer, dtype, {.trainable = false});
+  if (scope.ok()) scope.graph().SetAttr(state.handle.node, kOptimizerStateAttr, true);
+  return state;
+}
+
+// Creates the slots `names` of `variable` in a scope that has its name. They start at `initial`.
 std::vector<Output> Slots(const Scope& scope, const Output& variable,
                           std::initializer_list<absl::string_view> names, double initial = 0) {
   const ValueInfo info = scope.graph().values().at(variable);
   const Scope slots = scope.SubScope(variable.node->name());
   std::vector<Output> handles;
   for (absl::string_view name : names) {
-    handles.push_back(CreateVariable(slots, name, info.handle_shape,
-                                     initializers::Constant(initial), info.handle_dtype,
-                                     {.trainable = false})
-                          .handle);
+    handles.push_back(
+        State(slots, name, info.handle_shape, initializers::Constant(initial), info.handle_dtype)
+            .handle);
   }
   return handles;
 }
@@ -44,24 +53,69 @@ DataType DTypeOf(const Scope& scope, const Output& variable) {
   return scope.graph().values().at(variable).handle_dtype;
 }
 
-// Gives the variables with a next value (see kNextValueAttr) that is made on the way to `loss` that
-// value, unless `gate` is false.
-std::vector<Operation> MoveVariables(const Scope& scope, const Output& loss, const Output& gate) {
+// Assigns to each variable its next value (kNextValueAttr) if `results` depend on the node that
+// computes it. If `gate` is valid and false, the variables keep their values.
+std::vector<Operation> MoveVariables(const Scope& scope, absl::Span<const Output> results,
+                                     const Output& gate) {
   const Scope s = scope.SubScope("moving_averages");
-  const std::vector<bool> behind = NodesBehind(s.graph(), loss);
+  const std::vector<bool> behind = NodesBehind(s.graph(), results);
   std::vector<Operation> moves;
   for (Node* node : s.graph().Nodes()) {
     if (!s.ok() || !node->has_attr(kNextValueAttr)) continue;
-    const Output next = FindOutput(s.graph(), node->attr<std::string>(kNextValueAttr));
+    Output next = FindOutput(s.graph(), node->attr<std::string>(kNextValueAttr));
     if (!next.valid() || next.node->id() >= static_cast<NodeId>(behind.size()) ||
         !behind[next.node->id()]) {
       continue;
     }
     const Output handle = node->output(0);
-    const Output before = ops::ReadVariableOp(s, handle);
-    moves.push_back(ops::AssignVariableOp(s, handle, ops::SelectV2(s, gate, next, before)));
+    if (gate.valid()) next = ops::SelectV2(s, gate, next, ops::ReadVariableOp(s, handle));
+    moves.push_back(ops::AssignVariableOp(s, handle, next));
   }
   return moves;
+}
+
+absl::Status CheckUpdates(const Graph& graph, absl::Span<const GradientAndVariable> gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string where = absl::StrCat("apply_gradients, pair ", i);
+    MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(gradients[i].gradient), where));
+    MF_RETURN_IF_ERROR(Annotate(graph.CheckOwns(gradients[i].variable), where));
+    if (gradients[i].variable.dtype() == DT_RESOURCE) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": '", gradients[i].variable.ToString(),
+        "' is not a variable's handle; expected Variable::handle, got a value of dtype ",
+        DataTypeName(gradients[i].variable.dtype())));
+  }
+  return absl::OkStatus();
+}
+
+// Explains why no gradient of `loss` reaches any of `variables`.
+std::string WhyNoGradient(const Graph& graph, const Output& loss,
+                          absl::Span<const Output> variables) {
+  if (variables.empty()) return "the graph has no trainable variable";
+  const std::vector<bool> behind = NodesBehind(graph, {loss});
+  std::vector<bool> depends(graph.id_limit());
+  for (const Output& variable : variables) {
+    if (graph.Owns(variable.node)) depends[variable.node->id()] = true;
+  }
+  const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(graph);
+  if (!order.ok()) return std::string(order.status().message());
+  std::string ends;  // an op between a variable and the loss that has no gradient
+  for (const Node* node : *order) {
+    for (const Output& in : node->inputs()) {
+      if (depends[in.node->id()]) depends[node->id()] = true;
+    }
+    if (!depends[node->id()] || !behind[node->id()] || node->op().gradient != nullptr) continue;
+    const OpRole role = node->op().role;
+    if (role == OpRole::kVariable || role == OpRole::kRead) continue;
+    if (ends.empty()) {
+      ends = absl::StrCat(OpAndName(*node), " (", node->op().no_gradient_because, ")");
+    }
+  }
+  if (!depends[loss.node->id()]) {
+    return absl::StrCat("it depends on none of the ", variables.size(), " trainable variables");
+  }
+  return absl::StrCat("it depends on variables only through ops without a gradient",
+                      ends.empty() ? "" : ", such as ", ends);
 }
 
 }  // namespace
@@ -85,8 +139,9 @@ std::vector<GradientAndVariable> Optimizer::ComputeGradients(const Scope& scope,
     if ((*gradients)[i].valid()) result.push_back({(*gradients)[i], variables[i]});
   }
   if (result.empty()) {
-    scope.Fail(absl::InvalidArgumentError(
-        absl::StrCat("minimize(", loss.ToString(), "): the loss depends on no variable")));
+    scope.Fail(absl::InvalidArgumentError(absl::StrCat(
+        "minimize(", loss.ToString(), "): no gradient of the loss reaches a variable: ",
+        WhyNoGradient(scope.graph(), loss, variables))));
   }
   return result;
 }
@@ -95,14 +150,17 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
                                     absl::Span<const GradientAndVariable> gradients,
                                     Output gate) const {
   if (!scope.ok() || gradients.empty()) return Operation();
+  if (absl::Status status = CheckUpdates(scope.graph(), gradients); !status.ok()) {
+    scope.Fail(std::move(status));
+    return Operation();
+  }
   const Scope s = scope.SubScope("train");
   const DataType dtype = DTypeOf(s, gradients[0].variable);
   const LearningRateSchedule& schedule = learning_rate().schedule();
   Variable step;
   Output rate;
   if (schedule) {
-    step =
-        CreateVariable(s, "global_step", {}, initializers::Zeros(), DT_INT64, {.trainable = false});
+    step = State(s, "global_step", {}, initializers::Zeros(), DT_INT64);
     rate = schedule(s, ops::Cast(s, step.value, dtype));
   } else {
     rate = ops::ScalarConst(s.WithName("learning_rate"), dtype, learning_rate().value());
@@ -121,6 +179,10 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
         gate.valid() ? ops::Cast(s, gate, DT_INT64) : ops::ScalarConst(s, DT_INT64, 1);
     updates.push_back(ops::AssignAddVariableOp(s, step.handle, one));
   }
+  if (!s.ok()) return Operation();
+  std::vector<Output> results = {gate};
+  for (const GradientAndVariable& gv : gradients) results.push_back(gv.gradient);
+  for (const Operation& move : MoveVariables(scope, results, gate)) updates.push_back(move);
   return s.ok() ? ops::Group(s, updates) : Operation();
 }
 
@@ -132,12 +194,7 @@ Operation Optimizer::Minimize(const Scope& scope, Output loss,
   if (!scope.ok()) return Operation();
   if (options.clip_norm > 0) gradients = ClipByGlobalNorm(scope, gradients, options.clip_norm);
   const Output gate = ops::IsFinite(scope.SubScope("gate"), loss);
-  const Operation train = ApplyGradients(scope, gradients, gate);
-  if (!scope.ok()) return Operation();
-  for (const Operation& move : MoveVariables(scope, loss, gate)) {
-    scope.graph().AddControlEdge(move.node, train.node);
-  }
-  return scope.ok() ? train : Operation();
+  return ApplyGradients(scope, gradients, gate);
 }
 
 std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
@@ -154,13 +211,18 @@ std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
   if (squares.empty() || !s.ok()) return {};
   const Output norm = ops::Sqrt(s, ops::AddN(s, squares));
   const Output limit = ops::ScalarConst(s, norm.dtype(), clip_norm);
-  // 1 if the norm is below the limit, and no division by zero.
+  // 1 if the norm is below the limit; never divides by zero.
   const Output factor = ops::RealDiv(s, limit, ops::Maximum(s, norm, limit));
   std::vector<GradientAndVariable> clipped;
   for (const GradientAndVariable& gv : gradients) {
     clipped.push_back({ops::Mul(s, gv.gradient, factor), gv.variable});
   }
   return clipped;
+}
+
+Operation Optimizer::Finish(const Scope&, const Shared&, absl::Span<const Operation>,
+                            Output) const {
+  return Operation();
 }
 
 Optimizer::Shared GradientDescent::Prepare(const Scope& scope, Output learning_rate) const {
@@ -185,13 +247,12 @@ Operation Momentum::Update(const Scope& scope, const GradientAndVariable& gv, co
                                     {.use_nesterov = options_.use_nesterov, .gates = Gates(gate)});
 }
 
-// learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of the powers, and,
-// if weights decay, by which part of them.
+// Order: learning_rate, beta1_power, beta2_power, beta1, beta2, epsilon, the handles of the two
+// powers and, with weight decay, the fraction by which a weight decays.
 Optimizer::Shared Adam::Prepare(const Scope& scope, Output learning_rate) const {
   const DataType dtype = learning_rate.dtype();
   auto power = [&](absl::string_view name, double beta) {
-    return CreateVariable(scope, name, {}, initializers::Constant(beta), dtype,
-                          {.trainable = false});
+    return State(scope, name, {}, initializers::Constant(beta), dtype);
   };
   auto scalar = [&](absl::string_view name, double value) {
     return ops::ScalarConst(scope.WithName(name), dtype, value);
@@ -230,8 +291,8 @@ Operation Adam::Update(const Scope& scope, const GradientAndVariable& gv, const 
                                 {.gates = Gates(gate)});
 }
 
-// The powers grow by one factor a step, after all updates have used them, and only in a step that
-// updates anything.
+// Multiplies each power by its beta once per step, after all updates have read it, and only if the
+// step updates the variables.
 Operation Adam::Finish(const Scope& scope, const Shared& shared,
                        absl::Span<const Operation> updates, Output gate) const {
   const Shared& v = shared;
@@ -245,7 +306,7 @@ Operation Adam::Finish(const Scope& scope, const Shared& shared,
   return scope.ok() ? ops::Group(scope, assigns) : Operation();
 }
 
-// learning_rate, epsilon.
+// Order: learning_rate, epsilon.
 Optimizer::Shared Adagrad::Prepare(const Scope& scope, Output learning_rate) const {
   return {learning_rate,
           ops::ScalarConst(scope.WithName("epsilon"), learning_rate.dtype(), options_.epsilon)};
@@ -259,7 +320,7 @@ Operation Adagrad::Update(const Scope& scope, const GradientAndVariable& gv, con
                                      gv.gradient, {.gates = Gates(gate)});
 }
 
-// learning_rate, rho, momentum, epsilon.
+// Order: learning_rate, rho, momentum, epsilon.
 Optimizer::Shared RMSProp::Prepare(const Scope& scope, Output learning_rate) const {
   auto scalar = [&](absl::string_view name, double value) {
     return ops::ScalarConst(scope.WithName(name), learning_rate.dtype(), value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizers: values that describe an update rule; Minimize adds gradients and updates to a graph.
+// Optimizers: each describes an update rule. Minimize adds the gradients of a loss and the updates
+// of the variables to a graph.
 //
 //   Operation train = Momentum({.learning_rate = 0.1, .momentum = 0.9}).Minimize(scope, loss);
 #ifndef MIRRORFLOW_TRAIN_OPTIMIZER_H_
@@ -15,13 +16,13 @@ namespace mirrorflow {
 
 struct GradientAndVariable {
   Output gradient;
-  Output variable;  // its handle
+  Output variable;  // the handle
 };
 
 struct MinimizeOptions {
-  // Handles; empty: all trainable variables.
+  // Handles of the variables to update. Empty: all trainable variables.
   std::vector<Output> variables = {};
-  // Scale the gradients down so that the norm of all of them together is at most this; 0: do not.
+  // Upper bound on the global norm of the gradients (see ClipByGlobalNorm). 0: no clipping.
   double clip_norm = 0;
 };
 
@@ -29,37 +30,36 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss`, a scalar, and the updates of the variables, those of the moving
-  // averages on the way to `loss` included. A step that runs the result updates every variable, or,
-  // if the loss is not finite, none: the reduced loss is known before the first update.
+  // Adds the gradients of `loss`, a scalar, and the updates of the variables and of the moving
+  // averages of the layers that compute `loss`. A step that runs the result updates every variable
+  // or, if the loss is not finite, none: the reduced loss is known before the first update.
   Operation Minimize(const Scope& scope, Output loss, const MinimizeOptions& options = {}) const;
 
-  // The gradients of `loss` for the variables that it depends on.
+  // Returns the gradients of `loss` for those of `variables` that receive one.
   static std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, Output loss,
                                                            absl::Span<const Output> variables);
-  // Updates the variables. Nothing changes in a step in which `gate` (a bool scalar; may be
-  // invalid) is false. A learning rate that is a schedule counts steps in a variable of its own.
+  // Updates the variables, and the moving averages of the layers (BatchNorm) that compute the
+  // gradients. Nothing changes in a step in which `gate` (a bool scalar; may be invalid) is false.
+  // A learning rate schedule counts steps in a separate variable.
   Operation ApplyGradients(const Scope& scope, absl::Span<const GradientAndVariable> gradients,
                            Output gate = Output()) const;
 
  protected:
-  // What the updates of all variables have in common, made once; each optimizer knows its order.
-  // The learning rate comes first, and has the dtype of the variables.
+  // Outputs that the updates of all variables share, made once. Each optimizer defines their order.
+  // The learning rate comes first and has the dtype of the variables.
   using Shared = std::vector<Output>;
   virtual Shared Prepare(const Scope& scope, Output learning_rate) const = 0;
   virtual Operation Update(const Scope& scope, const GradientAndVariable& gv, const Shared& shared,
                            Output gate) const = 0;
-  // Runs once after `updates`, for state that is no slot of a variable.
+  // Adds an operation that runs once after `updates`, for state that is not a slot of a variable.
   virtual Operation Finish(const Scope& scope, const Shared& shared,
-                           absl::Span<const Operation> updates, Output gate) const {
-    return Operation();
-  }
+                           absl::Span<const Operation> updates, Output gate) const;
 
  private:
   virtual const LearningRate& learning_rate() const = 0;
 };
 
-// All gradients scaled by min(1, clip_norm / norm), norm = the square root of the sum of all
+// Scales all gradients by min(1, clip_norm / norm), where norm is the square root of the sum of all
 // squares. Source: Pascanu et al., "On the difficulty of training recurrent neural networks", 2013.
 std::vector<GradientAndVariable> ClipByGlobalNorm(const Scope& scope,
                                                   absl::Span<const GradientAndVariable> gradients,

@@ -37,11 +37,11 @@ class PrefetchSource final : public BatchSource {
   }
 
   absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
-    batch->clear();  // before waiting: its buffers may be the ones that are waited for
+    batch->clear();  // before the wait, so that the thread can reuse its buffers
     std::unique_lock<std::mutex> lock(mu_);
     filled_.wait(lock, [this] { return ready_ > 0; });
     Slot& slot = slots_[begin_];
-    // The end and an error stay where they are, to be found by every later call.
+    // The end and an error stay in their slot, so that every later call returns them too.
     if (!slot.result.ok() || !*slot.result) return slot.result;
     batch->swap(slot.batch);
     begin_ = (begin_ + 1) % slots_.size();
@@ -64,7 +64,7 @@ class PrefetchSource final : public BatchSource {
         room_.wait(lock, [this] { return stopped_ || ready_ < slots_.size(); });
         if (stopped_) return;
       }
-      // Not yet counted in ready_, the slot is this thread's alone.
+      // Until ready_ counts the slot, only this thread accesses it.
       absl::StatusOr<bool> result = input_->Next(&slots_[i].batch);
       const bool more = result.ok() && *result;
       {
@@ -77,14 +77,14 @@ class PrefetchSource final : public BatchSource {
     }
   }
 
-  const std::unique_ptr<BatchSource> input_;  // the thread's
-  // std::mutex and not absl::Mutex: TSan sees into the first, but not into Debian's Abseil.
+  const std::unique_ptr<BatchSource> input_;  // only thread_ calls it
+  // std::mutex rather than absl::Mutex: TSan instruments the former, but not Debian's Abseil.
   std::mutex mu_;
   std::condition_variable room_, filled_;
   bool stopped_ = false;     // guarded by mu_
-  size_t ready_ = 0;         // guarded by mu_: slots_[begin_], … hold this many results
-  size_t begin_ = 0;         // the reader's
-  std::vector<Slot> slots_;  // a ring
+  size_t ready_ = 0;         // guarded by mu_: number of results, from slots_[begin_] on
+  size_t begin_ = 0;         // only the reader accesses it
+  std::vector<Slot> slots_;  // a ring buffer
   std::thread thread_;
 };
 

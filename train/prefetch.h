@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefetch: makes the batches of another source ahead of their use, on a thread of its own.
+// Prefetch: reads the batches of another source ahead of time, on a background thread.
 #ifndef MIRRORFLOW_TRAIN_PREFETCH_H_
 #define MIRRORFLOW_TRAIN_PREFETCH_H_
 
@@ -10,10 +10,10 @@
 
 namespace mirrorflow {
 
-// What `input` gives, in its order, the end or the first error included; up to `depth` (>= 1)
-// batches wait ready. From here on only the new thread calls `input`. Destroying the result stops
-// the thread, whatever was or was not read; it waits for at most one Next() of `input`.
-// One thread may call Next() at a time.
+// Returns a source of the batches of `input` in order, followed by its end or first error. It keeps
+// up to `depth` (>= 1) batches ready. From then on, only the background thread calls `input`. The
+// result may be destroyed at any time; that stops the thread and waits for at most one Next() of
+// `input`. Only one thread at a time may call Next().
 std::unique_ptr<BatchSource> Prefetch(std::unique_ptr<BatchSource> input, int depth);
 
 }  // namespace mirrorflow

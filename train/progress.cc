@@ -73,7 +73,7 @@ void Progress::Start(const RunDescription& run) {
   text("checkpoint_dir", run.checkpoint_dir);
   text("log_dir", run.log_dir);
   if (!run.log_dir.empty()) text("view", absl::StrCat("tensorboard --logdir ", run.log_dir));
-  text("ex_per_s", "of all replicas, first step left out");
+  text("ex_per_s", "of all replicas, excluding the first step");
   if (format_ != LogFormat::kBar) {
     fields.insert(fields.begin(), LogField::String("event", "start"));
     return WriteLine(std::move(fields));
@@ -92,7 +92,7 @@ void Progress::BeginEpoch(int64_t epoch, std::optional<int64_t> steps) {
   epoch_ = epoch;
   steps_ = steps;
   step_ = timed_steps_ = timed_examples_ = 0;
-  // An evaluation's metrics belong to the epoch that is over.
+  // Drop the metrics of an evaluation, which belong to the previous epoch.
   metrics_.clear();
   if (format_ != LogFormat::kBar) {
     if (!last_shown_) last_shown_ = now_;
@@ -124,7 +124,7 @@ void Progress::Step(int64_t examples, absl::Span<const Metric> metrics) {
 }
 
 void Progress::EndEpoch(absl::Span<const Metric> metrics) {
-  // now_ stays that of the last step: what came after it was no training.
+  // Keep now_ at the last step: the time after it was not spent on training.
   SetMetrics(metrics);
   if (format_ == LogFormat::kOff) return;
   if (format_ == LogFormat::kBar) {

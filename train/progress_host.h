@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ProgressHost: what the progress display sees of the world. Tests bring their own clock, terminal
-// and sink.
+// ProgressHost: the clocks, the terminal and the output that the progress display uses. Tests
+// provide fakes.
 #ifndef MIRRORFLOW_TRAIN_PROGRESS_HOST_H_
 #define MIRRORFLOW_TRAIN_PROGRESS_HOST_H_
 
@@ -17,18 +17,19 @@ class ProgressHost {
   virtual ~ProgressHost() = default;
   // The wall clock, for time stamps.
   virtual absl::Time Now() = 0;
-  // A clock that never jumps, for rates.
+  // A monotonic clock, for rates.
   virtual absl::Duration Uptime() = 0;
-  // Whether somebody watches: a terminal that can move its cursor.
+  // Whether the output is a terminal that can move its cursor.
   virtual bool IsTerminal() = 0;
   virtual bool UseColor() = 0;
-  // Its width now; it may change at any time.
+  // The current width of the terminal, which may change at any time.
   virtual int Columns() = 0;
-  // Shows `text` at once.
+  // Writes `text` immediately, without buffering.
   virtual void Write(absl::string_view text) = 0;
 };
 
-// Standard error. TERM=dumb counts as no terminal; a NO_COLOR that is not empty forbids colour.
+// Returns a host that writes to standard error. TERM=dumb makes IsTerminal() false, and a non-empty
+// NO_COLOR disables colour.
 std::unique_ptr<ProgressHost> StderrHost();
 
 }  // namespace mirrorflow

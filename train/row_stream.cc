@@ -7,8 +7,8 @@
 namespace mirrorflow {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Own code, because the standard leaves
-// std::shuffle and its distributions to each library, and an order must outlive a compiler.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). Replaces std::shuffle and the standard
+// distributions, whose results differ between libraries: an order must not depend on the compiler.
 class SplitMix64 {
  public:
   explicit SplitMix64(uint64_t state) : state_(state) {}
@@ -20,8 +20,8 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
-  // Uniform in [0, n). Lemire, Fast Random Integer Generation in an Interval (2019): the high word
-  // of x * n, with the few x rejected that would favour some results.
+  // Uniform in [0, n): the high word of x * n, after rejecting the few x that would bias the
+  // result. Source: Lemire, "Fast random integer generation in an interval", 2019.
   uint64_t Below(uint64_t n) {
     const uint64_t rejected_below = -n % n;
     unsigned __int128 product;
@@ -79,7 +79,7 @@ class Shuffle final : public RowStream {
     while (input_->Next(&rows_)) begins_.push_back(rows_.size());
     order_.resize(begins_.size() - 1);
     std::iota(order_.begin(), order_.end(), 0);
-    // The seed goes through the generator once, or (seed, epoch + 1) would be (seed + 1, epoch).
+    // Scramble the seed; otherwise (seed, epoch + 1) would give the order of (seed + 1, epoch).
     SplitMix64 random(SplitMix64(seed_).Next() + static_cast<uint64_t>(epoch_));
     for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.Below(i)]);
     drained_ = true;
@@ -89,7 +89,7 @@ class Shuffle final : public RowStream {
   const uint64_t seed_;
   int64_t epoch_ = 0;
   bool drained_ = false;
-  std::vector<int64_t> rows_;   // of all elements, one behind the other
+  std::vector<int64_t> rows_;   // of all elements, concatenated
   std::vector<size_t> begins_;  // element i is rows_[begins_[i], begins_[i + 1])
   std::vector<size_t> order_;
   size_t next_ = 0;
@@ -122,7 +122,7 @@ class Repeat final : public RowStream {
       : input_(std::move(input)), count_(count) {}
 
   void Start(int64_t epoch) override {
-    // Unsigned, so that a count near the limit wraps around instead of being undefined.
+    // Unsigned, so that a count near the limit wraps around instead of overflowing.
     first_epoch_ = static_cast<uint64_t>(epoch) * (count_ < 0 ? 1 : count_);
     pass_ = 0;
     input_->Start(first_epoch_);
@@ -133,7 +133,7 @@ class Repeat final : public RowStream {
     if (input_->Next(rows)) return true;
     if (++pass_ == count_) return false;
     input_->Start(first_epoch_ + pass_);
-    // A pass that begins with its end has nothing, and neither will the next.
+    // If this pass is empty, so are all later ones.
     return input_->Next(rows);
   }
 

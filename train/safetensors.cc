@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the bytes are copied as they are");
+static_assert(std::endian::native == std::endian::little, "bytes are copied unchanged");
 constexpr uint64_t kLengthBytes = sizeof(uint64_t);
 
 absl::Status Broken(absl::string_view path, absl::string_view rule, absl::string_view text) {
@@ -45,7 +45,7 @@ absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
   return header;
 }
 
-// Any other byte in a C++ bool is undefined behaviour.
+// Rejects bytes other than 0 and 1, which are undefined behaviour in a C++ bool.
 absl::Status CheckBools(const std::string& name, const Tensor& tensor) {
   for (size_t i = 0; i < tensor.bytes(); ++i) {
     if (std::to_integer<int>(tensor.raw()[i]) > 1) {

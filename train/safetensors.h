@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// safetensors files: named tensors, readable from Python without running any code.
+// Reads and writes safetensors files: named tensors, which Python can load without executing code.
 //   uint64 length of the header | header (JSON) | the tensors' bytes; all little-endian
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_H_
@@ -19,12 +19,12 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
-// Writes byte for byte what the reference implementation would, and so that a crash leaves the old
-// file or the new one (WriteFileAtomically).
+// Writes the same bytes as the reference implementation. A crash leaves either the old file or the
+// new one (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
 
-// All tensors or an error; nothing is allocated before the file is known to hold it. A file that
-// breaks a rule of the format is DataLoss, `path: RuleName: what; expected …, got …`.
+// Returns all tensors or an error. Allocates nothing before the file is known to hold it. A file
+// that breaks a rule of the format is DataLoss, `path: RuleName: what; expected …, got …`.
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow

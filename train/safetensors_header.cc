@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// The bytes of an entry's elements.
+// The size of an entry's data in bytes.
 absl::StatusOr<uint64_t> BytesOf(const RawSafetensorsEntry& entry) {
   uint64_t bits = entry.dtype->bits;
   bool overflow = false;
@@ -29,12 +29,13 @@ absl::StatusOr<uint64_t> BytesOf(const RawSafetensorsEntry& entry) {
   if (bits % 8 != 0) {
     return BrokenSafetensors(
         "MisalignedSlice",
-        absl::StrCat(what, " does not fill bytes; expected a multiple of 8 bits, got ", bits));
+        absl::StrCat(what, " does not fill whole bytes; expected a multiple of 8 bits, got ",
+                     bits));
   }
   return bits / 8;
 }
 
-// The tensors must cover the data, each byte once.
+// Checks that the tensors cover each byte of the data exactly once.
 absl::Status CheckOffsets(std::vector<RawSafetensorsEntry>& entries, uint64_t data_bytes) {
   std::sort(entries.begin(), entries.end(),
             [](const RawSafetensorsEntry& a, const RawSafetensorsEntry& b) {
@@ -70,8 +71,8 @@ absl::Status CheckOffsets(std::vector<RawSafetensorsEntry>& entries, uint64_t da
   }
   if (expected != data_bytes) {
     return BrokenSafetensors("MetadataIncompleteBuffer",
-                             absl::StrCat("the tensors are not the whole data; expected ", expected,
-                                          " bytes behind the header, got ", data_bytes));
+                             absl::StrCat("the tensors do not cover the data; expected ", expected,
+                                          " bytes after the header, got ", data_bytes));
   }
   return absl::OkStatus();
 }
@@ -86,7 +87,7 @@ absl::StatusOr<SafetensorsEntry> ToEntry(RawSafetensorsEntry raw) {
   for (uint64_t dim : raw.shape) {
     if (dim > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
       return absl::UnimplementedError(
-          absl::StrCat(what, "a dimension of ", dim, " is not supported; expected below 2^63"));
+          absl::StrCat(what, "a dimension of ", dim, " is not supported; expected less than 2^63"));
     }
     shape.AddDim(dim);
   }
@@ -134,13 +135,13 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
     if (row == nullptr || !IsUtf8(name) || name == kSafetensorsMetadataKey) {
       return absl::InvalidArgumentError(absl::StrCat(
           "tensor ", JsonQuote(name), " cannot be written; expected ",
-          row == nullptr
-              ? absl::StrCat("a dtype that safetensors has, got ", DataTypeName(tensor.dtype()))
-              : absl::StrCat("a UTF-8 name other than ", kSafetensorsMetadataKey)));
+          row == nullptr ? absl::StrCat("a dtype that safetensors supports, got ",
+                                        DataTypeName(tensor.dtype()))
+                         : absl::StrCat("a UTF-8 name other than ", kSafetensorsMetadataKey)));
     }
     items.push_back({row, &name, &tensor});
   }
-  // Stable: the map already has the names in order.
+  // Stable, because the map already sorts by name.
   std::stable_sort(items.begin(), items.end(),
                    [](const Item& a, const Item& b) { return a.dtype > b.dtype; });
 

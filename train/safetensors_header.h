@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON header of a safetensors file: what the tensors are and where their bytes lie.
+// The JSON header of a safetensors file, which describes the tensors and locates their data.
 //   {"__metadata__":{"k":"v"},"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
 // Offsets count from the end of the header.
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_HEADER_H_
@@ -28,19 +28,18 @@ struct SafetensorsEntry {
 
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
-  std::vector<SafetensorsEntry> entries;  // by begin
+  std::vector<SafetensorsEntry> entries;  // sorted by begin
 };
 
-// Checks everything there is to check about the header of a file with `data_bytes` bytes behind it.
-// A broken rule of the format is DataLoss that begins with the rule's name, the one that the
-// reference implementation gives it where it has it; what is legal but more than a Tensor can hold
-// (8-bit floats, many dimensions) is Unimplemented. Fields that the format does not know are
-// passed over.
+// Parses and fully checks the header of a file with `data_bytes` bytes after the header. A broken
+// rule of the format is DataLoss. Its message begins with the name of the rule, which is that of
+// the reference implementation for the rules that it has. Legal contents that a Tensor cannot hold
+// (8-bit floats, many dimensions) are Unimplemented. Unknown fields are ignored.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          uint64_t data_bytes);
 
-// The header that the reference implementation writes: widest dtype first, then by name, padded
-// with spaces to a multiple of 8. `order` receives the tensors in the order of their bytes.
+// Returns the header that the reference implementation writes: widest dtype first, then by name,
+// padded with spaces to a multiple of 8 bytes. `order` receives the tensors in file order.
 absl::StatusOr<std::string> FormatSafetensorsHeader(
     const std::map<std::string, Tensor>& tensors,
     const std::map<std::string, std::string>& metadata, std::vector<const Tensor*>* order);

@@ -42,9 +42,9 @@ constexpr SafetensorsDtype kDtypes[] = {
     {"U64", 64, DT_UINT64},
 };
 
-// Takes the header from nlohmann's parser event by event: its parse() would keep the last of
-// several equal keys and say nothing, and would build the whole tree. Returning false ends the
-// parse; `status` then says why.
+// Builds the header from the events of nlohmann's parser. The parser's own parse() would silently
+// keep the last of several equal keys and would build the whole tree. A handler that returns false
+// ends the parse; `status` then holds the reason.
 class HeaderEvents {
  public:
   RawSafetensorsHeader header;
@@ -52,7 +52,7 @@ class HeaderEvents {
 
   bool key(std::string& key) {
     if (!keys_.back().insert(key).second) {
-      return Fail("DuplicateKey", absl::StrCat("key ", JsonQuote(key), " is there twice"));
+      return Fail("DuplicateKey", absl::StrCat("key ", JsonQuote(key), " appears twice"));
     }
     key_ = key;
     return true;
@@ -144,8 +144,8 @@ class HeaderEvents {
   bool Enter(Place place) {
     places_.push_back(place);
     return places_.size() <= kMaxDepth ||
-           Fail(kInvalidJson,
-                absl::StrCat("nested too deep; expected at most ", kMaxDepth, " levels, got more"));
+           Fail(kInvalidJson, absl::StrCat("nested too deeply; expected at most ", kMaxDepth,
+                                           " levels, got more"));
   }
   Place Leave() {
     const Place place = places_.back();
@@ -153,7 +153,7 @@ class HeaderEvents {
     return place;
   }
 
-  // Whether the value to come is one that nobody asked for.
+  // Whether the next value belongs to a field that the format does not define.
   bool Ignored() const {
     return Here() == kIgnored ||
            (Here() == kTensor && key_ != "dtype" && key_ != "shape" && key_ != "data_offsets");
@@ -216,11 +216,11 @@ absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json
                                           json.empty() ? "nothing" : JsonQuote(json.substr(0, 1))));
   }
   if (!IsUtf8(json)) return BrokenSafetensors("InvalidHeader", "the header is not UTF-8");
-  // Trailing white space other than spaces, and a NUL, which the parser takes for the end.
+  // The parser would accept other trailing white space, and takes a NUL for the end.
   const size_t last = json.find_last_not_of(' ');
   const size_t nul = json.find('\0');
   if (json[last] != '}' || nul != absl::string_view::npos) {
-    return BrokenSafetensors("InvalidHeader", "expected only spaces behind the header's closing }");
+    return BrokenSafetensors("InvalidHeader", "expected only spaces after the header's closing }");
   }
   HeaderEvents events;
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &events)) return events.status;

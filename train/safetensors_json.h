@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON of a safetensors header as it stands, before its rules are checked
-// (safetensors_header.h checks them).
+// Parses the JSON of a safetensors header without checking the rules of the format, which
+// safetensors_header.h does.
 #ifndef MIRRORFLOW_TRAIN_SAFETENSORS_JSON_H_
 #define MIRRORFLOW_TRAIN_SAFETENSORS_JSON_H_
 
@@ -22,25 +22,25 @@ inline constexpr absl::string_view kSafetensorsMetadataKey = "__metadata__";
 struct SafetensorsDtype {
   absl::string_view name;
   uint64_t bits;
-  DataType dtype;  // DT_INVALID: in the format, but not here
+  DataType dtype;  // DT_INVALID if a Tensor cannot hold it
 };
 
-// All dtypes of the format, in the order by which the writer sorts.
+// All dtypes of the format. The writer sorts tensors in the reverse of this order.
 absl::Span<const SafetensorsDtype> SafetensorsDtypes();
 
 struct RawSafetensorsEntry {
   std::string name;
   const SafetensorsDtype* dtype = nullptr;
   std::vector<uint64_t> shape;
-  std::vector<uint64_t> offsets;  // two
+  std::vector<uint64_t> offsets;  // begin and end
 };
 
 struct RawSafetensorsHeader {
   std::map<std::string, std::string> metadata;
-  std::vector<RawSafetensorsEntry> entries;  // in the order of the text
+  std::vector<RawSafetensorsEntry> entries;  // in the order of the JSON
 };
 
-// DataLoss for what is not UTF-8, not JSON or not a header, and for a key that is there twice.
+// DataLoss for text that is not UTF-8, not JSON or not a header, and for a duplicate key.
 absl::StatusOr<RawSafetensorsHeader> ParseSafetensorsJson(absl::string_view json);
 
 // DataLoss: `rule: text`.

@@ -24,7 +24,7 @@ Output Fail(const Scope& scope, absl::string_view what) {
   return Output();
 }
 
-// Whether x has `rank` dimensions or more, of which the last `known` are known.
+// Whether x has at least `rank` dimensions and its last `known` dimensions are known.
 bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
   const Shape& shape = scope.shape(x);
   if (shape.unknown_rank() || shape.rank() < rank) return false;
@@ -34,7 +34,8 @@ bool EndsKnown(const Scope& scope, Output x, int rank, int known) {
   return true;
 }
 
-// 0 up to the diagonal, and behind it what no sum of a weight survives.
+// Returns an n x m mask: 0 up to and on the diagonal, and after it a number so negative that
+// softmax gives 0.
 Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   constexpr float kOut = -1e9f;
   std::vector<float> values(n * m, 0.0f);
@@ -45,7 +46,7 @@ Output CausalMask(const Scope& scope, int64_t n, int64_t m, DataType dtype) {
   return dtype == DT_FLOAT ? mask : ops::Cast(scope, mask, dtype);
 }
 
-// [batch, n, width] as [batch, heads, n, width / heads].
+// Rearranges [batch, n, width] to [batch, heads, n, depth], where width = heads * depth.
 Output SplitHeads(const Scope& scope, Output x, int64_t n, int64_t heads, int64_t depth) {
   return ops::Transpose(scope, ops::Reshape(scope, x, Shape({kUnknownDim, n, heads, depth})),
                         {0, 2, 1, 3});

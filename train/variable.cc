@@ -19,7 +19,7 @@ struct Fans {
   double out = 1;
 };
 
-// Of a weight [in, out] or a filter [height, width, in, out].
+// The fans of a weight [in, out] or a filter [height, width, in, out].
 Fans FansOf(const Shape& shape) {
   Fans fans;
   const int rank = shape.rank();
@@ -82,7 +82,7 @@ Initializer HeUniform() {
 
 Initializer HeNormal() {
   return [](const Scope& scope, const Shape& shape, DataType dtype) {
-    // Cutting a normal distribution at two standard deviations leaves it 0.8796 of its own.
+    // Truncation at two standard deviations reduces the standard deviation to 0.8796 of its value.
     const double deviation = std::sqrt(2 / FansOf(shape).in) / 0.87962566103423978;
     return Scale(scope, ops::TruncatedNormal(scope, ShapeConst(scope, shape), dtype), deviation, 0,
                  dtype);
@@ -99,13 +99,13 @@ Variable CreateVariable(const Scope& scope, absl::string_view name, const Shape&
   if (!scope.ok()) return variable;
   Node* handle = variable.handle.node;
   Graph& graph = scope.graph();
-  // The name that checkpoints and error messages use.
+  // Checkpoints and error messages use this name.
   graph.SetAttr(handle, "shared_name", handle->name());
   const Scope inside = scope.SubScope(name);
   const Output initial = initializer(inside.SubScope("initializer"), shape, dtype);
   if (!initial.valid()) return variable;
   graph.SetAttr(handle, "_initializer", initial.ToString());
-  if (CreationScope::Current() == nullptr) graph.SetAttr(handle, kOutsideScopeAttr, true);
+  graph.SetAttr(handle, kCreationScopeAttr, CreationScope::Current());
   const bool on_read = options.synchronization == VariableSynchronization::kOnRead;
   if (on_read) {
     graph.SetAttr(handle, "_synchronization", std::string("ON_READ"));

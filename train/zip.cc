@@ -30,10 +30,10 @@ constexpr size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
 constexpr size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr size_t kMaxCommentBytes = 0xffff;
 constexpr uint64_t kMaxDirectoryBytes = 64 << 20;
-constexpr uint32_t kIn64 = 0xffffffff;   // the field is in the zip64 record
+constexpr uint32_t kIn64 = 0xffffffff;   // the value is in the zip64 record
 constexpr uint16_t kIn64Short = 0xffff;  // likewise
 constexpr uint16_t kZip64Extra = 1;      // the id of that record
-constexpr uint16_t kVersion64 = 45;      // the first version that has it
+constexpr uint16_t kVersion64 = 45;      // the first version that supports it
 constexpr uint16_t kUtf8Name = 1 << 11;
 constexpr uint16_t kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr uint16_t kStored = 0, kDeflated = 8;
@@ -42,12 +42,12 @@ constexpr uint64_t kMaxDeflateRatio = 1032;    // zlib's technical notes
 constexpr size_t kChunk = size_t{1} << 16;
 constexpr int kRawDeflate = -15;  // inflateInit2: largest window, no header
 
-// Little-endian numbers one after the other.
+// Reads consecutive little-endian numbers.
 class Fields {
  public:
   explicit Fields(absl::string_view bytes) : rest_(bytes) {}
 
-  // Requires that they are there.
+  // Each requires that enough bytes are left.
   uint16_t U16() { return Number<uint16_t>(); }
   uint32_t U32() { return Number<uint32_t>(); }
   uint64_t U64() { return Number<uint64_t>(); }
@@ -92,7 +92,7 @@ struct Directory {
   uint64_t size = 0;
 };
 
-// The zip64 end record, in front of the end record at `end`; `end` becomes its own place.
+// Reads the zip64 end record that precedes the end record at `end`, and sets `end` to its offset.
 absl::StatusOr<Directory> ReadEnd64(const InputFile& file, uint64_t* end) {
   if (*end < kLocator64Bytes + kEnd64Bytes) {
     return Broken("the zip64 end record is cut short", kLocator64Bytes + kEnd64Bytes, *end);
@@ -104,7 +104,7 @@ absl::StatusOr<Directory> ReadEnd64(const InputFile& file, uint64_t* end) {
   if (locator.U32() != kLocator64Signature || locator.U32() != 0 || locator.U64() != place ||
       locator.U32() != 1) {
     return absl::DataLossError(
-        absl::StrCat("zip: the zip64 end locator; expected one that says disk 0 of 1, byte ", place,
+        absl::StrCat("zip: the zip64 end locator is invalid; expected disk 0 of 1, byte ", place,
                      ", got '", absl::CHexEscape(located), "'"));
   }
   MF_ASSIGN_OR_RETURN(const std::string record, ReadBytes(file, place, kEnd64Bytes));
@@ -121,7 +121,7 @@ absl::StatusOr<Directory> ReadEnd64(const InputFile& file, uint64_t* end) {
   if (signature != kEnd64Signature || length != kEnd64Bytes - 12 || disks != 0 ||
       entries_here != directory.entries) {
     return absl::DataLossError(absl::StrCat(
-        "zip: the zip64 end record; expected one of one disk without extensions, got '",
+        "zip: the zip64 end record is invalid; expected one disk and no extensions, got '",
         absl::CHexEscape(record), "'"));
   }
   *end = place;
@@ -132,7 +132,7 @@ absl::StatusOr<Directory> ReadEnd(const InputFile& file) {
   const uint64_t tail_bytes = std::min<uint64_t>(file.size(), kEndBytes + kMaxCommentBytes);
   MF_ASSIGN_OR_RETURN(const std::string tail,
                       ReadBytes(file, file.size() - tail_bytes, tail_bytes));
-  // The last record whose comment reaches to the end of the file.
+  // Finds the last record whose comment extends to the end of the file.
   for (size_t back = kEndBytes; back <= tail.size(); ++back) {
     Fields f(absl::string_view(tail).substr(tail.size() - back));
     if (f.U32() != kEndSignature) continue;
@@ -145,26 +145,26 @@ absl::StatusOr<Directory> ReadEnd(const InputFile& file) {
     if (entries == kIn64Short || size == kIn64 || offset == kIn64) {
       MF_ASSIGN_OR_RETURN(directory, ReadEnd64(file, &end));
     } else if (disks != 0 || entries_here != entries) {
-      return absl::UnimplementedError("zip: an archive on several disks");
+      return absl::UnimplementedError("zip: multi-disk archives are not supported");
     }
     if (directory.size > end || directory.offset != end - directory.size) {
-      return Broken("the central directory's end", end,
+      return Broken("the central directory ends at the wrong offset", end,
                     absl::StrCat(directory.offset, " + ", directory.size));
     }
     if (directory.size > kMaxDirectoryBytes) {
-      return Broken("the central directory's size", absl::StrCat("at most ", kMaxDirectoryBytes),
-                    directory.size);
+      return Broken("the central directory is too large",
+                    absl::StrCat("at most ", kMaxDirectoryBytes), directory.size);
     }
     if (directory.entries > directory.size / kCentralBytes) {
-      return Broken("the number of entries",
+      return Broken("the number of entries is out of range",
                     absl::StrCat("at most ", directory.size / kCentralBytes), directory.entries);
     }
     return directory;
   }
-  return absl::DataLossError("no zip archive; expected an end record, got none");
+  return absl::DataLossError("not a zip archive; expected an end record, got none");
 }
 
-// Takes the 64-bit values of those fields that are not given in 32 bits.
+// Sets the fields that do not fit in 32 bits to their 64-bit values in `extra`.
 absl::Status TakeZip64(absl::string_view extra, absl::Span<uint64_t* const> fields) {
   const bool wanted =
       std::any_of(fields.begin(), fields.end(), [](const uint64_t* v) { return *v == kIn64; });
@@ -176,7 +176,7 @@ absl::Status TakeZip64(absl::string_view extra, absl::Span<uint64_t* const> fiel
     if (id != kZip64Extra) continue;
     for (uint64_t* field : fields) {
       if (*field != kIn64) continue;
-      if (record.left() < 8) return Broken("the zip64 field's size", 8, record.left());
+      if (record.left() < 8) return Broken("the zip64 record is cut short", 8, record.left());
       *field = record.U64();
     }
     return absl::OkStatus();
@@ -184,8 +184,8 @@ absl::Status TakeZip64(absl::string_view extra, absl::Span<uint64_t* const> fiel
   return wanted ? absl::DataLossError("zip: a zip64 field is missing") : absl::OkStatus();
 }
 
-// Names are not used as paths here; one that would lead out of a folder is refused all the same,
-// for whoever makes files of them.
+// Rejects names that would lead out of a directory. They are never used as paths here, but callers
+// may create files with these names.
 absl::Status CheckName(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
   const bool leads_out = absl::StartsWith(name, "/") || absl::StrContains(name, '\\') ||
@@ -193,18 +193,19 @@ absl::Status CheckName(absl::string_view name) {
   if (!name.empty() && IsUtf8(name) && !absl::StrContains(name, '\0') && !leads_out) {
     return absl::OkStatus();
   }
-  return Broken("an entry's name", "UTF-8 without NUL, backslash, '..' or a leading '/'",
+  return Broken("an entry has an invalid name",
+                "UTF-8 without NUL, backslash, '..' or a leading '/'",
                 absl::StrCat("'", absl::CHexEscape(name), "'"));
 }
 
-// The next entry; `offset` becomes that of its local header.
+// Reads the next entry and sets `offset` to that of its local header.
 absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   if (directory->left() < kCentralBytes) {
     return Broken("the central directory is cut short", kCentralBytes, directory->left());
   }
   Fields f(directory->Bytes(kCentralBytes));
   if (f.U32() != kCentralSignature) {
-    return absl::DataLossError("zip: an entry of the central directory has another signature");
+    return absl::DataLossError("zip: an entry of the central directory has a wrong signature");
   }
   f.Bytes(4);  // versions
   const uint16_t flags = f.U16(), method = f.U16();
@@ -225,46 +226,47 @@ absl::StatusOr<ZipEntry> ReadCentral(Fields* directory, uint64_t* offset) {
   MF_RETURN_IF_ERROR(CheckName(entry.name));
   const absl::string_view extra = directory->Bytes(extra_bytes);
   directory->Bytes(comment_bytes);
-  if ((flags & kEncrypted) != 0) return absl::UnimplementedError("zip: an encrypted entry");
+  if ((flags & kEncrypted) != 0) return absl::UnimplementedError("zip: the entry is encrypted");
   if (method != kStored && method != kDeflated) {
-    return absl::UnimplementedError(
-        absl::StrCat("zip: compression method; expected 0 (stored) or 8 (deflate), got ", method));
+    return absl::UnimplementedError(absl::StrCat(
+        "zip: unsupported compression method; expected 0 (stored) or 8 (deflate), got ", method));
   }
-  if (disk != 0) return absl::UnimplementedError("zip: an archive on several disks");
+  if (disk != 0) return absl::UnimplementedError("zip: multi-disk archives are not supported");
   entry.deflated = method == kDeflated;
   uint64_t* const fields[] = {&entry.size, &entry.compressed_size, offset};
   MF_RETURN_IF_ERROR(TakeZip64(extra, fields));
   return entry;
 }
 
-// Looks at the local header at `offset` and says where the entry's bytes are.
+// Checks the local header at `offset` and sets the entry's offset to that of its data.
 absl::Status FindBytes(const InputFile& file, uint64_t offset, uint64_t end, ZipEntry* entry) {
   const uint64_t header_bytes = kLocalBytes + entry->name.size();
   if (offset > end || end - offset < header_bytes) {
-    return Broken("the local header's place", absl::StrCat("before byte ", end), offset);
+    return Broken("the offset of the local header is out of range",
+                  absl::StrCat("before byte ", end), offset);
   }
   MF_ASSIGN_OR_RETURN(const std::string header, ReadBytes(file, offset, header_bytes));
   Fields f(header);
   const uint32_t signature = f.U32();
   f.Bytes(2);  // version
   const uint16_t flags = f.U16(), method = f.U16();
-  f.Bytes(16);  // what the central directory repeats
+  f.Bytes(16);  // fields that the central directory repeats
   const size_t name_bytes = f.U16(), extra_bytes = f.U16();
   if (signature != kLocalSignature || (flags & kEncrypted) != 0 ||
       method != (entry->deflated ? kDeflated : kStored) || name_bytes != entry->name.size() ||
       f.Bytes(name_bytes) != entry->name) {
-    return absl::DataLossError("zip: the local header is another than the central directory says");
+    return absl::DataLossError("zip: the local header does not match the central directory");
   }
   entry->offset = offset + header_bytes + extra_bytes;
   if (entry->offset > end || end - entry->offset < entry->compressed_size) {
-    return Broken("the entry's end", absl::StrCat("at most ", end),
+    return Broken("the end of the entry is out of range", absl::StrCat("at most ", end),
                   absl::StrCat(entry->offset, " + ", entry->compressed_size));
   }
   const uint64_t most =
       entry->deflated ? entry->compressed_size * kMaxDeflateRatio : entry->compressed_size;
   if (entry->deflated ? entry->size > most : entry->size != most) {
-    return Broken("the entry's size", absl::StrCat(entry->deflated ? "at most " : "", most),
-                  entry->size);
+    return Broken("the entry has the wrong size",
+                  absl::StrCat(entry->deflated ? "at most " : "", most), entry->size);
   }
   return absl::OkStatus();
 }
@@ -284,12 +286,12 @@ absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file) {
     const std::string where = absl::StrCat("'", absl::CHexEscape(entry.name), "'");
     MF_RETURN_IF_ERROR(Annotate(FindBytes(file, offset, directory.offset, &entry), where));
     if (!names.insert(entry.name).second) {
-      return absl::DataLossError(absl::StrCat(where, ": zip: the name of two entries"));
+      return absl::DataLossError(absl::StrCat(where, ": zip: two entries have this name"));
     }
     places.emplace_back(offset, entry.offset + entry.compressed_size);
     entries.push_back(std::move(entry));
   }
-  if (rest.left() != 0) return Broken("bytes behind the last entry", 0, rest.left());
+  if (rest.left() != 0) return Broken("bytes after the last entry", 0, rest.left());
   std::sort(places.begin(), places.end());
   for (size_t i = 1; i < places.size(); ++i) {
     if (places[i].first < places[i - 1].second) {
@@ -306,7 +308,7 @@ absl::StatusOr<std::unique_ptr<ZipEntryReader>> ZipEntryReader::Open(const Input
   if (!entry.deflated) return reader;
   auto stream = std::make_unique<z_stream_s>();
   if (inflateInit2(stream.get(), kRawDeflate) != Z_OK) {
-    return absl::ResourceExhaustedError("zip: no memory to inflate an entry");
+    return absl::ResourceExhaustedError("zip: not enough memory to inflate an entry");
   }
   reader->stream_ = std::move(stream);
   reader->input_.resize(kChunk);
@@ -351,7 +353,7 @@ absl::Status ZipEntryReader::Inflate(size_t size, unsigned char* out) {
     stream_->avail_out = static_cast<uInt>(room);
     const int result = inflate(stream_.get(), Z_NO_FLUSH);
     done += room - stream_->avail_out;
-    if (result == Z_MEM_ERROR) return absl::ResourceExhaustedError("zip: no memory to inflate");
+    if (result == Z_MEM_ERROR) return absl::ResourceExhaustedError("zip: out of memory");
     const bool more = result == Z_OK || (result == Z_STREAM_END && done == size);
     if (!more) {
       return Broken("the deflated bytes are damaged or end early", entry_.size, given_ + done);
@@ -361,9 +363,9 @@ absl::Status ZipEntryReader::Inflate(size_t size, unsigned char* out) {
 }
 
 absl::Status ZipEntryReader::Finish() {
-  if (given_ != entry_.size) return Broken("bytes behind the last", given_, entry_.size);
+  if (given_ != entry_.size) return Broken("the entry is too long", given_, entry_.size);
   if (stream_ != nullptr) {
-    // The stream's end, which may still lie ahead; a byte that comes instead is one too many.
+    // The stream may still need to reach its end; any byte that it returns before that is an error.
     unsigned char one;
     int result = Z_OK;
     while (result == Z_OK) {
@@ -375,26 +377,28 @@ absl::Status ZipEntryReader::Finish() {
     }
     if (result != Z_STREAM_END || stream_->avail_out == 0 || stream_->avail_in != 0 ||
         taken_ != entry_.compressed_size) {
-      return absl::DataLossError(
-          absl::StrCat("zip: the deflated bytes; expected them to end after ", entry_.size,
-                       " bytes, got more, or something behind them"));
+      return absl::DataLossError(absl::StrCat(
+          "zip: the deflated data does not end with the entry; expected the end after ",
+          entry_.size, " bytes, got more data"));
     }
   }
   if (crc_ != entry_.crc) {
-    return Broken("CRC-32 of the entry", absl::StrCat(absl::Hex(entry_.crc)), absl::Hex(crc_));
+    return Broken("wrong CRC-32 of the entry", absl::StrCat(absl::Hex(entry_.crc)),
+                  absl::Hex(crc_));
   }
   return absl::OkStatus();
 }
 
 absl::Status WriteZip(absl::string_view path, absl::Span<const ZipMember> members) {
-  std::vector<std::string> headers;  // of the members, then everything behind them
+  std::vector<std::string> headers;  // local headers of the members
   std::string directory;
   uint64_t offset = 0;
   for (const ZipMember& member : members) {
     MF_RETURN_IF_ERROR(Annotate(CheckName(member.name), path));
     if (member.name.size() > kIn64Short) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": a name of ", member.name.size(),
-                                                     " bytes; expected at most ", kIn64Short));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": a name is too long; expected at most ", kIn64Short, " bytes, got ",
+                       member.name.size()));
     }
     uint64_t size = 0;
     uint32_t crc = 0;
@@ -402,7 +406,7 @@ absl::Status WriteZip(absl::string_view path, absl::Span<const ZipMember> member
       crc = crc32_z(crc, reinterpret_cast<const unsigned char*>(piece.data()), piece.size());
       size += piece.size();
     }
-    // What both headers have, up to the length of the name; the sizes are in the zip64 record.
+    // Fields of both headers, up to the length of the name. The sizes are in the zip64 record.
     std::string common;
     for (const uint16_t field : {kVersion64, kUtf8Name, kStored, uint16_t{0}, kFirstOf1980}) {
       Append(&common, field, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zip archives, as far as NumPy's npz files use them: stored and deflated members, zip64, no
-// encryption, one disk.
+// Reads and writes zip archives with the features that NumPy's npz files use: stored and deflated
+// members, zip64, no encryption, one disk.
 #ifndef MIRRORFLOW_TRAIN_ZIP_H_
 #define MIRRORFLOW_TRAIN_ZIP_H_
 
@@ -24,28 +24,28 @@ struct ZipEntry {
   std::string name;
   bool deflated = false;
   uint32_t crc = 0;
-  uint64_t offset = 0;           // of its bytes in the file
-  uint64_t compressed_size = 0;  // there
-  uint64_t size = 0;             // when inflated
+  uint64_t offset = 0;           // of its data in the file
+  uint64_t compressed_size = 0;  // size of its data in the file
+  uint64_t size = 0;             // after inflation
 };
 
-// The entries in the order of the central directory. DataLoss for an archive that breaks the format
-// or says one thing twice and differently: the directory must end where the end record begins,
-// local headers must agree with it, no two entries may share a byte or a name, and none may be
-// larger than deflate can make it. So what an entry says can be allocated. Unimplemented for other
-// compression methods, encryption and several disks. Errors do not name the path.
+// Returns the entries in the order of the central directory. DataLoss for an archive that breaks
+// the format or contradicts itself: the directory must end where the end record begins, local
+// headers must agree with it, no two entries may share a byte or a name, and none may be larger
+// than deflate can produce from its data. The size of an entry is therefore safe to allocate.
+// Unimplemented for other compression methods, encryption and multiple disks. Errors omit the path.
 absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file);
 
-// The bytes of an entry in order, inflated on the way.
+// Reads an entry sequentially and inflates it if it is deflated.
 class ZipEntryReader {
  public:
   static absl::StatusOr<std::unique_ptr<ZipEntryReader>> Open(const InputFile& file,
                                                               const ZipEntry& entry);
   ~ZipEntryReader();
 
-  // Fills `out` with the next `size` bytes; DataLoss if the entry does not have them.
+  // Reads the next `size` bytes into `out`. DataLoss if the entry has fewer left.
   absl::Status Read(size_t size, void* out);
-  // After the last byte: DataLoss if there are more, or they are not those that were written.
+  // Must be called after the last byte. DataLoss if the entry has more bytes or the wrong checksum.
   absl::Status Finish();
 
  private:
@@ -55,20 +55,21 @@ class ZipEntryReader {
 
   const InputFile& file_;
   const ZipEntry& entry_;
-  uint64_t taken_ = 0;                  // bytes of the file
-  uint64_t given_ = 0;                  // bytes to the caller
-  uint32_t crc_ = 0;                    // of those
+  uint64_t taken_ = 0;                  // bytes read from the file
+  uint64_t given_ = 0;                  // bytes returned to the caller
+  uint32_t crc_ = 0;                    // of the returned bytes
   std::unique_ptr<z_stream_s> stream_;  // null for a stored entry
-  std::vector<unsigned char> input_;    // what stream_ inflates from
+  std::vector<unsigned char> input_;    // compressed bytes for stream_
 };
 
-// One member to write: its bytes are the pieces, one behind the other.
+// A member to write. Its contents are the concatenated pieces.
 struct ZipMember {
   std::string name;
   std::vector<absl::string_view> pieces;
 };
 
-// Writes the members, stored, atomically. All sizes are written as zip64, which every size fits.
+// Writes the members, atomically and without compression. All sizes are written as zip64, which
+// fits every size.
 absl::Status WriteZip(absl::string_view path, absl::Span<const ZipMember> members);
 
 }  // namespace mirrorflow

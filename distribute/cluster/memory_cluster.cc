@@ -13,8 +13,8 @@ namespace mirrorflow {
 
 namespace {
 
-// Waits between domains are longer than within one, so that the domain of a missing rank is the
-// first to say which one it is.
+// Waits between domains are longer than waits within one, so that the domain of a missing rank is
+// the first to name it.
 constexpr double kBetweenDomains = 1.25;
 
 }  // namespace
@@ -61,9 +61,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MemoryCluster::Connec
     std::lock_guard<std::mutex> lock(mu_);
     MF_ASSIGN_OR_RETURN(World * world, WorldOf(incarnation, topology));
     if (world->topology != topology) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker ", workers->worker(), ": expected the topology of the others, ",
-                       world->topology.ToString(), "; got ", topology.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker ", workers->worker(), ": expected the topology of the other workers, ",
+          world->topology.ToString(), "; got ", topology.ToString()));
     }
     for (const int rank : local_ranks) {
       communicators.push_back(CreateTeamCommunicator(topology, rank, std::move(world->teams[rank]),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryCluster: workers that are sessions of one process, for tests: their worker groups, and the
-// connections of their replicas on CPUs. Ranks of one memory domain are a team of threads, also if
-// they are different workers'; domains talk over a network in memory.
+// MemoryCluster: several workers in one process, each with its own session, for tests. It provides
+// their worker groups and connects their CPU replicas. Ranks of one memory domain form a team of
+// threads, even if they belong to different workers; domains communicate over an in-memory network.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_CLUSTER_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_CLUSTER_H_
 
@@ -29,13 +29,14 @@ class MemoryCluster {
 
   WorkerGroup& worker_group(int worker) { return *groups_[worker]; }
 
-  // SessionBackend::ConnectFn: the ends of `local_ranks`, once all workers have come.
+  // Implements SessionBackend::ConnectFn: returns the communicators of `local_ranks` once all
+  // workers have called it.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> Connect(
       const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
       uint64_t incarnation, absl::Time deadline);
 
-  // Cuts a worker off, its transport and its worker group; what is connected later works again, as
-  // does the group once it is called with false. Any thread.
+  // Cuts off the transport and the worker group of a worker. Later connections work again, and so
+  // does the worker group after a call with false. May be called from any thread.
   void SetSilent(int worker, bool silent);
 
  private:
@@ -43,7 +44,7 @@ class MemoryCluster {
   struct World {
     Topology topology;
     std::shared_ptr<MemoryNetwork> network;                        // null with one domain
-    std::vector<std::unique_ptr<LocalTeam>> teams;                 // by rank, until it is taken
+    std::vector<std::unique_ptr<LocalTeam>> teams;                 // by rank; null once taken
     std::vector<std::shared_ptr<class DomainExchange>> exchanges;  // by rank
   };
   absl::StatusOr<World*> WorldOf(uint64_t incarnation, const Topology& topology);

@@ -16,13 +16,13 @@
 namespace mirrorflow {
 namespace {
 
-// What a worker wants to be told.
+// The failure callback of a worker.
 struct Listener {
-  std::mutex mu;  // held while it is called
+  std::mutex mu;  // held during the call
   std::function<void(const absl::Status&)> call;
 };
 
-// What the workers share; guarded by `mu`.
+// State that the workers share; guarded by `mu`.
 struct Shared {
   explicit Shared(int num_workers) : silent(num_workers), listeners(num_workers) {}
 
@@ -51,7 +51,7 @@ class Member final : public MemoryWorkerGroup {
     const uint64_t before = shared_->incarnation;
     const auto come = [&] {
       if (IsSilent()) return false;
-      if (shared_->incarnation > before) return true;  // and it does not count for the next
+      if (shared_->incarnation > before) return true;  // does not count for the next incarnation
       shared_->joining.insert(worker_);
       if (static_cast<int>(shared_->joining.size()) < num_workers()) return false;
       ++shared_->incarnation;
@@ -73,7 +73,7 @@ class Member final : public MemoryWorkerGroup {
     MF_RETURN_IF_ERROR(Reach(lock, deadline, absl::StrCat("put '", key, "'")));
     if (!shared_->store.emplace(std::string(key), std::move(value)).second) {
       return absl::AlreadyExistsError(
-          absl::StrCat("worker ", worker_, ": key '", key, "' is put a second time"));
+          absl::StrCat("worker ", worker_, ": key '", key, "' is already set"));
     }
     shared_->changed.notify_all();
     return absl::OkStatus();
@@ -152,7 +152,7 @@ class Member final : public MemoryWorkerGroup {
     return shared_->changed.wait_until(lock, absl::ToChronoTime(deadline), condition);
   }
 
-  // Waits until this worker is heard.
+  // Waits until this worker is not silent. Returns the failure of the incarnation, if any.
   absl::Status Reach(std::unique_lock<std::mutex>& lock, absl::Time deadline,
                      const std::string& what) {
     if (!Wait(lock, deadline, [&] { return !IsSilent(); })) return TimedOut(what, {});
@@ -169,7 +169,7 @@ class Member final : public MemoryWorkerGroup {
 
   absl::Status TimedOut(const std::string& what, const std::vector<int>& missing) const {
     const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
-        "worker ", worker_, ": ", what, ": not by the deadline",
+        "worker ", worker_, ": ", what, ": deadline exceeded",
         missing.empty() ? "" : absl::StrCat("; missing worker ", absl::StrJoin(missing, ", "))));
     return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
   }

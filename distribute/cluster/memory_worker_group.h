@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Worker groups of workers that are in one process, for tests of what sessions of several workers
-// do.
+// Worker groups of workers in one process, for tests of sessions with several workers.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_WORKER_GROUP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_MEMORY_WORKER_GROUP_H_
 
@@ -14,8 +13,8 @@ namespace mirrorflow {
 
 class MemoryWorkerGroup : public WorkerGroup {
  public:
-  // While a worker is silent, what it tells the others is lost, and its waits find nothing until
-  // their deadline. Any thread.
+  // While a worker is silent, its calls have no effect on other workers and wait until the silence
+  // ends or their deadline passes, and failures are not reported to it. Any thread may call this.
   virtual void SetSilent(bool silent) = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// What a collective has of the fields that several have.
+// The fields that several kinds of collectives have; unset where a kind lacks one.
 struct Fields {
   absl::string_view kind;
   std::optional<Reduction> reduction;
@@ -56,9 +56,10 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   if (IsBarrier(c)) return absl::OkStatus();
   const Fields f = FieldsOf(c);
   if (f.reduction && !CanReduce(*f.reduction, c.dtype)) {
-    return Wrong(c, absl::StrCat("cannot reduce; expected sum, mean, max or min of float, double, "
-                                 "int32, int64 or uint8, or all or any of bool, got ",
-                                 ReductionName(*f.reduction), " of ", DataTypeName(c.dtype)));
+    return Wrong(c,
+                 absl::StrCat("cannot reduce; expected sum, mean, max or min of half, bfloat16, "
+                              "float, double, int32, int64 or uint8, or all or any of bool, got ",
+                              ReductionName(*f.reduction), " of ", DataTypeName(c.dtype)));
   }
   if (DataTypeSize(c.dtype) == 0) {
     return Wrong(c, absl::StrCat("elements must have a fixed size; got ", DataTypeName(c.dtype)));
@@ -72,7 +73,7 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
   }
   if (f.counts && static_cast<int>(f.counts->size()) != world_size) {
     return Wrong(
-        c, absl::StrCat("expected one count a rank, ", world_size, ", got ", f.counts->size()));
+        c, absl::StrCat("expected one count per rank, ", world_size, ", got ", f.counts->size()));
   }
   int64_t total = f.count.value_or(0), own = total;
   if (f.counts) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every communicator asks of a collective, by itself and against another rank's, and the words
-// in which it is reported.
+// Functions that all communicators share: they check a collective, compare it with those of other
+// ranks, and describe it in errors.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_CHECK_COLLECTIVE_H_
 
@@ -14,14 +14,14 @@
 
 namespace mirrorflow {
 
-// Where the elements of `rank` begin in what is gathered or scattered.
+// The index of the first element of `rank` in gathered or scattered data.
 int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 
-// InvalidArgument unless one rank of `world_size` can run `collective`: counts, root, dtype,
-// reduction, and memory where there are elements.
+// Returns InvalidArgument unless `rank` of `world_size` ranks can run `collective`. Checks counts,
+// root, dtype and reduction, and that there is memory if there are elements.
 absl::Status CheckCollective(const Collective& collective, int rank, int world_size);
 
-// Equal for collectives of two ranks that mean the same: of all but their memory.
+// A hash of everything that must agree between ranks: all fields except memory and sequence number.
 uint64_t Fingerprint(const Collective& collective);
 
 // `all-reduce 'gradients/0' of 100 float (sum)`, `all-gather 'x' of [3,0] int32`,

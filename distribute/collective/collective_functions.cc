@@ -18,7 +18,7 @@ namespace {
 
 using Combine = Output (*)(const Scope& scope, Output a, Output b);
 
-// In rank order, as the communicators do it.
+// Combines the values in rank order, as communicators do.
 Output InRankOrder(const Scope& scope, absl::Span<const Output> values, Combine combine) {
   Output result = values[0];
   for (const Output& value : values.subspan(1)) result = combine(scope, result, value);
@@ -91,7 +91,7 @@ absl::StatusOr<FunctionRef> DefineCollective(const Node& collective,
     body.results = ops::SplitV(scope, ReduceValues(scope, reduction, body.args), sizes, 0);
   } else {
     return absl::UnimplementedError(
-        absl::StrCat(op, "(", collective.name(), "): no function says what this collective does"));
+        absl::StrCat(op, "(", collective.name(), "): no function defines this collective"));
   }
   MF_RETURN_IF_ERROR(body.graph.status());
   return DefineFunction(body, absl::StrCat(name, "_", num_replicas), caller);

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes are global here: a value has the same one however it lies on the replicas.
+// Shapes are global here: a value has the same shape whatever its sharding.
 absl::Status SameShapes(ShapeContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
   return absl::OkStatus();
@@ -25,7 +25,7 @@ OpBuilder Define(OpRegistry& ops, absl::string_view name, absl::string_view doc)
       .Attr("T: type")
       .Traits(kStateful)
       .Shape(SameShapes)
-      .Gathers("it says itself how its operands lie")
+      .Gathers("the pass that inserts it sets the shardings of its operands")
       .NoGradient("inserted after differentiation");
 }
 
@@ -90,7 +90,7 @@ void RegisterCollectiveOps(OpRegistry& ops) {
       .Attr("dim: int >= 0")
       .Attr(kFactor);
   Define(ops, kFirstReplicaOnly,
-         "The value on replica 0, zeros on the others: a sum that is the value.")
+         "The value on replica 0 and zeros on the others: parts whose sum is the value.")
       .Input("value: T")
       .Output("part: T");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes that the passes of this folder put into a graph, as ops: collectives, and what makes
-// shares and parts of a replicated value. Their one-replica meaning is the identity.
+// Ops of the nodes that passes insert into a graph (distribute/passes): collectives, and ops that
+// make shares or partial sums of a replicated value. On one replica each of them is the identity.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_COLLECTIVE_OPS_H_
 
@@ -24,9 +24,10 @@ inline constexpr char kShardSlice[] = "ShardSlice";
 inline constexpr char kFirstReplicaOnly[] = "FirstReplicaOnly";
 
 void RegisterCollectiveOps(OpRegistry& ops);
-// What is no collective has a kernel; collectives are instructions of the plan.
+// Registers the kernels of ShardSlice and FirstReplicaOnly. Collectives have no kernels, because
+// they are instructions of the plan.
 void RegisterCollectiveKernelsCpu(KernelRegistry& kernels);
-// A registry of just these ops.
+// A registry of these ops only.
 const OpRegistry& CollectiveOps();
 
 }  // namespace mirrorflow

@@ -18,7 +18,7 @@ absl::Span<std::byte> Bytes(void* memory, int64_t first, int64_t count) {
   return {At(memory, first), static_cast<size_t>(count)};
 }
 
-// The reduction of one part a domain. A mean is divided here, once.
+// Reduces one part per domain to `out`. A mean is divided here, once.
 void ReduceDomains(Reduction reduction, DataType dtype, absl::Span<const void* const> parts,
                    void* out, int64_t count, int64_t ranks) {
   ReduceInRankOrder(WithinDomain(reduction), dtype, parts, {&out, 1}, count);
@@ -27,7 +27,8 @@ void ReduceDomains(Reduction reduction, DataType dtype, absl::Span<const void* c
 
 }  // namespace
 
-// Elements that one rank of each domain has in its share, and what each of these ranks reduces.
+// A range of elements that is in the share of one rank in each domain, and the part of it that each
+// of these ranks reduces.
 struct DomainExchange::Cell {
   std::vector<int> ranks;    // by domain
   std::vector<Share> parts;  // by domain
@@ -36,7 +37,7 @@ struct DomainExchange::Cell {
 DomainExchange::DomainExchange(const Topology& topology, int rank,
                                std::unique_ptr<Transport> transport)
     : rank_(rank), domain_(topology.replicas[rank].domain), transport_(std::move(transport)) {
-  for (const Topology::Replica& replica : topology.replicas) domain_of_.push_back(replica.domain);
+  for (const Topology::Place& replica : topology.replicas) domain_of_.push_back(replica.domain);
   for (int d = 0; d < topology.num_domains(); ++d) domains_.push_back(topology.RanksOfDomain(d));
   parts_.resize(domains_.size());
   const std::vector<int>& own = domains_[domain_];
@@ -91,7 +92,7 @@ std::vector<DomainExchange::Cell> DomainExchange::MakeCells(int64_t count,
 absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share, uint64_t tag) {
   const auto size = static_cast<int64_t>(DataTypeSize(share.dtype));
   const std::vector<Cell>& cells = CellsOf(share.count, size);
-  // Where the other domains' values of what this rank reduces arrive.
+  // Holds the other domains' values of the elements that this rank reduces.
   int64_t scratch_bytes = 0;
   for (const Cell& cell : cells) scratch_bytes += cell.parts[domain_].count * size * num_domains();
   std::byte* const scratch = Scratch(scratch_bytes);

@@ -64,7 +64,7 @@ class MemoryNetwork::End final : public Transport {
 
   bool IsSilent(int rank) const { return network_->silent_.contains(rank); }
 
-  // The first failure, which is another one if this comes too late.
+  // Records a failure and returns the first one, which may be an earlier one.
   absl::Status Fail(const Receive& receive, absl::Status why) {
     if (failure_.ok()) failure_ = WithFailure(std::move(why), {.rank = receive.from_rank});
     return failure_;
@@ -86,7 +86,7 @@ class MemoryNetwork::End final : public Transport {
   const std::shared_ptr<MemoryNetwork> network_;
   const int rank_;
   const absl::Duration timeout_;
-  std::vector<Receive> receives_;  // started; the two are guarded by the network's mutex
+  std::vector<Receive> receives_;  // in flight; guarded by the network's mutex, as is failure_
   absl::Status failure_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A network in the memory of one process, for tests of what workers do: messages are copied twice,
-// and ranks can be made to fall silent.
+// MemoryNetwork: a network in the memory of one process, for tests with several workers. Messages
+// are copied twice, and ranks can be silenced.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_MEMORY_TRANSPORT_H_
 
@@ -24,10 +24,10 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
  public:
   static std::shared_ptr<MemoryNetwork> Create(int world_size);
 
-  // The end of one rank, whose Finish waits at most `timeout`.
+  // The transport of one rank, whose Finish waits at most `timeout`.
   std::unique_ptr<Transport> TransportOf(int rank, absl::Duration timeout);
 
-  // From now on what the rank sends is lost, and so is what is sent to it. Any thread.
+  // Drops all later messages from and to the rank. May be called from any thread.
   void Silence(int rank);
 
  private:
@@ -44,7 +44,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
   const int world_size_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::vector<std::deque<Message>> boxes_;  // not received yet; guarded by mu_
+  std::vector<std::deque<Message>> boxes_;  // unreceived messages; guarded by mu_
   std::set<int> silent_;                    // guarded by mu_
 };
 

@@ -26,7 +26,7 @@ const std::byte* Skip(const void* memory, int64_t bytes) {
 }
 std::byte* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(memory) + bytes; }
 
-// A collective that is in flight.
+// A collective in flight.
 struct Pending final : TeamWork {
   Collective collective;
   uint64_t fingerprint = 0;
@@ -48,7 +48,7 @@ struct Pending final : TeamWork {
   std::string ToString() const override { return CollectiveToString(collective); }
 };
 
-// Whether `c` is the one that was started, as far as one rank can mistake them.
+// Whether `c` is the collective `started`; compares the fields that a caller can get wrong.
 bool IsSame(const Collective& started, const Collective& c) {
   return started.operation.index() == c.operation.index() && started.in == c.in &&
          started.out == c.out && started.name == c.name;
@@ -77,7 +77,7 @@ class TeamCommunicator final : public Communicator {
     absl::Status status = CheckCollective(collective, rank_, world_size_);
     if (!status.ok()) [[unlikely]] {
       team_->Abort(status);
-      return team_->Start({});  // what all ranks return now
+      return team_->Start({});  // returns the first failure
     }
     if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
       Pending refused;
@@ -119,7 +119,7 @@ class TeamCommunicator final : public Communicator {
                         .name = share.name});
   }
 
-  // What this rank does of a collective that all ranks of its domain have started.
+  // Does this rank's share of a collective that all ranks of its domain have started.
   absl::Status Work(const Barrier&, const Pending& p, Offers) {
     return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(p.fingerprint);
   }
@@ -189,13 +189,13 @@ class TeamCommunicator final : public Communicator {
 
   const int rank_;
   const int world_size_;
-  const std::vector<int> domain_;  // the ranks of this one's domain
+  const std::vector<int> domain_;  // the ranks of this rank's domain
   const std::unique_ptr<LocalTeam> team_;
   const std::shared_ptr<DomainExchange> exchange_;
   std::array<Pending, kMaxInFlight> pending_;
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
-  // The memory of each rank in the collective at hand; here because their number is not known.
+  // The memory of each rank, while Finish runs; not local, as the number of ranks varies.
   std::vector<const void*> ins_;
   std::vector<void*> outs_;
 };

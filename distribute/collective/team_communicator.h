@@ -6,7 +6,7 @@
 // Contract, beyond that of Communicator. Lanes are ignored. Reductions are made in rank order
 // within a domain, then in the order of the domains, so all ranks get the same bits in every run.
 // Start neither waits nor computes; in Finish each rank does its share. A collective succeeds on
-// all ranks of a domain or on none. Destroying one rank's communicator ends the others' of its
+// all ranks of a domain or on none. Destroying one rank's communicator fails the other ranks of its
 // domain.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_TEAM_COMMUNICATOR_H_
@@ -23,14 +23,14 @@
 
 namespace mirrorflow {
 
-// The end of `rank` of the world. `exchange` is null if one domain has all ranks; a failure of the
-// team must abort it (ThreadTeamOptions::on_failure).
+// Creates the communicator of `rank`. `exchange` is null if one domain has all ranks; otherwise a
+// failure of the team must abort it (ThreadTeamOptions::on_failure).
 std::unique_ptr<Communicator> CreateTeamCommunicator(const Topology& topology, int rank,
                                                      std::unique_ptr<LocalTeam> team,
                                                      std::shared_ptr<DomainExchange> exchange);
 
-// The ends of all ranks of a world of one worker and one domain, each for one thread. `timeout`:
-// how long a Finish waits for the other ranks before it aborts all of them.
+// Creates the communicators of all ranks of a world of one worker and one domain, each for one
+// thread. `timeout`: how long a Finish waits for the other ranks before it aborts all of them.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateTeamCommunicators(
     int world_size, absl::Duration timeout = absl::Minutes(5));
 

@@ -22,8 +22,8 @@ namespace {
 constexpr int64_t kLineBytes = 64;
 constexpr int kMaxRanks = 1024;  // each is a thread
 
-// What one rank says to the others about one piece of work. The number comes first, in the line
-// that the others poll, and with it the fields that they need next.
+// One rank's announcement of one piece of work. `number` comes first, so that the cache line that
+// the other ranks poll also has the fields that they need next.
 struct alignas(kLineBytes) Slot {
   std::atomic<uint64_t> number{0};  // of the work that this slot describes, counted from 1
   TeamOffer offer;                  // written before `number`, read after it
@@ -32,12 +32,12 @@ struct alignas(kLineBytes) Slot {
 // Written by one rank, read by all.
 struct Member {
   Slot slots[LocalTeam::kMaxInFlight];
-  alignas(kLineBytes) std::atomic<uint64_t> done{0};  // pieces of work of which its share is done
-  // While set, this rank may touch the memory of the others. Only polled after a failure.
+  alignas(kLineBytes) std::atomic<uint64_t> done{0};  // pieces of work whose share it has done
+  // Set while this rank may access the memory of the others. Polled only after a failure.
   alignas(kLineBytes) std::atomic<bool> inside{false};
 };
 
-// What the ranks share.
+// State that the ranks share.
 struct Group {
   Group(int size, const ThreadTeamOptions& options)
       : members(size), waiter(size, options.timeout), world_ranks(options.world_ranks) {
@@ -62,7 +62,7 @@ class ThreadTeam final : public LocalTeam {
         offers_(group_->members.size()) {}
 
   ~ThreadTeam() override {
-    // The others cannot go on without this rank, and must let go of what it has started.
+    // The other ranks cannot continue without this one, and must stop using its memory.
     const int world_rank = group_->world_ranks[rank_];
     Fail(WithFailure(
              absl::AbortedError(absl::StrCat("rank ", world_rank, " has left its communicator")),
@@ -81,7 +81,7 @@ class ThreadTeam final : public LocalTeam {
           absl::StrCat(offer.work->ToString(), ": too many in flight on rank ",
                        group_->world_ranks[rank_], "; expected at most ", kMaxInFlight)));
     }
-    // The slot is free: all ranks were done with what it described before that was finished.
+    // The slot is free: its previous work was finished only after all ranks were done with it.
     Slot& slot = self_.slots[started_ % kMaxInFlight];
     slot.offer = offer;
     group_->waiter.Publish(&slot.number, ++started_);
@@ -93,7 +93,7 @@ class ThreadTeam final : public LocalTeam {
         [[unlikely]] {
       return Fail(absl::FailedPreconditionError(
           absl::StrCat(offer.work->ToString(), ": rank ", group_->world_ranks[rank_],
-                       " finishes it; expected the first that it has started and not finished")));
+                       " finishes it out of order; expected the oldest one in flight")));
     }
     const uint64_t number = finished_ + 1;
     const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
@@ -116,14 +116,14 @@ class ThreadTeam final : public LocalTeam {
   void Abort(absl::Status why) override { group_->waiter.Abort(std::move(why)); }
 
  private:
-  // Of the work that this rank finishes next.
+  // The slot of `rank` for the work that this rank finishes next.
   const Slot& SlotOf(int rank) const {
     return group_->members[rank].slots[finished_ % kMaxInFlight];
   }
 
-  // Returns when no other rank is inside. What one may wait for in there ends with the failure, so
-  // this needs no deadline.
-  // REQUIRES: aborted, so that none enters any more.
+  // Waits until no other rank is inside. Whatever a rank waits for in there ends with the failure,
+  // so this wait needs no deadline.
+  // REQUIRES: aborted, so that no rank enters any more.
   void LetOthersOut() const {
     for (const Member& member : group_->members) {
       if (&member == &self_) continue;
@@ -131,7 +131,7 @@ class ThreadTeam final : public LocalTeam {
     }
   }
 
-  // What the group was aborted with, when no other rank touches this rank's memory any more.
+  // Waits until no other rank accesses this rank's memory, then returns the first failure.
   absl::Status FirstFailure() const {
     LetOthersOut();
     return group_->waiter.failure();
@@ -142,7 +142,7 @@ class ThreadTeam final : public LocalTeam {
     return FirstFailure();
   }
 
-  // Waits until the counter of every rank is `number`. `what` is what a rank has done then.
+  // Waits until the counter of every rank has reached `number`. `what` names that event in errors.
   template <typename CounterOf>
   absl::Status WaitForAll(CounterOf counter_of, uint64_t number, const char* what,
                           Waiter::Deadline* deadline) {
@@ -152,24 +152,24 @@ class ThreadTeam final : public LocalTeam {
         continue;
       if (outcome == Waiter::Outcome::kTimedOut) {
         const std::vector<int> missing = RanksBelow(counter_of, number);
-        if (missing.empty()) break;  // they came at the last moment
+        if (missing.empty()) break;  // they arrived at the last moment
         if (IsInside(rank)) {
-          // It is at its share, and what it may wait for in there has a deadline of its own.
+          // It is doing its share, and whatever it waits for in there has its own deadline.
           *deadline = Waiter::Deadline();
           --rank;
           continue;
         }
         Abort(TimedOut(what, missing));
       }
-      // A rank that was inside has meanwhile done its share. If it was the last one, others may
-      // have returned OK, and so must this rank: work succeeds on all ranks or on none.
+      // A rank that was inside may have done its share by now. If it was the last one, other ranks
+      // may have returned OK, and so must this one: work succeeds on all ranks or on none.
       LetOthersOut();
       return RanksBelow(counter_of, number).empty() ? absl::OkStatus() : FirstFailure();
     }
     return absl::OkStatus();
   }
 
-  // Ranks of the world.
+  // World ranks whose counter is below `number`.
   template <typename CounterOf>
   std::vector<int> RanksBelow(CounterOf counter_of, uint64_t number) const {
     std::vector<int> ranks;
@@ -194,15 +194,15 @@ class ThreadTeam final : public LocalTeam {
                               " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
   }
 
-  // Says that `rank` of the world is at fault, in the work at hand.
+  // Names `rank` of the world as the one at fault in the current work.
   absl::Status At(int rank, absl::Status status) const {
     const TeamOffer& offer = SlotOf(rank_).offer;
     return WithFailure(std::move(status),
                        {.rank = rank, .sequence = offer.sequence, .name = std::string(offer.name)});
   }
 
-  // An error of the work at hand, unless it says already what it is about: an abort that the work
-  // has heard of from outside.
+  // Adds the current work to an error, unless the error already names its collective: then it is an
+  // abort from outside the team.
   absl::Status Located(const absl::Status& status) const {
     const std::optional<Failure> where = FailureOf(status);
     if (where.has_value() && !where->name.empty()) return status;
@@ -211,7 +211,7 @@ class ThreadTeam final : public LocalTeam {
               Annotate(status, SlotOf(rank_).offer.work->ToString()));
   }
 
-  // This rank's share of the work that all ranks have started.
+  // Does this rank's share of the work that all ranks have started.
   absl::Status WorkInside(Work work) {
     // Sequentially consistent, as in LetOthersOut: either this rank sees the failure, or the rank
     // that returns it sees that this one is inside and waits.
@@ -231,7 +231,7 @@ class ThreadTeam final : public LocalTeam {
     return failed ? FirstFailure() : absl::OkStatus();
   }
 
-  // Collects what the ranks offer, which must be for the same work as rank 0's.
+  // Collects the offers of all ranks, which must be for the same work as rank 0's.
   absl::Status CheckAgreement() {
     for (int rank = 0; rank < size(); ++rank) {
       offers_[rank] = &SlotOf(rank).offer;
@@ -251,7 +251,7 @@ class ThreadTeam final : public LocalTeam {
   Member& self_;
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
-  std::vector<const TeamOffer*> offers_;  // of the work at hand; here because its size is not known
+  std::vector<const TeamOffer*> offers_;  // of the current work; not local, as its size varies
 };
 
 }  // namespace
@@ -260,12 +260,11 @@ absl::StatusOr<std::vector<std::unique_ptr<LocalTeam>>> CreateThreadTeam(
     int size, const ThreadTeamOptions& options) {
   if (size < 1 || size > kMaxRanks) {
     return absl::InvalidArgumentError(
-        absl::StrCat("team of threads: expected 1 to ", kMaxRanks, " ranks, got ", size));
+        absl::StrCat("thread team: expected 1 to ", kMaxRanks, " ranks, got ", size));
   }
   if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("team of threads: expected a timeout above 0, got ",
-                     absl::FormatDuration(options.timeout)));
+    return absl::InvalidArgumentError(absl::StrCat("thread team: expected a timeout above 0, got ",
+                                                   absl::FormatDuration(options.timeout)));
   }
   const auto group = std::make_shared<Group>(size, options);
   std::vector<std::unique_ptr<LocalTeam>> team;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The local team of replicas that are threads of one process (ALGORITHMS.md). Nothing is copied to
-// hand it over, and nothing is locked or allocated while all goes well.
+// The local team of replicas that are threads of one process (ALGORITHMS.md). Memory is offered
+// without copying it, and nothing is locked or allocated unless there is a failure.
 //
-// Contract, beyond that of LocalTeam: destroying one rank's team ends the others'.
+// Contract, beyond that of LocalTeam: destroying one rank's team fails the other ranks.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_THREAD_TEAM_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_THREAD_TEAM_H_
 
@@ -20,14 +20,14 @@ namespace mirrorflow {
 struct ThreadTeamOptions {
   // How long a Finish waits for the other ranks before it aborts all of them.
   absl::Duration timeout = absl::Minutes(5);
-  // The ranks of the world that are in the team, for errors; empty: 0 … size-1.
+  // World ranks of the members, for errors; empty: 0 … size-1.
   std::vector<int> world_ranks = {};
-  // Called once, from any thread, with the first failure: work may wait for what is outside of the
-  // team, and that wait has to end as well.
+  // Called once, from any thread, with the first failure. It must end waits of the work for
+  // anything outside the team.
   std::function<void(const absl::Status&)> on_failure = nullptr;
 };
 
-// The ends of members 0 … size-1, each for one thread.
+// Creates the teams of members 0 … size-1, each for one thread.
 absl::StatusOr<std::vector<std::unique_ptr<LocalTeam>>> CreateThreadTeam(
     int size, const ThreadTeamOptions& options = {});
 

@@ -23,7 +23,7 @@ bool HaveCores(int num_threads) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_threads;
 }
 
-// Sleeps while `word` is `value`, until it is woken or `deadline` has passed, or for no reason.
+// Sleeps while `word` is `value`, until it is woken or `deadline` has passed. May wake spuriously.
 void FutexWait(const std::atomic<uint32_t>& word, uint32_t value,
                std::chrono::steady_clock::time_point deadline) {
   const int64_t ns =
@@ -39,9 +39,9 @@ void FutexWakeAll(const std::atomic<uint32_t>& word) {
 
 }  // namespace
 
-// Without a core for each thread, spinning keeps the one that is waited for from running.
+// Without a core for each thread, spinning keeps the awaited thread from running.
 Waiter::Waiter(int num_threads, absl::Duration timeout)
-    // What no process lives to see is cut to what the clock can still add to its now.
+    // Limited, so that the clock's current time plus the timeout does not overflow.
     : timeout_(std::min(timeout, absl::Hours(24 * 365 * 50))),
       spin_(microseconds(HaveCores(num_threads) ? 50 : 1)),
       yield_(microseconds(HaveCores(num_threads) ? 200 : 50)) {}
@@ -75,7 +75,7 @@ Waiter::Outcome Waiter::Sleep(const std::atomic<uint64_t>& counter, uint64_t tar
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::optional<Outcome> outcome;
   do {
-    // Read before the look: a wake after it changes the word, and there is no sleep.
+    // Read before looking: a later wake changes the word, so that the futex does not sleep.
     const uint32_t wakes = wakes_.load(std::memory_order_seq_cst);
     outcome = look();
     if (!outcome) FutexWait(wakes_, wakes, deadline);

@@ -15,7 +15,7 @@ namespace {
 
 bool IsAllReduce(const Node& node) { return node.op().name == kAllReduce; }
 
-// By node id: how many collectives are on the longest path to the node, itself left out.
+// By node id: the number of collectives on the longest path to the node, without the node itself.
 std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<int> level(c.graph.id_limit(), 0);
   for (const Node* node : order) {
@@ -29,11 +29,12 @@ std::vector<int> CollectiveLevels(const Compilation& c, const std::vector<Node*>
   return level;
 }
 
-// What may share a collective: level, dtype, reduction, and the layout's bucket (-1: none).
+// All-reduces with equal keys may share a collective: level, dtype, reduction, and the layout's
+// bucket (-1: none).
 using Key = std::tuple<int, DataType, std::string, int>;
 
 absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket) {
-  if (members.size() == 1 && bucket < 0) return absl::OkStatus();  // as it is
+  if (members.size() == 1 && bucket < 0) return absl::OkStatus();  // already one collective
   std::vector<Output> inputs;
   for (const Node* member : members) inputs.push_back(member->input(0));
   const std::string name = bucket >= 0 ? absl::StrCat("all_reduce/bucket_", bucket)
@@ -72,8 +73,8 @@ absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   for (auto& [key, members] : groups) {
     const int bucket = std::get<3>(key);
     if (bucket >= 0) {
-      // In the order of their places, which must touch: a variable that this step does not train
-      // leaves a gap, and what lies behind it is a collective of its own.
+      // In the order of their places, which must be adjacent: a variable that this step does not
+      // train leaves a gap, and the gradients after the gap get their own collective.
       auto variable = [&](const Node* node) -> const VariableInfo& {
         return c.layout->variables()[places.find(node->output(0))->second];
       };

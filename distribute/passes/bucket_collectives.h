@@ -2,10 +2,11 @@
 //
 // BucketCollectives: joins all-reduces, so that one collective carries many gradients. Gradients of
 // variables that an optimizer updates go into the buckets of the session's VariableLayout, where
-// they have a place in memory; the other reductions that fall due together are joined by dtype.
+// they have a place in memory. Other reductions that become ready together are joined if their
+// dtypes and reductions are equal.
 //
-// Two all-reduces can only be joined if neither depends on the other: they must have the same
-// level, the number of collectives before them on the longest path.
+// Two all-reduces can be joined only if neither depends on the other. They must therefore have the
+// same level, which is the number of collectives on the longest path to them.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_BUCKET_COLLECTIVES_H_
 

@@ -24,7 +24,7 @@ class Inserter {
   explicit Inserter(Compilation& c) : c_(c) {}
 
   absl::StatusOr<bool> Run() {
-    const std::vector<Node*> nodes = c_.graph.Nodes();  // those that are here now
+    const std::vector<Node*> nodes = c_.graph.Nodes();  // without those added below
     for (const Node* node : nodes) {
       for (int i = 0; i < node->num_inputs(); ++i) Want(node->input(i), Required(*node, i));
     }
@@ -47,8 +47,8 @@ class Inserter {
   }
 
  private:
-  // Owners copy out their rows of a sharded fetch, unless they are on several workers; a partial
-  // fetch joins its value's reduction.
+  // A sharded fetch stays sharded, and the owners copy out their rows, unless they are on several
+  // workers. A partial fetch uses the reduction of its value.
   Sharding RequiredOfFetch(size_t i) const {
     if (c_.is_body) return c_.result_shardings[i];
     const Sharding& have = c_.shardings.at(c_.fetches[i]);
@@ -103,7 +103,7 @@ class Inserter {
     } else if (const Sharded* s = AsSharded(have); s != nullptr && IsReplicated(want)) {
       result = Gather(value, *s);
     } else {
-      return absl::InternalError(absl::StrCat("no way from ", ShardingToString(have), " to ",
+      return absl::InternalError(absl::StrCat("cannot convert ", ShardingToString(have), " to ",
                                               ShardingToString(want), " for ", value.ToString()));
     }
     MF_RETURN_IF_ERROR(c_.graph.status());
@@ -116,7 +116,8 @@ class Inserter {
     return output;
   }
 
-  // What a replica with so many of all rows adds to the mean; 0 without rows, whatever `value` is.
+  // A replica's contribution to the mean: `value` times its fraction of all rows. 0 without rows,
+  // whatever `value` is.
   Output PartOfMean(const Output& value, AxisId axis) {
     const Partial sum{Reduction::kSum};
     const Scope scope = c_.scope().SubScope(absl::StrCat(value.node->name(), "/weighted"));
@@ -170,7 +171,8 @@ class Inserter {
     return Transpose(scope, share, Inverse(DimToFront(part, s.dim)), s);
   }
 
-  // Collectives gather and scatter the leading dimension; another one is moved there and back.
+  // Collectives gather and scatter the leading dimension; another one is transposed to the front
+  // and back.
   std::vector<int32_t> DimToFront(const Output& x, int dim) const {
     std::vector<int32_t> perm(c_.values().shape(x).rank());
     std::iota(perm.begin(), perm.end(), 0);
@@ -193,7 +195,7 @@ class Inserter {
 
   Compilation& c_;
   absl::flat_hash_map<Output, std::vector<std::pair<Sharding, Output>>> conversions_;
-  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // of partial values, by all uses
+  absl::flat_hash_map<Output, std::vector<Sharding>> wanted_;  // of partial values, by their uses
   bool changed_ = false;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InsertCollectives: where a use needs another sharding than its value has, puts the node that
-// makes it, once for all uses that need the same.
+// InsertCollectives: where a use needs another sharding than its value has, inserts the nodes that
+// convert it, once for all uses that need the same sharding.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_INSERT_COLLECTIVES_H_
 

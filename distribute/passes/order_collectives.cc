@@ -10,8 +10,8 @@ namespace mirrorflow {
 
 absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
-  // Ids say little: nodes that passes added have high ones, and the gate of an update (is the loss
-  // finite?) is built after all gradients.
+  // Node ids do not give this order: nodes that passes added have high ids, and the gate of an
+  // update (is the loss finite?) is built after all gradients.
   std::vector<int> depth(c.graph.id_limit(), 0);
   for (const Node* node : order) {
     int& own = depth[node->id()];
@@ -23,14 +23,14 @@ absl::StatusOr<bool> OrderCollectives::Run(Compilation& c) {
   for (Node* node : order) {
     if (c.Communicates(*node)) c.collectives.push_back(node);
   }
-  // Updates that wait for one gate have its depth; the gradients of some are ready before.
+  // Updates that wait for one gate have the same depth, although some gradients are ready earlier.
   const auto ready = [&](const Node* node) {
     const bool updates = node->op().role == OpRole::kWrite && !node->op().update_gradient.empty();
     const int gradient = updates ? node->input_index(node->op().update_gradient) : -1;
     return std::make_pair(depth[node->id()],
                           gradient >= 0 ? depth[node->input(gradient).node->id()] : 0);
   };
-  // It stays topological, as depth grows along every edge.
+  // The order stays topological, because depth grows along every edge.
   std::stable_sort(c.collectives.begin(), c.collectives.end(),
                    [&](const Node* a, const Node* b) { return ready(a) < ready(b); });
   for (size_t i = 0; i < c.collectives.size(); ++i) {

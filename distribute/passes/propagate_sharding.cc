@@ -28,7 +28,7 @@ class Propagation {
   absl::Status Run() {
     if (runs_left_-- == 0) {
       return absl::ResourceExhaustedError(
-          "how values lie in branches and loops that nest takes too long to find out");
+          "sharding of nested branches and loops: too many runs of the propagation");
     }
     MF_RETURN_IF_ERROR(ShardFeeds());
     MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c_.graph));
@@ -42,7 +42,7 @@ class Propagation {
   }
 
  private:
-  // Feeds whose placeholder leaves the leading dimension open are split along it.
+  // Splits feeds whose placeholder leaves the leading dimension open along that dimension.
   absl::Status ShardFeeds() {
     c_.shardings.Clear();
     if (c_.is_body) {  // its axes are those of the step
@@ -59,7 +59,7 @@ class Propagation {
       const bool open = IsSplit(feed, shape);
       has_rows |= shape.rank() > 0;
       has_open |= open;
-      // Nothing to split in an empty batch.
+      // An empty batch has nothing to split.
       if (!open || shape.dim(0) == 0) continue;
       AxisId axis = 0;
       while (axis < static_cast<AxisId>(c_.axes.size()) && c_.axes[axis].size != shape.dim(0))
@@ -83,7 +83,7 @@ class Propagation {
   using Key = std::pair<NodeId, int>;
   static Key KeyOf(const Output& output) { return {output.node->id(), output.index}; }
 
-  // What users of the value see: partial values that some use cannot take are reduced first.
+  // The sharding that uses see: a partial value that some use cannot take is reduced first.
   Sharding Seen(const Output& output) const {
     const Sharding& sharding = c_.shardings.at(output);
     return AsPartial(sharding) && reduced_.contains(KeyOf(output)) ? Replicated() : sharding;
@@ -91,7 +91,7 @@ class Propagation {
 
   absl::Status PerReplicaError(const Node* sink, const Output& value,
                                absl::string_view what) const {
-    // Back to where the difference comes from.
+    // Trace the difference back to its source.
     std::vector<std::string> path = {OpAndName(*sink)};
     const Node* node = value.node;
     while (true) {
@@ -109,7 +109,7 @@ class Propagation {
         "; expected a value that is equal on all replicas, or one that can be reduced"));
   }
 
-  // Fixes the candidate of every node. True if that has to be done again.
+  // Chooses the candidate of every node. Returns whether another sweep is needed.
   absl::StatusOr<bool> Sweep() {
     c_.required_inputs.resize(c_.graph.id_limit());
     taken_partial_.clear();
@@ -123,7 +123,7 @@ class Propagation {
     return again;
   }
 
-  // Visits the node, or what stands for it if its candidate is to be replaced by it.
+  // Visits the node, or the nodes of its decomposition if its candidate asks for it.
   absl::StatusOr<bool> VisitOrExpand(NodeId id, int depth) {
     Node* node = c_.graph.node(id);
     expand_ = false;
@@ -133,10 +133,10 @@ class Propagation {
       return again;
     }
     if (depth == kMaxExpansionDepth) {
-      return absl::InternalError(absl::StrCat(OpAndName(*node), ": its decomposition has no end"));
+      return absl::InternalError(
+          absl::StrCat(OpAndName(*node), ": its decomposition does not terminate"));
     }
-    // Their ids are in an order in which they can be computed, and none comes before the inputs of
-    // `node`, which were visited.
+    // The ids of the new nodes are in topological order; the inputs of `node` were visited before.
     const NodeId first = c_.graph.id_limit();
     MF_RETURN_IF_ERROR(Expand(node));
     const NodeId limit = c_.graph.id_limit();
@@ -148,7 +148,7 @@ class Propagation {
     return again;
   }
 
-  // Fixes the node's candidate. True if the sweep has to start again.
+  // Chooses the node's candidate. Returns whether another sweep is needed.
   absl::StatusOr<bool> Visit(Node* node) {
     switch (node->op().role) {
       case OpRole::kPlaceholder:  // given by the feed
@@ -193,8 +193,8 @@ class Propagation {
     return Take(node, *Cheapest(*node, *sharding));
   }
 
-  // A node that makes, or is given, what differs between replicas. That passes through, unless it
-  // is a state that only the gradient of the op that made it accepts.
+  // Visits a node that makes or takes values that differ between replicas. They pass through,
+  // except for a state, which only the gradient of the op that made it accepts.
   absl::StatusOr<bool> VisitPerReplica(Node* node, const NodeSharding& sharding) {
     if (!node->op().has(kPerReplica)) {
       std::optional<ShardingCandidate> accepting = Cheapest(*node, sharding);
@@ -213,14 +213,14 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // Whether what differs on the outputs of `node` does so because its rule says it.
+  // Whether the outputs of `node` differ between replicas only because its rule says so.
   bool IsState(const Node& node) const {
     return !node.op().has(kPerReplica) &&
            std::none_of(node.inputs().begin(), node.inputs().end(),
                         [&](const Output& in) { return IsPerReplica(c_.shardings.at(in)); });
   }
 
-  // Values go into functions as they lie; the predicate is whole.
+  // Arguments enter the bodies with the shardings that they have; the predicate must be whole.
   absl::StatusOr<bool> VisitControlFlow(Node* node) {
     const Compilation::Bodies& bodies = c_.bodies.at(node->id());
     const int first = FirstArgument(node->op());
@@ -231,7 +231,7 @@ class Propagation {
       if (IsPerReplica(c_.shardings.at(in))) {
         return absl::UnimplementedError(
             absl::StrCat(OpAndName(*node), ": input ", i, " (", in.ToString(),
-                         ") differs between the replicas; expected one value of all of them"));
+                         ") differs between the replicas; expected one value across all of them"));
       }
       if (i < first) continue;
       arguments.push_back(Seen(in));
@@ -256,7 +256,7 @@ class Propagation {
     return Take(node, std::move(candidate));
   }
 
-  // Rules know shapes but no shardings: they are the same in every sweep.
+  // The node's rule, kept for all sweeps: it depends on shapes, but not on shardings.
   absl::StatusOr<const NodeSharding*> RuleOf(const Node& node) {
     if (node.id() >= static_cast<NodeId>(rules_.size())) rules_.resize(c_.graph.id_limit());
     std::unique_ptr<NodeSharding>& rule = rules_[node.id()];
@@ -271,8 +271,8 @@ class Propagation {
     return v >= 0 && c_.layout->variables()[v].on_read ? &c_.layout->variables()[v] : nullptr;
   }
 
-  // Each replica stores a part of the sum, so what is written is a partial sum, and the write must
-  // be linear in it.
+  // A write of a variable that is synchronised on read. Each replica stores a part of the sum, so
+  // the written value must be a partial sum, and the write must be linear in it.
   absl::StatusOr<bool> WriteOnRead(Node* node) {
     MF_ASSIGN_OR_RETURN(const ShardingRule rule,
                         node->op().sharding(ShardContext(*node, c_.values())));
@@ -294,14 +294,15 @@ class Propagation {
     return restart || again;
   }
 
-  // The candidates in declaration order: letters of sharded inputs, linearity, everything whole.
-  // Nothing if an input differs between replicas where the rule does not take that.
+  // Returns the candidate that moves the fewest bytes. Candidates are considered in declaration
+  // order: letters of sharded inputs, linearity, everything whole. Empty if an input differs
+  // between replicas and no candidate accepts that.
   std::optional<ShardingCandidate> Cheapest(const Node& node, const NodeSharding& sharding) const {
     Shardings seen;
     for (const Output& in : node.inputs()) seen.push_back(Seen(in));
     std::optional<ShardingCandidate> best;
     int64_t least = std::numeric_limits<int64_t>::max();
-    // True if nothing has to move: no later candidate is better.
+    // Returns true if nothing has to move: no later candidate can be better.
     auto consider = [&](std::optional<ShardingCandidate> candidate) {
       if (!candidate.has_value()) return false;
       int64_t bytes = 0;
@@ -370,12 +371,13 @@ class Propagation {
     return restart;
   }
 
-  // Reduces a partial value, for all its uses. True if that comes too late for one of this sweep.
+  // Reduces a partial value for all its uses. Returns whether a node of this sweep has already
+  // taken it as a partial value.
   bool Reduce(const Output& value) {
     return reduced_.insert(KeyOf(value)).second && taken_partial_.contains(KeyOf(value));
   }
 
-  // Puts the node's decomposition in its place. The node stays in the graph, unused.
+  // Replaces the node by its decomposition. The node stays in the graph, unused.
   absl::Status Expand(Node* node) {
     if (node->op().expand == nullptr) {
       return absl::InternalError(
@@ -390,18 +392,18 @@ class Propagation {
     return absl::OkStatus();
   }
 
-  // A fetched partial value joins the value's one reduction.
+  // Reduces partial values that are fetched. Returns whether another sweep is needed.
   bool ReduceFetches() {
     bool restart = false;
     for (const Output& fetch : c_.fetches) {
-      if (c_.is_body) break;  // the node around it says how results must lie
+      if (c_.is_body) break;  // the enclosing node decides the shardings of the results
       if (AsPartial(c_.shardings.at(fetch))) restart |= Reduce(fetch);
     }
     return restart;
   }
 
-  // The sharding that all uses of `output` need, if it is one and the same; nothing if somebody
-  // needs it whole, or nobody uses it.
+  // The sharding that all uses of `output` need. Null if they need different ones, if one of them
+  // needs the whole value, or if there are no uses.
   const Sharded* Demand(const Output& output) const {
     const Sharded* demand = nullptr;
     for (const Use& use : output.node->uses()) {
@@ -418,13 +420,13 @@ class Propagation {
   absl::Status SweepBackward() {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node* node = c_.graph.node(*it);
-      if (node == nullptr) continue;  // died with an expanded one
+      if (node == nullptr) continue;  // removed with an expanded node
       if (!Computes(node->op()) || node->num_outputs() != 1) continue;
       const Output output = node->output(0);
       if (!IsReplicated(c_.shardings.at(output))) continue;
       const Sharded* demand = Demand(output);
       if (demand == nullptr) continue;
-      bool free = true;  // inputs are replicated, so that a share of them costs nothing
+      bool free = true;  // all inputs are replicated, so a share of them costs nothing
       for (const Output& in : node->inputs()) free &= IsReplicated(c_.shardings.at(in));
       if (!free) continue;
       MF_ASSIGN_OR_RETURN(const NodeSharding* sharding, RuleOf(*node));
@@ -437,12 +439,12 @@ class Propagation {
   }
 
   Compilation& c_;
-  int& runs_left_;             // on the step and its bodies together
-  std::vector<NodeId> order_;  // each after its inputs; expanded nodes are left out
+  int& runs_left_;             // for the step and its bodies together
+  std::vector<NodeId> order_;  // each after its inputs; without expanded nodes
   std::vector<std::unique_ptr<NodeSharding>> rules_;  // by node id
   absl::flat_hash_set<Key> reduced_;
   absl::flat_hash_set<Key> taken_partial_;  // by some node of this sweep
-  bool expand_ = false;  // the node just visited is to be replaced by its decomposition
+  bool expand_ = false;  // the node just visited must be replaced by its decomposition
   bool has_expanded_ = false;
 };
 
@@ -460,7 +462,7 @@ void LeaveWhole(Compilation& c) {
 }  // namespace
 
 absl::StatusOr<bool> PropagateSharding::Run(Compilation& c) {
-  if (!c.options.shard) {
+  if (!c.shard) {
     LeaveWhole(c);
     return false;
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PropagateSharding: decides for every value how it lies on the replicas, and for every node which
-// shardings it needs of its inputs (Compilation::shardings, ::required_inputs).
+// PropagateSharding: chooses the sharding of every value, and the shardings that every node
+// requires of its inputs (Compilation::shardings, ::required_inputs).
 //
-// Forward, in topological order: of the ways in which a node can run, the one that moves the fewest
-// bytes, ties by declaration order of its letters. A partial value stays partial as long as *all*
-// its uses are linear; otherwise it is reduced once, for all of them: uses that cannot take it are
-// found, and the sweep starts again, until nothing is new. Backward: what costs nothing to make in
-// shares (constants, fills, random numbers, anything made of replicated values) is made in the
-// shares that all its users need.
+// The forward sweep, in topological order, chooses the way to run each node that moves the fewest
+// bytes; ties go to the first letter in declaration order. A partial value stays partial as long as
+// *all* its uses are linear. Otherwise it is reduced once, for all of them: if a sweep finds a use
+// that cannot take the value, the sweep starts again, until nothing changes. The backward sweep
+// shards what costs nothing to compute in shares (constants, fills, random numbers, anything made
+// of replicated values), if all its users need the same shares.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_PROPAGATE_SHARDING_H_
 
@@ -21,7 +21,7 @@ class PropagateSharding final : public Pass {
   absl::string_view name() const override { return "propagate_sharding"; }
   Facts needs() const override { return kShapesKnown | kListsLowered | kReadyToShard; }
   Facts gives() const override { return kSharded; }
-  bool enters_bodies() const override { return true; }  // results lie as they do in there
+  bool enters_bodies() const override { return true; }  // they decide the shardings of results
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

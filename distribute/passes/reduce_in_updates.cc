@@ -11,14 +11,14 @@
 namespace mirrorflow {
 namespace {
 
-// The input of `update` that is its gradient, or -1 if that is no sum over the ranks that is made
-// for this update alone.
+// Returns the index of the gradient among the inputs of `update`, or -1 unless the gradient is a
+// sum over the ranks that only this update uses.
 int SummedGradient(const Compilation& c, const Node& update) {
   if (update.op().role != OpRole::kWrite || update.op().update_gradient.empty()) return -1;
   const int input = update.input_index(update.op().update_gradient);
   const Output& gradient = update.input(input);
   const Node& reduce = *gradient.node;
-  // Narrower floats are updated in float as a whole.
+  // Narrower floats are updated as a whole, in float.
   const bool in_parts = gradient.dtype() == DT_FLOAT || gradient.dtype() == DT_DOUBLE;
   const bool is_for_this = in_parts && reduce.op().name == kAllReduce && reduce.num_inputs() == 1 &&
                            reduce.attr<std::string>("reduction") == "sum" &&
@@ -27,7 +27,7 @@ int SummedGradient(const Compilation& c, const Node& update) {
   return is_for_this ? input : -1;
 }
 
-// Whether it writes memory that all replicas have in common.
+// Whether `node` writes memory that the replicas share.
 bool WritesShared(const Compilation& c, const Node& node) {
   return node.op().role == OpRole::kWrite &&
          std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Output& in) {
@@ -39,8 +39,8 @@ bool WritesShared(const Compilation& c, const Node& node) {
 }  // namespace
 
 absl::StatusOr<bool> ReduceInUpdates::Run(Compilation& c) {
-  if (!c.world.has_teams || !c.options.shard || c.is_body) return false;
-  std::vector<std::pair<Node*, int>> updates;  // and the input that is a sum, or -1
+  if (!c.world.has_teams || !c.shard || c.is_body) return false;
+  std::vector<std::pair<Node*, int>> updates;  // the update and its summed input, or -1
   for (Node* node : c.graph.Nodes()) {
     const int input = SummedGradient(c, *node);
     if (input >= 0 || WritesShared(c, *node)) updates.emplace_back(node, input);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReduceInUpdates: an optimizer's update of an all-reduced gradient becomes one collective, if
-// nobody else needs the reduced gradient and the ranks share memory. Each rank reduces its part of
-// the gradient, piece by piece, updates that part of the variable while the piece is in its cache,
-// and writes what it has updated to all ranks: the reduction, which is as large as the variable, is
-// never stored, and nobody updates what another one does. A variable that the replicas have in
-// common (VariableLayout) is updated by parts even if its gradient is whole already. (ZeRO's third
-// picture of the optimizer: reduce-scatter, update, all-gather; Rajbhandari et al. 2020, here in
-// one pass over memory.)
+// ReduceInUpdates: turns an optimizer's update of an all-reduced gradient into one collective, if
+// it is the only use of the reduced gradient and the ranks share memory. Each rank reduces its part
+// of the gradient piece by piece, updates that part of the variable while the piece is in its
+// cache, and writes the updated values to all ranks. The reduced gradient, which is as large as the
+// variable, is never stored, and every part of the variable is updated only once. A variable that
+// the replicas share (VariableLayout) is updated in parts even if its gradient is already whole.
+//
+// Source: ZeRO's partitioned optimizer (reduce-scatter, update, all-gather), S. Rajbhandari et al.,
+// 2020; here in one pass over memory.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_REDUCE_IN_UPDATES_H_
 

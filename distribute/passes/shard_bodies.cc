@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// How values lie that are one, if it comes from two sides.
+// The common sharding of a value that two sides provide with shardings `a` and `b`.
 Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_zero) {
   if (a == b) return a;
   const auto sums = [](const Sharding& s) {
@@ -23,7 +23,7 @@ Sharding Join(const Sharding& a, bool a_is_zero, const Sharding& b, bool b_is_ze
 }
 
 absl::Status PropagateInto(Compilation& body, const Shardings& arguments, PropagateFn propagate) {
-  // Sweep after sweep asks again, and bodies have bodies: what is known is not found out anew.
+  // Every sweep asks again, and bodies nest, so known results are kept.
   const bool known = body.required_inputs.size() == static_cast<size_t>(body.graph.id_limit()) &&
                      body.argument_shardings == arguments;
   if (known) return absl::OkStatus();
@@ -34,7 +34,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
     return absl::UnimplementedError(
         absl::StrCat(result.ToString(),
                      " differs between the replicas; expected a result of a "
-                     "branch or loop to be one value of all of them"));
+                     "branch or loop to be one value across all of them"));
   }
   return absl::OkStatus();
 }
@@ -43,7 +43,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 
 bool IsZero(const Compilation& c, const Output& output) {
   Output made = BehindViews(output);
-  // It may be too large to be folded.
+  // It may be too large to have been folded.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);
   const Tensor& value = c.values().at(made).constant;
@@ -78,8 +78,8 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate) {
   Compilation &condition = *bodies[0], &body = *bodies[1];
   Shardings values = first;
-  // A value that has been joined once and still does not keep its sharding becomes whole: so every
-  // value changes at most three times.
+  // A value that was joined once and still does not keep its sharding becomes whole, so every value
+  // changes at most three times.
   std::vector<bool> joined(values.size(), false);
   auto settle = [&]() -> absl::Status {
     for (bool changed = true; changed;) {
@@ -100,7 +100,7 @@ absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Sha
     return absl::OkStatus();
   };
   MF_RETURN_IF_ERROR(settle());
-  // What starts as zero may be a sum that is better reduced once, behind the loop.
+  // A value that starts as zero may be a sum, which is better reduced once, after the loop.
   bool tries = false;
   for (size_t i = 0; i < values.size(); ++i) {
     const bool adds = body.fetches[i].dtype() != DT_BOOL;

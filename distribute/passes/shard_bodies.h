@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the values of branches and loops lie on the replicas: what goes into their functions and what
-// comes out, found by propagating through the functions until nothing changes.
+// The shardings of the values that enter and leave branches and loops, found by propagating through
+// their functions until nothing changes.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARD_BODIES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARD_BODIES_H_
 
@@ -13,20 +13,22 @@
 
 namespace mirrorflow {
 
-// Gives every value of a body its sharding, from Compilation::argument_shardings.
+// Gives every value of a body its sharding, starting from Compilation::argument_shardings.
 using PropagateFn = absl::FunctionRef<absl::Status(Compilation& body)>;
 
-// Whether the value is known to be zero: it counts as any partial sum.
+// Whether the value is known to be zero, which makes it a valid partial sum.
 bool IsZero(const Compilation& c, const Output& output);
 
-// Propagates through the branches and returns how the results lie, which is the same for all of
-// them (Compilation::result_shardings): as in each, if they agree; a whole value is cut where
-// others are sharded, which costs nothing; else whole.
+// Propagates through the branches and returns the shardings of the results, which are the same for
+// all branches (Compilation::result_shardings). A result keeps its sharding if all branches agree.
+// A result that is whole in one branch and sharded in another is sharded, because slicing a whole
+// value costs nothing. One that is zero in one branch and a partial sum in another is a partial
+// sum. Any other result is whole.
 absl::StatusOr<Shardings> ShardBranches(const Compilation::Bodies& branches,
                                         const Shardings& arguments, PropagateFn propagate);
 
-// The same of a loop's condition and body, given how the first values lie and which of them are
-// zero. What it returns is how they lie before, between and after the iterations.
+// The same for the condition and the body of a loop, given the shardings of the initial values and
+// which of them are zero. The returned shardings hold before, between and after the iterations.
 absl::StatusOr<Shardings> ShardLoop(const Compilation::Bodies& bodies, const Shardings& first,
                                     const std::vector<bool>& first_is_zero, PropagateFn propagate);
 

@@ -50,8 +50,8 @@ std::optional<ShardingCandidate> NodeSharding::ForLetter(char letter, AxisId axi
   if (!terms_.has_value() || letter == '.') return std::nullopt;
   const int64_t rows = c_.axes[axis].size;
   bool found = false;
-  // The sharding of one operand: `otherwise` if it has not the letter; nothing if it does not
-  // divide.
+  // The sharding of one operand: `otherwise` if it lacks the letter; empty if it has the letter
+  // twice, or if its dimension is not a multiple of the axis.
   auto shard = [&](absl::string_view term, const Shape& shape,
                    const Sharding& otherwise) -> std::optional<Sharding> {
     if (term == "*") return otherwise;
@@ -97,7 +97,7 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
   Partial kind{Reduction::kSum};
   for (int i : linear) {
     if (partial[i] != nullptr) {
-      // A sum of what one replica must add up and another compare is neither.
+      // Partial values with different reductions cannot be combined.
       if (num_partial > 0 && !(*partial[i] == kind)) return std::nullopt;
       ++num_partial;
       kind = *partial[i];
@@ -107,7 +107,7 @@ std::optional<ShardingCandidate> NodeSharding::ForPartial(
     }
   }
   if (num_partial == 0) return std::nullopt;
-  // What moves no number lets any kind of partial value pass.
+  // An op that only views its input passes partial values of any reduction.
   const bool moves_nothing = node_.op().has(kView) && partial[0] != nullptr;
   if (!moves_nothing && kind.reduction != Reduction::kSum) return std::nullopt;
   const bool joint = rule_.linearity == Linearity::kJoint && all_partial;

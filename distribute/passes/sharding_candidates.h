@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which one node can run on the replicas, given its op's rule: which shardings it would
-// need of its inputs, and what its outputs would be.
+// The ways in which one node can run on the replicas, according to the rule of its op: the
+// shardings that it requires of its inputs, and those that its outputs then have.
 #ifndef MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 #define MIRRORFLOW_DISTRIBUTE_PASSES_SHARDING_CANDIDATES_H_
 
@@ -15,24 +15,25 @@
 namespace mirrorflow {
 
 struct ShardingCandidate {
-  Shardings inputs;     // what the node needs
-  Shardings outputs;    // what it gives
+  Shardings inputs;     // that the node requires
+  Shardings outputs;    // that the node produces
   bool expand = false;  // the op must be replaced by its decomposition first
 };
 
 // A node's rule, parsed against its global shapes.
 class NodeSharding {
  public:
-  // Errors are bugs of the rule; they name the node.
+  // Errors are bugs of the rule, and name the node.
   static absl::StatusOr<std::unique_ptr<NodeSharding>> Create(const Compilation& c,
                                                               const Node& node);
 
   // Everything replicated: always possible.
   ShardingCandidate Whole() const;
-  // Every dimension with letter `letter` sharded along `axis`; nothing where a dimension is no
-  // multiple of the axis, or no operand has the letter.
+  // Every dimension with letter `letter` sharded along `axis`. Empty if such a dimension is not a
+  // multiple of the axis, or if no operand has the letter.
   std::optional<ShardingCandidate> ForLetter(char letter, AxisId axis) const;
-  // Partial values pass through, given which inputs are partial (or zero), if the op is linear.
+  // Partial values passed through, given which inputs are partial (or zero). Empty if the op is not
+  // linear in them.
   std::optional<ShardingCandidate> ForPartial(const std::vector<const Partial*>& partial,
                                               const std::vector<bool>& is_zero) const;
 
@@ -46,10 +47,10 @@ class NodeSharding {
   const Compilation& c_;
   const Node& node_;
   ShardingRule rule_;
-  std::optional<ShardingTerms> terms_;  // of rule_.dims; nothing: the op gathers
+  std::optional<ShardingTerms> terms_;  // of rule_.dims; unset if the op gathers its inputs
 };
 
-// Bytes that move if a value that lies as `have` is needed as `want`.
+// Bytes that are moved to convert a value from sharding `have` to sharding `want`.
 int64_t ConversionBytes(const Sharding& have, const Sharding& want, int64_t value_bytes);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DistributedDataset: the batches of a dataset on their way to the replicas, one ahead of the step
-// that runs.
+// DistributedDataset feeds the batches of a dataset to the replicas. It reads one batch ahead, so
+// that the next feeds can be copied to the devices while a step runs.
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
@@ -15,11 +15,11 @@
 
 namespace mirrorflow {
 
-// One global batch, one tensor a component; replicas take their rows out of it.
+// One global batch with one tensor per component. Each replica takes its rows from it.
 class DistributedBatch {
  public:
   absl::Span<const Tensor> components() const { return components_; }
-  // The components of the batch after this one; empty at the end.
+  // The components of the next batch; empty at the end.
   absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
   int64_t num_rows() const {
@@ -37,18 +37,19 @@ class DistributedDataset {
  public:
   explicit DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source);
 
-  // The next batch; false at the end or after an error, which status() tells apart.
+  // Reads the next batch. Returns false at the end or after an error; status() distinguishes the
+  // two.
   bool Next(DistributedBatch* batch);
   const absl::Status& status() const { return status_; }
 
  private:
-  // Reads the batch that comes after the last; empty at the end.
+  // Reads the following batch into ahead_; empty at the end.
   void ReadAhead();
 
-  std::unique_ptr<BatchSource> source_;  // null at its end
+  std::unique_ptr<BatchSource> source_;  // null at the end
   bool begun_ = false;
   std::vector<Tensor> ahead_;
-  absl::Status ahead_status_;  // of reading it, which only its own turn makes known
+  absl::Status ahead_status_;  // of reading ahead_; reported when that batch is due
   absl::Status status_;
 };
 

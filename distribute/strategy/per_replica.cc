@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy::Reduce and Strategy::Gather: one value out of the replicas' values, on the host.
+// Strategy::Reduce and Strategy::Gather, which combine the replicas' values on the host.
 #include <cstring>
 #include <vector>
 

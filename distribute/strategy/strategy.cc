@@ -15,6 +15,7 @@
 #include "distribute/collective/nccl/nccl_communicator.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/pipeline.h"
+#include "distribute/strategy/extensions.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/gpu.h"
@@ -24,7 +25,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxDefaultCpuReplicas = 8;
-// More threads than this on one host is a mistake, not a wish.
+// A larger number of replicas, each with its own threads, is assumed to be a mistake.
 constexpr int kMaxReplicas = 1024;
 
 struct DeviceName {
@@ -54,8 +55,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
   return parsed.is_gpu ? CreateGpu(parsed.index, options) : CreateCpuDevice(parsed.index);
 }
 
-// The numbers of devices that are GPUs; empty if they are CPUs. InvalidArgument for both kinds
-// together, and for GPUs of which some but not all are the same.
+// Returns the ordinals of the devices if they are GPUs; empty if they are CPUs. InvalidArgument for
+// a mix of both kinds, and for GPUs of which some but not all are equal.
 absl::StatusOr<std::vector<int>> GpusOf(const std::vector<std::string>& devices) {
   std::vector<int> gpus;
   for (const std::string& name : devices) {
@@ -63,8 +64,8 @@ absl::StatusOr<std::vector<int>> GpusOf(const std::vector<std::string>& devices)
     if (device.is_gpu) gpus.push_back(device.index);
   }
   if (!gpus.empty() && gpus.size() < devices.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("devices: expected GPUs or CPUs alone, got ", absl::StrJoin(devices, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat("devices: expected only GPUs or only CPUs, got ",
+                                                   absl::StrJoin(devices, ", ")));
   }
   const std::set<int> different(gpus.begin(), gpus.end());
   if (different.size() > 1 && different.size() < gpus.size()) {
@@ -76,26 +77,28 @@ absl::StatusOr<std::vector<int>> GpusOf(const std::vector<std::string>& devices)
   return gpus;
 }
 
-// What MirroredStrategy runs on if nothing is asked for: every GPU, else nothing.
+// Returns all GPUs, the default devices of MirroredStrategy; empty if there is none.
 absl::StatusOr<std::vector<std::string>> AllGpus() {
   std::vector<std::string> devices;
   MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
   for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("GPU:", i));
-  // Who built for GPUs expects them.
+  // A build with CUDA is meant for GPUs, so it reports why it uses none.
   if (devices.empty() && BuiltWithCuda()) {
-    std::fprintf(stderr, "mirrorflow: no GPU (%s); CPU replicas instead\n", WhyNoGpus().c_str());
+    std::fprintf(stderr, "mirrorflow: no GPU (%s); using CPU replicas\n", WhyNoGpus().c_str());
   }
   return devices;
 }
 
-absl::StatusOr<SessionBackend> BackendFor(const Topology& topology, const GpuOptions& options) {
+absl::StatusOr<SessionBackend> BackendFor(const Topology& topology, const GpuOptions& options,
+                                          const Extensions* extensions) {
   SessionBackend backend;
-  for (const Topology::Replica& replica : topology.replicas) {
+  for (const Topology::Place& replica : topology.replicas) {
     MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(replica.device, options));
     backend.devices.push_back(std::move(device));
   }
-  backend.ops = &AllOps();
-  backend.kernels = &AllKernels();
+  backend.ops = extensions != nullptr ? &extensions->ops() : &AllOps();
+  backend.kernels = extensions != nullptr ? &extensions->kernels() : &AllKernels();
+  if (extensions != nullptr) backend.passes = extensions->passes();
   backend.compile = CompileProgram;
   backend.compile_plan = CompilePlan;
   backend.topology = topology;
@@ -104,17 +107,27 @@ absl::StatusOr<SessionBackend> BackendFor(const Topology& topology, const GpuOpt
 
 }  // namespace
 
+Strategy::Strategy(SessionOptions options)
+    : id_(CreationScope::NewOwner()), session_options_(std::move(options)) {}
+Strategy::~Strategy() = default;
+
+absl::Status Strategy::CheckScopes(const Graph& graph) const {
+  for (const Node* node : graph.Nodes()) {
+    if (node->op().role != OpRole::kVariable || !node->has_attr(kCreationScopeAttr)) continue;
+    const int64_t* const owner = node->attrs().find(kCreationScopeAttr)->second.get_if<int64_t>();
+    if (owner == nullptr || *owner == id_ || (*owner == 0 && !requires_scope())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        OpAndName(*node), ": the variable was created ",
+        *owner == 0 ? "outside the strategy's scope" : "in the scope of another strategy",
+        "; expected `auto mirrored = strategy->scope();` of the session's strategy around the code "
+        "that creates it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {
   MF_RETURN_IF_ERROR(graph.status());
-  if (requires_scope()) {
-    for (const Node* node : graph.Nodes()) {
-      if (node->op().role != OpRole::kVariable || !node->has_attr(kOutsideScopeAttr)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          OpAndName(*node),
-          ": the variable was created outside the strategy's scope; expected `auto mirrored = "
-          "strategy->scope();` around the code that creates it"));
-    }
-  }
+  MF_RETURN_IF_ERROR(CheckScopes(graph));
   MF_ASSIGN_OR_RETURN(SessionBackend backend, MakeBackend());
   return Session::Create(graph, std::move(backend), session_options_);
 }
@@ -124,12 +137,13 @@ OneDeviceStrategy::OneDeviceStrategy(const Options& options)
                 .step_timeout = options.step_timeout,
                 .max_bytes = options.max_bytes,
                 .compile = options.compile}),
-      capture_steps_(options.capture_steps),
+      options_(options),
       topology_(Topology::OneWorker({options.device}, /*one_domain=*/true)) {}
 
 absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create(
     const Options& options) {
   MF_RETURN_IF_ERROR(CheckDevice(options.device));
+  if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
   return std::unique_ptr<OneDeviceStrategy>(new OneDeviceStrategy(options));
 }
 
@@ -138,7 +152,7 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  return BackendFor(topology_, {.capture_steps = capture_steps_});
+  return BackendFor(topology_, {.capture_steps = options_.capture_steps}, options_.extensions);
 }
 
 MirroredStrategy::MirroredStrategy(const Options& options, Topology topology)
@@ -170,7 +184,8 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(const
   for (const std::string& device : devices) {
     MF_RETURN_IF_ERROR(CheckDevice(device));
   }
-  // GPUs reach one another's memory through the libraries of their collectives alone.
+  if (options.extensions != nullptr) MF_RETURN_IF_ERROR(options.extensions->Check());
+  // Replicas on GPUs exchange data only through a collective library, so each is its own domain.
   return std::unique_ptr<MirroredStrategy>(
       new MirroredStrategy(options, Topology::OneWorker(devices, /*one_domain=*/gpus.empty())));
 }
@@ -181,13 +196,14 @@ absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create() {
 
 absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(topology_.devices()));
-  // Where all are the same GPU, which NCCL does not serve.
+  // Several replicas on one GPU, which NCCL does not support.
   const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
   const bool by_nccl = gpus.size() > 1 && !logical;
-  MF_ASSIGN_OR_RETURN(
-      SessionBackend backend,
-      BackendFor(topology_, {.capture_steps = options_.capture_steps,
-                             .collective_memory = by_nccl ? NcclMemory() : nullptr}));
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      BackendFor(topology_,
+                                 {.capture_steps = options_.capture_steps,
+                                  .collective_memory = by_nccl ? NcclMemory() : nullptr},
+                                 options_.extensions));
   const absl::Duration timeout = options_.collective_timeout;
   if (gpus.empty()) {
     backend.has_teams = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strategy: how a program of one device and the global batch runs on several. OneDeviceStrategy
-// runs it as it is; MirroredStrategy on every local device in lock-step, with equal copies of all
-// variables.
+// Strategy runs a program that is written for one device and the global batch on several devices.
+// OneDeviceStrategy runs it on one device. MirroredStrategy runs it on every local device in
+// lock-step, with equal copies of all variables.
 //
 //   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = 2}));
 //   { auto mirrored = strategy->scope(); … }              // variables made in here are mirrored
@@ -25,57 +25,64 @@
 
 namespace mirrorflow {
 
+class Extensions;  // distribute/strategy/extensions.h
+
 class Strategy {
  public:
-  virtual ~Strategy() = default;
+  virtual ~Strategy();
 
   virtual const Topology& topology() const = 0;
   int num_replicas_in_sync() const { return topology().world_size(); }
 
-  // Variables that are created on this thread while the result lives are mirrored.
-  CreationScope scope() const { return CreationScope(this); }
+  // Variables that are created on this thread during the lifetime of the result are mirrored.
+  [[nodiscard]] CreationScope scope() const { return CreationScope(id_); }
 
-  // Makes `graph` ready to run: a snapshot of it, its variables initialised once and equal on all
-  // replicas. InvalidArgument for an error while the graph was built, or a variable that was
-  // created outside scope().
+  // Takes a snapshot of `graph` and initialises its variables once, with equal values on all
+  // replicas. InvalidArgument for an error while the graph was built, and for a variable that was
+  // created outside this strategy's scope().
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
-  // The batches of one epoch of `dataset` (anything with MakeIterator(epoch)). A Dataset makes them
-  // ahead of time, on a thread of their own.
+  // Returns the batches of one epoch of `dataset` (any type with MakeIterator(epoch)). A Dataset
+  // produces them ahead of time on a separate thread.
   template <typename D>
   DistributedDataset Distribute(const D& dataset, int64_t epoch = 0) const {
     return DistributedDataset(dataset.MakeIterator(epoch));
   }
 
-  // One value out of the replicas' values: their sum, mean, maximum or minimum, in rank order. All
-  // must have one dtype (a floating one, int32 or int64) and shape.
+  // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All must
+  // have the same shape and the same dtype: a floating-point type, int32 or int64.
   static absl::StatusOr<Tensor> Reduce(Reduction reduction, absl::Span<const Tensor> per_replica);
-  // The replicas' values, one after the other along dimension `axis`.
+  // Concatenates the replicas' values along dimension `axis`.
   static absl::StatusOr<Tensor> Gather(absl::Span<const Tensor> per_replica, int axis);
 
  protected:
-  explicit Strategy(SessionOptions options) : session_options_(std::move(options)) {}
+  explicit Strategy(SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
-  // Whether variables must have been created inside scope().
+  // Whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 
  private:
+  absl::Status CheckScopes(const Graph& graph) const;
+
+  const int64_t id_;  // unique in this process
   const SessionOptions session_options_;
 };
 
-// One device, no replication. No scope is needed.
+// Runs on one device without replication. Variables need not be created inside scope().
 class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
     std::string device = "CPU:0";  // or `GPU:0`, …
-    uint64_t seed = 0;             // of random ops that have none of their own
-    absl::Duration step_timeout =
-        SessionOptions().step_timeout;               // a step that takes longer is given up
+    uint64_t seed = 0;             // for random ops without a seed attribute
+    // A step that takes longer fails.
+    absl::Duration step_timeout = SessionOptions().step_timeout;
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
-    // On GPUs: run a step that was run before as CUDA graphs.
+    // On GPUs, replay a step that has run before as CUDA graphs.
     bool capture_steps = true;
     CompileOptions compile = {};
+    // The user's own ops, kernels and passes; borrowed.
+    const Extensions* extensions = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> Create();
@@ -87,37 +94,42 @@ class OneDeviceStrategy final : public Strategy {
   absl::StatusOr<SessionBackend> MakeBackend() const override;
   bool requires_scope() const override { return false; }
 
-  const bool capture_steps_;
+  const Options options_;
   const Topology topology_;
 };
 
-// Every local device: the named ones, else every GPU, else CPU replicas.
+// Mirrors variables over the named devices; by default all local GPUs or, without a GPU, CPU
+// replicas.
 class MirroredStrategy final : public Strategy {
  public:
   struct Options {
-    // `GPU:0`, `GPU:1`, …, or `CPU:0`, …; empty: every local GPU, else CPU replicas. One GPU that
-    // is named several times is as many logical GPUs.
+    // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. Empty selects all local GPUs or, without a GPU, CPU
+    // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
-    // How many CPU replicas, if no device is named, from 1 on; nothing: one for each core, at
+    // The number of CPU replicas if no device is named, at least 1. The default is one per core, at
     // most 8.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // A bucket of gradients, which one all-reduce carries, is closed before it grows above this;
-    // 0: 512 KiB on CPUs, 16 MiB on GPUs.
+    // One all-reduce carries a bucket of gradients, which is closed before it grows above this. 0
+    // selects 512 KiB on CPUs and 16 MiB on GPUs.
     int64_t bucket_bytes = SessionOptions().bucket_bytes;
-    uint64_t seed = 0;  // of random ops that have none of their own
-    // How long a collective may wait for the other replicas, and how long a step may take.
+    uint64_t seed = 0;  // for random ops without a seed attribute
+    // Limits for the time a collective waits for other replicas, and for a step.
     absl::Duration collective_timeout = absl::Minutes(5);
     absl::Duration step_timeout = SessionOptions().step_timeout;
     bool pin_threads = true;                         // each to its share of the cores
     int64_t max_bytes = SessionOptions().max_bytes;  // of memory, for variables and one step
-    // On GPUs: run a step that was run before as CUDA graphs.
+    // On GPUs, replay a step that has run before as CUDA graphs.
     bool capture_steps = true;
-    // On GPUs: with their collectives, a step as one graph. NVIDIA warns that this may hang where a
-    // process has several GPUs; `step_timeout` ends that. Else graphs end where collectives are.
+    // On GPUs, capture a step and its collectives as a single graph; otherwise graphs end at
+    // collectives. NVIDIA warns that this may hang if a process has several GPUs; `step_timeout`
+    // ends such a step.
     bool capture_collectives = false;
-    // On GPUs: NCCL adds up in one order. All else always gives the same bits.
+    // On GPUs, make NCCL reduce in a fixed order. All other computation is reproducible in any
+    // case, unless `compile.kernels.autotune` is set.
     bool deterministic = false;
     CompileOptions compile = {};
+    // The user's own ops, kernels and passes; borrowed.
+    const Extensions* extensions = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<MirroredStrategy>> Create();

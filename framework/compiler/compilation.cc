@@ -11,7 +11,7 @@ namespace mirrorflow {
 
 void ShardingTable::Set(const Output& output, Sharding sharding) {
   const size_t id = output.node->id();
-  if (IsReplicated(sharding) && (id >= rows_.size() || rows_[id].empty())) return;  // it is already
+  if (IsReplicated(sharding) && (id >= rows_.size() || rows_[id].empty())) return;  // the default
   if (id >= rows_.size()) rows_.resize(output.node->id() + 1);
   if (rows_[id].empty()) rows_[id].resize(output.node->num_outputs());
   rows_[id][output.index] = sharding;
@@ -47,7 +47,7 @@ void Compilation::ReplaceNode(Node* node, const Output& value) {
 
 bool Compilation::RemoveDeadNodes() {
   std::vector<Node*> wanted = targets;
-  // Feeds stay, used or not: they are the signature.
+  // Feeds stay even if unused, because they are part of the signature.
   for (const Output& feed : feeds) wanted.push_back(feed.node);
   for (const Output& fetch : fetches) wanted.push_back(fetch.node);
   if (!graph.RemoveUnneeded(wanted)) return false;

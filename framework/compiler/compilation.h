@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compilation: what passes work on: one step's graph, on global shapes, with its side tables.
-// Program is what those of the first half leave behind, PlanState what those of the second work on.
-// The former are about all replicas and any device: no rank and no world size is in them.
+// Compilation is the state on which passes work: one step's graph, on global shapes, with its side
+// tables. The passes of the first half produce a Program; those of the second half work on a
+// PlanState. A Program is valid for all replicas and device types: it contains no rank.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILATION_H_
 
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "framework/compiler/compile_options.h"
 #include "framework/compiler/facts.h"
 #include "framework/core/shape.h"
 #include "framework/graph/graph.h"
@@ -27,47 +27,28 @@
 
 namespace mirrorflow {
 
-// What a step is asked to do, in names of the user's graph: `node`, `node:1`.
+// The feeds, fetches and targets of a step, as nodes of the user's graph.
 struct StepSignature {
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
-  // Whether fetches that are split over the replicas are gathered, but for `local_fetches`: those
-  // of one worker alone need not be, as it has all parts.
+  // Whether fetches that are split over the replicas are gathered, except for `local_fetches`. A
+  // single worker has all parts, so it needs no gathering.
   bool gathers_fetches = false;
   std::vector<Output> local_fetches = {};
 };
 
-// What a Program is compiled for.
+// The inputs that determine a Program.
 struct GlobalSignature {
   StepSignature step;
   std::vector<Shape> feed_shapes;  // global, by feed
-  // By variable of the layout: whether it is initialised before the step. Empty: nobody knows.
+  // By variable of the layout: whether it is initialised before the step. Empty if unknown.
   std::vector<char> initialized = {};
-};
-
-struct CompileOptions {
-  // False on one device: every value is replicated and no collective is inserted.
+  // False for a step that runs on a single replica.
   bool shard = true;
-  // Passes by name that are left out; only passes that may be left out can be named.
-  absl::flat_hash_set<std::string> disabled_passes;
-  KernelOptions kernels;
-  // DT_BFLOAT16: mixed precision. Products, convolutions and attention of floats compute with
-  // operands and results of this type, and so does what only passes these on; variables, losses,
-  // reductions over replicas and updates stay floats.
-  DataType compute_dtype = DT_FLOAT;
-  // Verify the graph after every pass.
-  bool verify = false;
-  // Run CheckPlan on every plan.
-  bool check_plan = false;
-  // Called around every pass of both halves, if set: (pass name, state before or after it, is it
-  // after). Of the second half the state is a PlanState.
-  void (*observer)(absl::string_view pass, const struct Compilation&, bool after,
-                   void* arg) = nullptr;
-  void* observer_arg = nullptr;
 };
 
-// The sharding of every output; replicated where nothing was said.
+// The sharding of every output; replicated unless set.
 class ShardingTable {
  public:
   const Sharding& at(const Output& output) const {
@@ -82,23 +63,25 @@ class ShardingTable {
   std::vector<Shardings> rows_;  // by node id, then output
 };
 
-// Whether the node is a plain function of its inputs: none of the roles that the compiler treats by
-// itself.
+// Whether the op only computes its outputs from its inputs, so that the compiler needs no special
+// treatment for its role.
 inline bool Computes(const OpDef& op) {
   return op.role == OpRole::kNone || op.role == OpRole::kAddAll || op.role == OpRole::kOnesLike;
 }
 
-// Whether the node runs functions: its Compilation::bodies.
+// Whether a node of this op runs functions, its Compilation::bodies.
 inline bool IsControlFlow(const OpDef& op) {
   return op.role == OpRole::kBranch || op.role == OpRole::kLoop;
 }
 // The attribute of a read that must be a copy (OrderVariables).
 inline constexpr char kCopyAttr[] = "_copy";
-// An update that has this attribute is a collective: each rank updates a part of the variable for
-// all. It names the reduction of the gradients of the ranks, or says that all have the same.
+// An update with this attribute is a collective: each rank updates a part of the variable for all
+// ranks. The attribute names the reduction over the ranks' gradients; kNoReduction if these are
+// equal.
 inline constexpr char kReductionAttr[] = "_reduction";
 inline constexpr char kNoReduction[] = "none";
-// Such an update by a product has these of its two matrices: `axis` splits their rows.
+// The sharding of the two matrices of such an update by a product: the axis that splits their rows,
+// and its factor.
 inline constexpr char kAxisAttr[] = "_axis";
 inline constexpr char kFactorAttr[] = "_factor";
 inline bool IsCollective(const Node& node) {
@@ -106,22 +89,22 @@ inline bool IsCollective(const Node& node) {
          (node.op().role == OpRole::kWrite && node.has_attr(kReductionAttr));
 }
 
-// The input that is the first argument of these: a branch has its predicate before it.
+// The input that is the first argument of the bodies; the predicate of a branch precedes it.
 inline int FirstArgument(const OpDef& op) { return op.role == OpRole::kBranch ? 1 : 0; }
 
-// Whether a fed value of this shape is split over the replicas: its leading dimension is not
-// declared. What is fed in place of another node declares nothing.
+// Whether a fed value of this shape is split over the replicas: it is if its leading dimension is
+// not declared. Nodes other than placeholders declare no shape.
 bool IsSplit(const Output& feed, const Shape& shape);
 
-// What a program may know of the topology.
+// The part of the topology on which a program may depend.
 struct World {
   int size = 1;
-  bool one_domain = true;  // of memory, for all ranks
-  // The ranks of a domain can share updates (LocalTeam).
+  bool one_domain = true;  // all ranks share a memory domain
+  // Whether the ranks of a domain can share updates (LocalTeam).
   bool has_teams = false;
 };
 
-// A split of rows over the replicas; feeds with as many rows share one.
+// A split of rows over the replicas. Feeds with equal numbers of rows share an axis.
 struct Axis {
   int64_t size = 0;
 };
@@ -130,40 +113,43 @@ struct Compilation {
   Compilation() = default;
   Compilation(Compilation&&) = default;
   Compilation& operator=(Compilation&&) = default;
-  virtual ~Compilation() = default;  // a PlanState is one
+  virtual ~Compilation() = default;  // the base of PlanState
 
   Graph graph;
   const OpRegistry* ops = nullptr;
   const KernelRegistry* kernels = nullptr;  // of the host, for folding, and of the devices
-  std::string device_type;                  // of a plan; a program is for any, and this is empty
+  std::string device_type;                  // of a plan; empty for a program
   const VariableLayout* layout = nullptr;
   CompileOptions options;
-  Facts facts = 0;  // what holds, by the passes that have run
+  // False on one replica: every value is replicated and no collective is inserted.
+  bool shard = true;
+  Facts facts = 0;  // established by the passes that have run
 
-  // Outputs and nodes of `graph`. Passes that replace a value replace it here too.
+  // Outputs and nodes of `graph`. A pass that replaces a value must also replace it here.
   std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Node*> targets;
   std::vector<char> gathered;  // by fetch: whether it must be whole on every replica
   std::vector<Shape> feed_shapes;
   std::vector<char> initialized;   // as in GlobalSignature
-  std::vector<int> states_needed;  // the variables whose entry there the result depends on
+  std::vector<int> states_needed;  // variables on whose entry in `initialized` the result depends
 
   std::vector<Axis> axes;
   ShardingTable shardings;
-  // By node id: the sharding that the node needs of each input; empty: all replicated.
+  // By node id: the sharding that the node requires of each input; empty: all replicated.
   std::vector<Shardings> required_inputs;
-  // The collectives, in the one order in which every rank starts them; among them the branches and
-  // loops that have some inside.
+  // The collectives, in the order in which every rank starts them, including branches and loops
+  // that contain collectives.
   std::vector<Node*> collectives;
-  // The control edges that OrderVariables has added from users of reads to writes.
+  // The control edges from users of reads to writes, added by OrderVariables.
   std::vector<std::pair<Node*, Node*>> reader_edges;
 
-  // The functions that a branch (then, else) or a loop (condition, body) runs, by its id. Feeds and
-  // fetches are their arguments and results; they have no variables (FunctionalizeControlFlow).
+  // The functions that a branch (then, else) or a loop (condition, body) runs, by node id. Their
+  // feeds and fetches are the arguments and results. They have no variables
+  // (FunctionalizeControlFlow).
   using Bodies = std::vector<std::unique_ptr<Compilation>>;
   std::map<NodeId, Bodies> bodies;
-  // Of a body: the values of arguments that are known, and how arguments and results lie.
+  // Only for bodies: the known argument values, and the shardings of arguments and results.
   std::vector<Tensor> argument_values;
   Shardings argument_shardings;
   Shardings result_shardings;
@@ -176,30 +162,29 @@ struct Compilation {
     return values().shape(output).num_elements() *
            static_cast<int64_t>(DataTypeSize(output.dtype()));
   }
-  // Makes `to` stand in for `from` in all uses and fetches.
+  // Replaces `from` by `to` in all uses and fetches.
   void ReplaceValue(Output from, Output to);
-  // Makes `to` stand in for `from` among the targets and the collectives, and for what waits for
-  // it.
+  // Replaces `from` by `to` among the targets, the collectives and the sources of control edges.
   void ReplaceOperation(Node* from, Node* to);
-  // Makes `value` stand in for a node with one output. What had to happen before the node still has
-  // to happen before its users: before `value`, which must not come before that itself.
+  // Replaces a node that has one output by `value`, and makes the control inputs of the node those
+  // of `value`, so that its users still wait for them. None of these may depend on `value`.
   void ReplaceNode(Node* node, const Output& value);
-  // Removes nodes that neither fetches, targets, feeds nor other nodes need. True if there were
-  // any.
+  // Removes nodes that no fetch, target, feed or other node needs. Returns whether there were any.
   bool RemoveDeadNodes();
-  // Whether the op can run on the plan's device: what passes ask before they make such a node.
+  // Whether the op can run on the plan's device. Passes check this before they add such a node.
   bool HasKernel(absl::string_view op) const;
-  // Whether a collective is inside the node: it is one, or has a body with one.
+  // Whether the node is a collective or has a body that contains one.
   bool Communicates(const Node& node) const;
 };
 
-// The result of the first half. Immutable; shared by the plans of all device types and local sizes.
+// The result of the first half. Immutable and shared by the plans of all device types and shares.
 struct Program {
   Compilation state;
 
-  // The graph with the sharding of each value as a comment: what the ranks must agree on.
+  // The graph as text, with the shape and sharding of each value as a comment. Must be equal on all
+  // ranks.
   std::string ToString() const;
-  // A hash of that text, equal on all machines; workers compare it before the first step.
+  // A hash of that text, stable across machines.
   uint64_t Fingerprint() const;
 };
 

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The first collective's output reached from `start`, or an invalid output.
+// The first output of a collective that is reached from `start`, or an invalid output.
 Output FindCollective(const Compilation& c, const Output& start, int64_t num_elements) {
   std::vector<Output> pending = {start};
   absl::flat_hash_set<Output> seen;
@@ -35,8 +35,8 @@ GradientPlaces FindGradientPlaces(const Compilation& c) {
   absl::flat_hash_set<int> placed;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
-    if (IsCollective(*node)) continue;  // nothing reduced is stored
-    // Of one variable, or of several, which come first.
+    if (IsCollective(*node)) continue;  // does not store a reduced gradient
+    // One gradient per variable; the handles of the variables are the first inputs.
     const absl::StatusOr<ArgRange> gradients =
         FindArg(node->op().inputs, node->attrs(), node->op().update_gradient);
     if (!gradients.ok()) continue;
@@ -46,7 +46,7 @@ GradientPlaces FindGradientPlaces(const Compilation& c) {
       const VariableInfo& variable = c.layout->variables()[v];
       const Output reduced = FindCollective(c, node->input(i), variable.shape.num_elements());
       if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
-      // One gradient that updates two variables lies in the place of the first.
+      // A gradient that updates two variables takes the place of the first.
       if (places.emplace(reduced, v).second) placed.insert(v);
     }
   }

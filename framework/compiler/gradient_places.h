@@ -7,10 +7,10 @@
 
 namespace mirrorflow {
 
-// For outputs of collectives that are the gradient of a variable with a place in a bucket: that
-// variable (an index into the layout's variables). The search goes from each optimizer's op back
-// through element-wise nodes and views of the variable's size until it meets a collective. Updates
-// that are spelt as assignments have no place yet: their gradients are reduced one by one.
+// Maps each output of a collective that is the gradient of a variable in a bucket to that variable
+// (an index into the layout's variables). The search starts at each optimizer op and goes back
+// through element-wise nodes and views of the variable's size to a collective. Updates written as
+// assignments have no place: their gradients are reduced one by one.
 using GradientPlaces = absl::flat_hash_map<Output, int>;
 GradientPlaces FindGradientPlaces(const Compilation& c);
 

@@ -20,7 +20,8 @@ void Pipeline::Append(std::unique_ptr<Pass> pass, Stage& stage) {
   stage.passes.push_back(std::move(pass));
 }
 
-// On the functions that nodes of the compilation run, then on itself. True if something changed.
+// Runs the pass on the functions of the compilation's nodes, then on the compilation itself.
+// Returns whether anything changed.
 absl::StatusOr<bool> Pipeline::RunOnAll(Pass& pass, Compilation& c) {
   bool changed = false;
   if (!pass.enters_bodies()) {
@@ -40,16 +41,16 @@ absl::StatusOr<bool> Pipeline::RunOnAll(Pass& pass, Compilation& c) {
   return changed || around;
 }
 
-// True if the pass ran and changed something.
+// Runs the pass unless it is disabled. Returns whether it changed anything.
 absl::StatusOr<bool> Pipeline::RunPass(Pass& pass, Compilation& c) {
   const CompileOptions& options = c.options;
   if (options.disabled_passes.contains(pass.name())) {
     if (pass.optional()) return false;
     return absl::InvalidArgumentError(absl::StrCat("pass ", pass.name(), " cannot be left out"));
   }
-  if (options.observer) options.observer(pass.name(), c, false, options.observer_arg);
+  if (options.observer != nullptr) options.observer->BeforePass(pass.name(), c);
   MF_ASSIGN_OR_RETURN(const bool changed, RunOnAll(pass, c));
-  if (options.observer) options.observer(pass.name(), c, true, options.observer_arg);
+  if (options.observer != nullptr) options.observer->AfterPass(pass.name(), c);
   return changed;
 }
 
@@ -59,7 +60,7 @@ bool Pipeline::Has(absl::string_view pass) const {
   });
 }
 
-// Whether the pass may run now; then its facts hold.
+// Checks that the facts the pass needs hold, and updates them to those after it.
 absl::Status Pipeline::CheckFacts(const Pass& pass, Facts* facts) {
   if ((pass.needs() & ~*facts) != 0) {
     return absl::InternalError(

@@ -23,11 +23,11 @@ absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
     }
     int64_t sum = 0;
     for (int64_t share : shares) {
-      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // and no overflow
+      sum += share < 0 || share > axis.size ? axis.size + 1 : share;  // cannot overflow
     }
     if (sum == axis.size) continue;
     return absl::InvalidArgumentError(absl::StrCat("replica_rows: expected ", world_size,
-                                                   " numbers from 0 on with the sum ", axis.size,
+                                                   " numbers >= 0 with the sum ", axis.size,
                                                    ", got ", absl::StrJoin(shares, ",")));
   }
   return rows;

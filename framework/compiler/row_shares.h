@@ -11,12 +11,12 @@
 
 namespace mirrorflow {
 
-// By axis, then replica.
+// Numbers of rows, by axis, then replica.
 using RowShares = std::vector<std::vector<int64_t>>;
 
-// The rows of each axis that each replica gets: those of `replica_rows`, or, if there are none, as
-// even as possible, the first replicas one more. InvalidArgument if `replica_rows` are not
-// `world_size` numbers from 0 on whose sum is the size of every axis.
+// Divides the rows of each axis among the replicas: as in `replica_rows` or, if that is empty, as
+// evenly as possible, with the remainder on the first replicas. InvalidArgument unless
+// `replica_rows` has `world_size` numbers >= 0 whose sum is the size of every axis.
 absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
                                     absl::Span<const int64_t> replica_rows, int world_size);
 

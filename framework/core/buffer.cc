@@ -9,15 +9,16 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
-// From here on memory is asked for only if it is there. Linux would promise it in any case, and end
-// a process when it is written.
+// From this size on, an allocation is checked against the available memory first. Linux would
+// overcommit and kill the process when it writes to the block.
 constexpr size_t kLarge = size_t{256} << 20;
 
-// What this machine can still give, its swap included; everything if it does not say.
+// Memory available on this machine, swap included; the maximum if /proc/meminfo does not say.
 size_t AvailableBytes() {
   std::FILE* file = std::fopen("/proc/meminfo", "re");
   if (file == nullptr) return std::numeric_limits<size_t>::max();
@@ -49,5 +50,21 @@ absl::StatusOr<std::shared_ptr<Buffer>> Buffer::Allocate(size_t bytes) {
 }
 
 Buffer::~Buffer() { std::free(data_); }
+
+absl::StatusOr<std::shared_ptr<Buffer>> BufferPool::Take(size_t bytes) {
+  for (std::shared_ptr<Buffer>& buffer : buffers_) {
+    // The count cannot grow meanwhile, because the pool holds the only reference. The copy below
+    // orders the caller's writes after the last holder's reads: libstdc++ increments the count with
+    // acquire and decrements it with release.
+    if (buffer.use_count() != 1) continue;
+    if (buffer->size() < bytes) {
+      MF_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(bytes));
+    }
+    return buffer;
+  }
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
+  buffers_.push_back(buffer);
+  return buffer;
+}
 
 }  // namespace mirrorflow

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buffer: a piece of host memory, aligned to a cache line, shared by reference counting.
+// Buffer: a block of host memory, aligned to a cache line and shared by reference counting.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_BUFFER_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_BUFFER_H_
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -19,9 +20,9 @@ inline constexpr size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignmen
 
 class Buffer {
  public:
-  // Zeroed memory of `bytes` bytes; ResourceExhausted if there is not that much. Blocks of 2 MiB
-  // and more are aligned to huge pages and ask for them: a page fault costs more than what most
-  // kernels do with the page (PERFORMANCE.md 1.3).
+  // Allocates `bytes` bytes of zeroed memory; ResourceExhausted if that much is not available.
+  // Blocks of 2 MiB and more are aligned to huge pages and request them, because a page fault costs
+  // more than the work that most kernels do on the page.
   static absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
   ~Buffer();
 
@@ -36,6 +37,17 @@ class Buffer {
 
   std::byte* const data_;
   const size_t size_;
+};
+
+// Recycles buffers once every reference outside the pool is gone. Take must be called by one thread
+// at a time; any thread may drop references.
+class BufferPool {
+ public:
+  // Returns a buffer of at least `bytes` bytes. A recycled buffer keeps its old contents.
+  absl::StatusOr<std::shared_ptr<Buffer>> Take(size_t bytes);
+
+ private:
+  std::vector<std::shared_ptr<Buffer>> buffers_;
 };
 
 }  // namespace mirrorflow

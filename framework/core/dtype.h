@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types. The numbers are TensorFlow's (types.proto), so they go to the wire as they are.
+// Element types. Their values are TensorFlow's (types.proto), so they need no conversion on the
+// wire.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_DTYPE_H_
 
@@ -38,10 +39,10 @@ enum DataType : int {
 absl::string_view DataTypeName(DataType dtype);
 // The dtype called `name`, or InvalidArgument.
 absl::StatusOr<DataType> ParseDataType(absl::string_view name);
-// True for the numbers that this enum names, DT_INVALID left out.
+// True if `number` is the value of an enumerator other than DT_INVALID.
 bool IsKnownDataType(int number);
 
-// Bytes of one element; 0 where elements have no fixed size (string, resource, variant).
+// Bytes per element; 0 if elements have no fixed size (string, resource, variant).
 size_t DataTypeSize(DataType dtype);
 bool IsFloating(DataType dtype);
 bool IsInteger(DataType dtype);
@@ -60,14 +61,14 @@ constexpr DataType DataTypeOf(TypeTag<uint8_t>) { return DT_UINT8; }
 constexpr DataType DataTypeOf(TypeTag<uint32_t>) { return DT_UINT32; }
 constexpr DataType DataTypeOf(TypeTag<uint64_t>) { return DT_UINT64; }
 constexpr DataType DataTypeOf(TypeTag<bool>) { return DT_BOOL; }
-// DT_… of a C++ type: DataTypeOf<float>() == DT_FLOAT.
+// The enumerator of a C++ type: DataTypeOf<float>() == DT_FLOAT.
 template <typename T>
 constexpr DataType DataTypeOf() {
   return DataTypeOf(TypeTag<T>());
 }
 
-// The one dtype switch: calls fn(TypeTag<T>()) for a dtype that kernels compute in and returns its
-// result, or `otherwise` for every other dtype.
+// The only switch over dtypes. Calls fn(TypeTag<T>()) for a dtype that kernels compute in and
+// returns its result; returns `otherwise` for every other dtype.
 template <typename Fn, typename R>
 R DispatchDataType(DataType dtype, Fn&& fn, R otherwise) {
   switch (dtype) {

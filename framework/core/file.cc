@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// One read or write moves at most this much: the kernel's own limit is just below 2 GiB.
+// The most bytes of one read or write. Linux itself transfers just under 2 GiB per call.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
 
 absl::Status SystemError(int error, absl::string_view path, absl::string_view what) {
@@ -49,7 +49,7 @@ absl::Status WriteAll(int fd, absl::string_view path, absl::string_view data) {
   return absl::OkStatus();
 }
 
-// So that a full disk shows before the work, not in the middle of it.
+// Reserves the space of the file, so that a full disk is detected before anything is written.
 absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   int error;
@@ -59,13 +59,13 @@ absl::Status Reserve(int fd, absl::string_view path, uint64_t bytes) {
   if (error == 0 || error == EOPNOTSUPP || error == EINVAL) return absl::OkStatus();
   struct statvfs disk;
   const uint64_t free = fstatvfs(fd, &disk) == 0 ? uint64_t{disk.f_bavail} * disk.f_frsize : 0;
-  // Also for EFBIG, a limit on the size of files: what is short is room.
+  // EFBIG (a limit on file sizes) is reported as a lack of space, too.
   return absl::ResourceExhaustedError(absl::StrCat(path, ": cannot reserve space; needs ", bytes,
                                                    " bytes, ", free,
                                                    " free: ", std::strerror(error)));
 }
 
-// The file under its temporary name: gone again unless it was renamed.
+// The file under its temporary name. The destructor removes it unless it was renamed.
 struct TemporaryFile {
   std::string path;
   int fd = -1;
@@ -84,7 +84,7 @@ struct Descriptor {
   }
 };
 
-// Where a file shall be.
+// The path of a file to write, and its parts.
 struct Target {
   std::string path;
   std::string directory;
@@ -104,7 +104,7 @@ absl::StatusOr<Target> TargetOf(absl::string_view path) {
         absl::StrCat(path, ": cannot write; expected the name of a file, got that of a directory"));
   }
   struct stat info;
-  // Renaming over /dev/null would be granted to root, and take the device away.
+  // As root, a rename over /dev/null would succeed and replace the device.
   if (stat(target.path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return NotRegular(path, info.st_mode);
   }
@@ -119,7 +119,7 @@ absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
     uint64_t random;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) continue;
     std::string path = absl::StrFormat("%s%016x.tmp", prefix, random);
-    file->fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+    file->fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file->fd >= 0) {
       file->path = std::move(path);
       return absl::OkStatus();
@@ -136,7 +136,7 @@ absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
 
 absl::StatusOr<InputFile> InputFile::Open(absl::string_view path) {
   std::string name(path);
-  // Without O_NONBLOCK a pipe without a writer would be waited for.
+  // Without O_NONBLOCK, open would block on a pipe that has no writer.
   const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(errno, path, "cannot open");
   InputFile file(fd, 0, std::move(name));
@@ -190,7 +190,7 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::
     MF_RETURN_IF_ERROR(WriteAll(file.fd, path, piece));
   }
   before_call("fsync");
-  // Never tried again: after an error the kernel may have dropped the pages and call them clean.
+  // Never retried: after an error, the kernel may have dropped the pages and marked them clean.
   if (fsync(file.fd) != 0) return SystemError(errno, path, "cannot fsync");
   before_call("close");
   if (close(std::exchange(file.fd, -1)) != 0) return SystemError(errno, path, "cannot close");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files: reading with sizes checked first, and writing so that a crash loses nothing. Every error
-// begins with the path.
+// Reads files after checking their size, and writes them atomically, so that a crash never leaves a
+// partial file. Every error message begins with the path.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_FILE_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_FILE_H_
 
@@ -19,8 +19,8 @@ namespace mirrorflow {
 // A regular file, open for reading.
 class InputFile {
  public:
-  // The system's error (NotFound, PermissionDenied, …), or FailedPrecondition for a directory, a
-  // pipe or a device.
+  // Opens the file. Returns the system's error (NotFound, PermissionDenied, …), or
+  // FailedPrecondition for a directory, a pipe or a device.
   static absl::StatusOr<InputFile> Open(absl::string_view path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
@@ -29,7 +29,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }
 
-  // Fills `out` with the `size` bytes from `offset` on; DataLoss if the file does not have them.
+  // Reads `size` bytes at `offset` into `out`; DataLoss if the file ends before.
   absl::Status Read(uint64_t offset, size_t size, void* out) const;
 
  private:
@@ -41,19 +41,21 @@ class InputFile {
   std::string path_;
 };
 
-// Writes the pieces, one behind the other, as the file `path`: under another name in the same
-// directory, made durable and then renamed, so that after a crash at any moment `path` is the old
-// file or the new one, never a part of it. A symbolic link at `path` is replaced, not followed. On
-// an error `path` is as it was and nothing is left behind, except that an error of the last call
-// (`fsync of the directory`) leaves the new file, which a power failure may still take back.
+// Writes the concatenated pieces to the file `path`. The data goes to a temporary file in the same
+// directory, which is made durable and then renamed. After a crash at any moment, `path` is either
+// the old file or the complete new one. A symbolic link at `path` is replaced, not followed.
 //
-// `before_call` hears the name of each step before it is made; tests end the process there.
+// On an error, `path` is unchanged and no temporary file remains. There is one exception: if the
+// last call (`fsync of the directory`) fails, the new file stays, but a power failure may still
+// revert it. The file's mode is 0666 without the bits of the umask.
+//
+// `before_call` is called with the name of each step before that step; tests end the process there.
 absl::Status WriteFileAtomically(
     absl::string_view path, absl::Span<const absl::string_view> pieces,
     absl::FunctionRef<void(absl::string_view)> before_call = [](absl::string_view) {});
 
-// Whether WriteFileAtomically could write `path` now, found out by making and removing an empty
-// temporary file: to be asked before the work whose result goes there.
+// Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary
+// file. Call it before long work whose result goes there.
 absl::Status CheckWritable(absl::string_view path);
 
 }  // namespace mirrorflow

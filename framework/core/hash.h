@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hash that is the same on all machines and for ever: FNV-1a, 64 bits (Fowler, Noll, Vo).
+// A hash that never changes between machines or versions: 64-bit FNV-1a (Fowler, Noll, Vo).
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_HASH_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_HASH_H_
 
@@ -16,7 +16,7 @@ class StableHasher {
     for (const char c : bytes) Mix(static_cast<unsigned char>(c));
     return *this;
   }
-  // As one unit, not byte by byte.
+  // Mixes in the whole value at once, not byte by byte.
   StableHasher& Add(int64_t value) {
     Mix(static_cast<uint64_t>(value));
     return *this;

@@ -7,8 +7,8 @@
 namespace mirrorflow {
 namespace {
 
-// Table 3-7 of the Unicode standard: the range of the second byte keeps out overlong forms,
-// surrogates and what lies above U+10FFFF; the bytes after it are 80..BF.
+// Table 3-7 of the Unicode standard. The range of the second byte excludes overlong forms,
+// surrogates and code points above U+10FFFF; the bytes after it are 80..BF.
 struct Utf8Row {
   unsigned char first_low, first_high, second_low, second_high;
   size_t length;

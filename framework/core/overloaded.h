@@ -4,7 +4,7 @@
 
 namespace mirrorflow {
 
-// One callable out of several, for std::visit: std::visit(Overloaded{[](const A&) …, …}, variant).
+// Combines several callables into one: std::visit(Overloaded{[](const A&) …, …}, variant).
 template <typename... Fns>
 struct Overloaded : Fns... {
   using Fns::operator()...;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// half (1 sign, 5 exponent, 10 mantissa bits) and bfloat16 (1, 8, 7) as 16 bits, and how they are
-// converted. Nothing is computed in them: numbers are widened to float, which is exact, and results
-// are rounded once, to the nearest, ties to even. What is too large becomes infinite, what is too
-// small is denormal or 0, and NaN stays NaN.
+// Conversions of half (1 sign, 5 exponent, 10 mantissa bits) and bfloat16 (1, 8, 7), both held as
+// 16 bits. Nothing computes in these formats: operands are widened to float, which is exact, and
+// results are rounded once, to nearest, ties to even. Overflow becomes infinity, underflow a
+// denormal or 0, and NaN stays NaN.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_REDUCED_FLOAT_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_REDUCED_FLOAT_H_
 
@@ -22,7 +22,7 @@ inline bool IsReducedFloat(DataType dtype) { return dtype == DT_HALF || dtype ==
 struct HalfFormat {
   static uint16_t FromFloat(float value) {
     constexpr uint32_t kInfinity = 255u << 23, kTooLarge = (127u + 16) << 23, kNormal = 113u << 23;
-    // Adding it to a small number leaves the half's denormal mantissa in the lowest bits, rounded.
+    // Adding this to a small number leaves the half's denormal mantissa, rounded, in the low bits.
     constexpr uint32_t kShift = ((127u - 15) + (23 - 10) + 1) << 23;
     const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits & 0x80000000u;
     const uint32_t magnitude = bits ^ sign;
@@ -67,15 +67,16 @@ struct BFloat16Format {
   static float ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 };
 
-// A float that rounds to the same half or bfloat16 as `x` does, where x is no float itself: what
-// lies between two floats becomes the one whose last bit is set, which is never a tie (rounding to
-// odd; Boldo and Melquiond, IEEE ToC 57, 2008).
+// Returns a float that rounds to the same half or bfloat16 as `x`, which need not be representable
+// as a float. A value between two floats becomes the one whose last bit is set, which is never a
+// tie (rounding to odd; Boldo and Melquiond, IEEE ToC 57, 2008).
 template <typename T>
 float ToFloatForRounding(T x) {
   if constexpr (std::is_same_v<T, float> || sizeof(T) < 4) {
     return static_cast<float>(x);
   } else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
-    // What is cut off is worth less than half of the last bit that counts, and must not be lost.
+    // The low bits are worth less than half of the last significant bit; a sticky bit keeps them
+    // from being lost.
     constexpr T kLow = 0xffff, kLarge = T{1} << 40;
     const bool large = x >= kLarge || (std::is_signed_v<T> && x < -kLarge);
     return ToFloatForRounding(

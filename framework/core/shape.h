@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape: the dimensions of a tensor, known in full or in part. One class serves both (TensorFlow
-// has TensorShape and PartialTensorShape): an unknown dimension is kUnknownDim, and the rank itself
-// may be unknown. Arithmetic on sizes is checked; nothing here overflows silently.
+// Shape: the dimensions of a tensor, fully or partially known. One class serves both cases
+// (TensorFlow has TensorShape and PartialTensorShape): an unknown dimension is kUnknownDim, and the
+// rank itself may be unknown. Arithmetic on sizes is checked; nothing here overflows silently.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_SHAPE_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_SHAPE_H_
 
@@ -51,9 +51,9 @@ class Shape {
   // times the size of `dtype` overflows; unknown dimensions count as 1.
   absl::Status Validate(DataType dtype) const;
 
-  // True if some fully defined shape is described by both.
+  // True if both describe some common fully defined shape.
   bool IsCompatibleWith(const Shape& other) const;
-  // What both say together; InvalidArgument if they contradict each other.
+  // Combines the dimensions known to either shape; InvalidArgument if they contradict each other.
   absl::StatusOr<Shape> MergeWith(const Shape& other) const;
 
   // `[2,3]`, `[?,784]`, `[]`, `[*]` (unknown rank).
@@ -75,10 +75,10 @@ class Shape {
   bool unknown_rank_ = false;
 };
 
-// a * b, or InvalidArgument where it does not fit. Both must be >= 0.
+// a * b, or InvalidArgument if the product overflows. Both must be >= 0.
 absl::StatusOr<int64_t> CheckedMultiply(int64_t a, int64_t b);
 
-// NumPy's broadcasting of two shapes, unknown dimensions included.
+// Broadcasts two shapes by NumPy's rules, unknown dimensions included.
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 
 }  // namespace mirrorflow

@@ -22,5 +22,10 @@ void CheckFailed(const char* file, int line, const char* condition) {
   std::abort();
 }
 
+void Misused(absl::string_view what) {
+  std::fprintf(stderr, "mirrorflow: %.*s\n", static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
 }  // namespace internal
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Status plumbing: macros of the same form as Abseil's newer status_macros.h, which Debian's
-// Abseil does not have yet, and a check for our own bugs.
+// Status helpers: macros of the same form as Abseil's newer status_macros.h, which Debian's Abseil
+// does not have yet, and a check for internal bugs.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_STATUS_H_
 
@@ -12,11 +12,13 @@
 
 namespace mirrorflow {
 
-// `status` with `where: ` put before its message, payloads included; OK stays OK.
+// Returns `status` with `where: ` prepended to its message and its payloads kept; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view where);
 
 namespace internal {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
+// Terminates the process over a caller's mistake that the function has no status to report.
+[[noreturn]] void Misused(absl::string_view what);
 }  // namespace internal
 }  // namespace mirrorflow
 
@@ -41,7 +43,8 @@ namespace internal {
 #define MF_CONCAT_(a, b) MF_CONCAT_INNER_(a, b)
 #define MF_CONCAT_INNER_(a, b) a##b
 
-// Ends the process: only for what can be wrong through a bug of ours, never for outside data.
+// Terminates the process if `condition` is false. Only for invariants that a bug in this project
+// alone can break, never for external data.
 #define MF_CHECK(condition) \
   ((condition) ? (void)0 : ::mirrorflow::internal::CheckFailed(__FILE__, __LINE__, #condition))
 

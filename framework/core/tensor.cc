@@ -33,15 +33,57 @@ Tensor Tensor::View(DataType dtype, const Shape& shape, std::byte* data,
   return t;
 }
 
+bool Tensor::FitsInline(DataType dtype) {
+  return DataTypeSize(dtype) > 0 && DataTypeSize(dtype) <= sizeof(scalar_);
+}
+
+Tensor Tensor::InlineScalar(DataType dtype) {
+  MF_CHECK(FitsInline(dtype));
+  Tensor t;
+  t.dtype_ = dtype;
+  t.is_inline_ = true;
+  return t;
+}
+
+std::string Tensor::TypeString() const {
+  return has_value() ? absl::StrCat(DataTypeName(dtype_), shape_.ToString()) : "no value";
+}
+
+absl::Status Tensor::CheckCount(DataType dtype, const Shape& shape, size_t count) {
+  if (!shape.IsFullyDefined() || !shape.Validate(dtype).ok())
+    return absl::OkStatus();  // Allocate reports it
+  if (shape.num_elements() == static_cast<int64_t>(count)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Tensor: wrong number of values for ", DataTypeName(dtype), shape.ToString(),
+                   "; expected ", shape.num_elements(), ", got ", count));
+}
+
+absl::Status Tensor::WrongType(DataType asked) const {
+  return absl::InvalidArgumentError(absl::StrCat("Tensor: wrong dtype; expected to read ",
+                                                 TypeString(), ", got a request for elements of ",
+                                                 DataTypeName(asked)));
+}
+
+absl::Status Tensor::NotScalar() const {
+  return absl::InvalidArgumentError(absl::StrCat("Tensor: not a scalar; expected one element, got ",
+                                                 num_elements(), " in ", TypeString()));
+}
+
 Tensor Tensor::Reshaped(const Shape& shape) const {
-  MF_CHECK(shape.num_elements() == num_elements());
+  if (shape.num_elements() != num_elements()) {
+    internal::Misused(absl::StrCat("Tensor::Reshaped: expected a shape of ", num_elements(),
+                                   " elements for ", TypeString(), ", got ", shape.ToString()));
+  }
   Tensor t = *this;
   t.shape_ = shape;
   return t;
 }
 
 Tensor Tensor::Rows(int64_t begin, int64_t end) const {
-  MF_CHECK(shape_.rank() >= 1 && 0 <= begin && begin <= end && end <= shape_.dim(0));
+  if (shape_.rank() < 1 || begin < 0 || begin > end || end > shape_.dim(0)) {
+    internal::Misused(
+        absl::StrCat("Tensor::Rows: no rows [", begin, ", ", end, ") in ", TypeString()));
+  }
   Tensor t = *this;
   t.shape_.set_dim(0, 1);
   const size_t row_bytes = t.shape_.num_elements() * DataTypeSize(dtype_);
@@ -53,13 +95,13 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 absl::StatusOr<Tensor> Tensor::Clone() const {
   if (!has_value()) return Tensor();
   MF_ASSIGN_OR_RETURN(Tensor copy, Allocate(dtype_, shape_));
-  std::memcpy(copy.data_, data_, bytes());
+  std::memcpy(copy.raw(), raw(), bytes());
   return copy;
 }
 
 bool Tensor::Identical(const Tensor& a, const Tensor& b) {
   if (a.dtype_ != b.dtype_ || a.shape_ != b.shape_) return false;
-  return !a.has_value() || std::memcmp(a.data_, b.data_, a.bytes()) == 0;
+  return !a.has_value() || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
 absl::StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor) {

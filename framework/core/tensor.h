@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor: a dense, row-major array on the host. What users feed and fetch, and what constants are
-// made of; inside a plan there are no tensors, only operands. Copies share the buffer.
+// Tensor: a dense, row-major array on the host. Programs feed and fetch tensors and use them as
+// constants; plans use operands instead. Copies share the buffer.
 #ifndef MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 #define MIRRORFLOW_FRAMEWORK_CORE_TENSOR_H_
 
@@ -24,11 +24,31 @@ class Tensor {
  public:
   Tensor() = default;  // no value: dtype() is DT_INVALID
 
-  // Zeros. InvalidArgument for a shape that is not fully defined or too large, or a dtype without
-  // a fixed element size; ResourceExhausted without memory.
+  // A tensor of zeros. InvalidArgument for a shape that is not fully defined or too large, or for a
+  // dtype without a fixed element size; ResourceExhausted if memory is short.
   static absl::StatusOr<Tensor> Allocate(DataType dtype, const Shape& shape);
 
-  // For shapes and values written in code: a scalar, a vector, any shape. Dies on a mismatch.
+  // A tensor of `values` in row-major order. InvalidArgument if their number does not match the
+  // shape.
+  template <typename T>
+  static absl::StatusOr<Tensor> Create(const Shape& shape, absl::Span<const T> values) {
+    MF_RETURN_IF_ERROR(CheckCount(DataTypeOf<T>(), shape, values.size()));
+    MF_ASSIGN_OR_RETURN(Tensor t, Allocate(DataTypeOf<T>(), shape));
+    std::copy(values.begin(), values.end(), t.data<T>());
+    return t;
+  }
+  // Like Create, for shapes and values that are written in code: a mismatch ends the process.
+  template <typename T>
+  static Tensor Of(const Shape& shape, absl::Span<const T> values) {
+    absl::StatusOr<Tensor> t = Create<T>(shape, values);
+    if (!t.ok()) [[unlikely]]
+      internal::Misused(t.status().message());
+    return *std::move(t);
+  }
+  template <typename T>
+  static Tensor Of(const Shape& shape, std::initializer_list<T> values) {
+    return Of<T>(shape, absl::Span<const T>(values.begin(), values.size()));
+  }
   template <typename T>
   static Tensor Scalar(T value) {
     return Of<T>(Shape(), {value});
@@ -37,21 +57,16 @@ class Tensor {
   static Tensor Vector(absl::Span<const T> values) {
     return Of<T>(Shape({static_cast<int64_t>(values.size())}), values);
   }
-  template <typename T>
-  static Tensor Of(const Shape& shape, absl::Span<const T> values) {
-    absl::StatusOr<Tensor> t = Allocate(DataTypeOf<T>(), shape);
-    MF_CHECK(t.ok() && t->num_elements() == static_cast<int64_t>(values.size()));
-    std::copy(values.begin(), values.end(), t->data<T>());
-    return *std::move(t);
-  }
-  template <typename T>
-  static Tensor Of(const Shape& shape, std::initializer_list<T> values) {
-    return Of<T>(shape, absl::Span<const T>(values.begin(), values.size()));
-  }
 
-  // A view of memory that somebody else owns: `owner` is kept alive as long as the view.
+  // A view of memory that `owner` keeps alive. If `owner` is null, the caller must do so.
   static Tensor View(DataType dtype, const Shape& shape, std::byte* data,
                      std::shared_ptr<const void> owner);
+
+  // A scalar zero that is stored in the object itself: it needs no allocation, and copies do not
+  // share the value. Requires FitsInline(dtype).
+  static Tensor InlineScalar(DataType dtype);
+  static bool FitsInline(DataType dtype);
+  bool is_inline() const { return is_inline_; }
 
   DataType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -59,12 +74,21 @@ class Tensor {
   size_t bytes() const { return num_elements() * DataTypeSize(dtype_); }
   bool has_value() const { return dtype_ != DT_INVALID; }
 
-  std::byte* raw() const { return data_; }
-  // Requires dtype() == DataTypeOf<T>().
+  std::byte* raw() const { return is_inline_ ? const_cast<std::byte*>(scalar_) : data_; }
+  // All elements in row-major order. InvalidArgument unless dtype() matches T.
+  template <typename T>
+  absl::StatusOr<absl::Span<T>> As() const {
+    if (dtype_ != DataTypeOf<T>()) return WrongType(DataTypeOf<T>());
+    return flat<T>();
+  }
+  // Accessors for callers that know the dtype: a different dtype ends the process, and so does
+  // scalar() on a tensor that does not have exactly one element.
   template <typename T>
   T* data() const {
-    MF_CHECK(dtype_ == DataTypeOf<T>());
-    return reinterpret_cast<T*>(data_);
+    if (dtype_ != DataTypeOf<T>()) [[unlikely]] {
+      internal::Misused(WrongType(DataTypeOf<T>()).message());
+    }
+    return reinterpret_cast<T*>(raw());
   }
   template <typename T>
   absl::Span<T> flat() const {
@@ -72,23 +96,36 @@ class Tensor {
   }
   template <typename T>
   T scalar() const {
-    return flat<T>()[0];
+    const T* const value = data<T>();
+    if (shape_.rank() != 0 && num_elements() != 1) [[unlikely]] {
+      internal::Misused(NotScalar().message());
+    }
+    return *value;
   }
 
-  // The same memory under another shape of as many elements.
+  // A view of the same memory with another shape, which must have as many elements.
   Tensor Reshaped(const Shape& shape) const;
-  // Rows [begin, end) of the leading dimension, sharing memory. Requires rank >= 1.
+  // A view of rows [begin, end) of the leading dimension. Requires rank >= 1.
   Tensor Rows(int64_t begin, int64_t end) const;
   // A copy with its own memory.
   absl::StatusOr<Tensor> Clone() const;
+
+  // `float[2,3]`
+  std::string TypeString() const;
 
   // Bitwise equality of dtype, shape and contents (NaN equals itself).
   static bool Identical(const Tensor& a, const Tensor& b);
 
  private:
+  static absl::Status CheckCount(DataType dtype, const Shape& shape, size_t count);
+  absl::Status WrongType(DataType asked) const;
+  absl::Status NotScalar() const;
+
   DataType dtype_ = DT_INVALID;
+  bool is_inline_ = false;  // the value is in scalar_
   Shape shape_;
   std::byte* data_ = nullptr;
+  alignas(8) std::byte scalar_[8] = {};
   std::shared_ptr<const void> owner_;
 };
 

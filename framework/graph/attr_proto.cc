@@ -32,7 +32,7 @@ absl::Status FunctionToProto(const FunctionRef& function, proto::NameAttrList* p
 absl::Status ListToProto(const AttrList& list, proto::AttrValue::ListValue* proto) {
   for (const AttrValue& item : list) {
     if (item.variant().index() != list[0].variant().index()) {
-      return absl::InvalidArgumentError("a list of values of several types cannot be exported");
+      return absl::InvalidArgumentError("a list of mixed types cannot be exported");
     }
     MF_RETURN_IF_ERROR(std::visit(
         Overloaded{
@@ -70,7 +70,7 @@ absl::StatusOr<FunctionRef> FunctionFromProto(const proto::NameAttrList& proto,
   return function;
 }
 
-// The fields of a list in turn: a sane list has one of them.
+// Reads the fields of a list one after the other; a sane list has only one.
 absl::StatusOr<AttrList> ListFromProto(const proto::AttrValue::ListValue& proto,
                                        int64_t* repeated_bytes, int depth) {
   AttrList list;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes in TensorFlow's messages and out of them.
+// Converts attributes to and from TensorFlow's messages.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_PROTO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_PROTO_H_
 
@@ -10,10 +10,11 @@
 
 namespace mirrorflow {
 
-// InvalidArgument for what the message has no place for: a list of lists or of several types.
+// InvalidArgument for values that the message cannot represent: a list of lists or of mixed types.
 absl::Status AttrValueToProto(const AttrValue& value, proto::AttrValue* proto);
 
-// `repeated_bytes`: see TensorFromProto. `depth` functions and lists are around this value.
+// `repeated_bytes`: see TensorFromProto. `depth`: the number of functions and lists that enclose
+// the value.
 absl::StatusOr<AttrValue> AttrValueFromProto(const proto::AttrValue& proto, int64_t* repeated_bytes,
                                              int depth = 0);
 

@@ -25,7 +25,7 @@ struct Overloaded : Fs... {
 template <typename... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
-// A NaN has a sign and a payload; only the two usual ones have a short name.
+// A NaN has a sign and a payload; only the two common ones have a short name.
 template <typename T>
 std::string NanToString(T v) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -61,11 +61,11 @@ std::string ElementToString(T v) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return FloatingToString(v);
   } else {
-    return absl::StrCat(+v);  // promotes the 8-bit types, which are numbers here
+    return absl::StrCat(+v);  // promotes 8-bit types, which must print as numbers
   }
 }
 
-// A name as it is if it reads as one word of the text form, else quoted.
+// The name, quoted unless it parses as one word of the text form.
 std::string NameToText(absl::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), IsWordChar)
              ? std::string(name)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AttrValue: one attribute of a node, as data. Equality, hashing and printing are generic, so no
-// op can forget an attribute in one of them.
+// AttrValue: one attribute of a node, as data. Equality and printing are generic, so no op can
+// forget an attribute in one of them.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_ATTR_VALUE_H_
 
@@ -22,10 +22,10 @@ namespace mirrorflow {
 
 class AttrValue;
 using AttrList = std::vector<AttrValue>;
-// Sorted by name: iteration, printing and hashing have one order.
+// Sorted by name, so that iteration and printing have one order.
 using AttrMap = std::map<std::string, AttrValue, std::less<>>;
 
-// A reference to a function of the graph's library, with the attributes it is called with.
+// A reference to a function of the graph's library, with the attributes of the call.
 struct FunctionRef {
   std::string name;
   AttrMap attrs;
@@ -66,12 +66,12 @@ class AttrValue {
   }
   const Variant& variant() const { return value_; }
 
-  // The schema's word for the type of this value: "int", "list(type)"; "list" when it is empty.
+  // The schema's name for the type of this value: "int", "list(type)"; "list" for an empty list.
   std::string TypeName() const;
 
-  // In the text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
+  // The text form: `3`, `0.5`, `true`, `"SAME"`, `float`, `<2,?>`, `int32<2>{1, 2}`, `@fn`,
   // `[1, 2]`. Distinct values print differently and the text parses back to the same bits, unless
-  // `max_elements` >= 0 cuts a longer tensor.
+  // `max_elements` >= 0 truncates a longer tensor.
   std::string ToString(int64_t max_elements = -1) const;
 
   // Floats and tensors compare by their bits.
@@ -83,14 +83,14 @@ class AttrValue {
 };
 
 // A tensor in the text form, `float<2,2>{1.0, 2.0, 3.0, 4.0}`: a complex element as two numbers,
-// half and bfloat16 as their bits. With `max_elements` >= 0 a longer one is cut and can no longer
+// half and bfloat16 as their bits. `max_elements` >= 0 truncates a longer tensor; the result cannot
 // be parsed.
 std::string TensorToString(const Tensor& tensor, int64_t max_elements = -1);
 // `{T=float, transpose_a=true}`; the empty string for an empty map.
 std::string AttrMapToString(const AttrMap& attrs, int64_t max_elements = -1);
-// What names consist of in the text form; others are quoted there.
+// True for the characters of names in the text form. A name with any other character is quoted.
 bool IsWordChar(char c);
-// The shortest text that reads back as the same number and cannot be taken for an integer.
+// The shortest text that parses back to the same number and cannot be mistaken for an integer.
 std::string FloatToString(float v);
 std::string FloatToString(double v);
 

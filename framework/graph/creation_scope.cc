@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/creation_scope.h"
 
+#include <atomic>
+
 namespace mirrorflow {
 namespace {
-// Each scope keeps the one outside it, so the stack is on the C++ stack.
-thread_local const void* current_owner = nullptr;
+// Each scope saves the owner of the enclosing scope, so the scopes form a stack.
+thread_local int64_t current_owner = 0;
 }  // namespace
 
-CreationScope::CreationScope(const void* owner) : outer_(current_owner) { current_owner = owner; }
+CreationScope::CreationScope(int64_t owner) : outer_(current_owner) { current_owner = owner; }
 CreationScope::~CreationScope() { current_owner = outer_; }
-const void* CreationScope::Current() { return current_owner; }
+
+int64_t CreationScope::NewOwner() {
+  static std::atomic<int64_t> last{0};
+  return ++last;
+}
+
+int64_t CreationScope::Current() { return current_owner; }
 
 }  // namespace mirrorflow

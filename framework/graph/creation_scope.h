@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreationScope: says where variables are being created. A strategy's scope() is one; variables
-// made inside are mirrored. The thread-local stack behind it is the only thread-local of the
-// library.
+// CreationScope assigns all variables that are created on this thread during its lifetime to one
+// strategy (Strategy::scope()). Its stack of owners is the only thread-local state of the library.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_CREATION_SCOPE_H_
 
+#include <cstdint>
+
 namespace mirrorflow {
 
-// The attribute of a variable's handle that was created in no strategy's scope, in code that knows
-// of scopes. Handles of imported graphs do not have it: they are mirrored.
-inline constexpr char kOutsideScopeAttr[] = "_outside_scope";
+// The attribute of a variable's handle that identifies the scope in which it was created; 0: none.
+// It is valid only in this process and is not written to files. Handles of graphs from files lack
+// it, so every strategy accepts them.
+inline constexpr char kCreationScopeAttr[] = "_creation_scope";
 
-class CreationScope {
+class [[nodiscard]] CreationScope {
  public:
-  // `owner` is the strategy; only its identity counts.
-  explicit CreationScope(const void* owner);
+  // `owner` identifies the strategy; it must be positive.
+  explicit CreationScope(int64_t owner);
   ~CreationScope();
   CreationScope(const CreationScope&) = delete;
   CreationScope& operator=(const CreationScope&) = delete;
 
-  // The innermost owner on this thread, or null.
-  static const void* Current();
+  // Returns a new owner id, unique in this process.
+  static int64_t NewOwner();
+  // Returns the innermost owner on this thread; 0 if there is none.
+  static int64_t Current();
 
  private:
-  const void* const outer_;
+  const int64_t outer_;
 };
 
 }  // namespace mirrorflow

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ErrorList: several errors in one status, a line each, for checks that go on after the first.
+// ErrorList: collects errors into one status, one per line, for checks that continue after the
+// first error.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_ERROR_LIST_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_ERROR_LIST_H_
 
@@ -16,19 +17,20 @@ class ErrorList {
  public:
   static constexpr size_t kMaxErrors = 20;
 
-  // Drops what comes after the first kMaxErrors.
+  // Drops errors after the first kMaxErrors.
   void Add(absl::string_view message);
   bool empty() const { return messages_.empty(); }
-  // Time to stop looking: what follows would be dropped.
+  // True if further errors would be dropped, so that a check can stop.
   bool full() const { return messages_.size() >= kMaxErrors; }
-  // OK if there are none, else InvalidArgument with one error a line.
+  // OK if there are none, else InvalidArgument with one error per line.
   absl::Status ToStatus() const;
 
  private:
   std::vector<std::string> messages_;
 };
 
-// A name out of a file, fit for an error message: unprintable bytes escaped, a very long name cut.
+// Makes a name from a file safe for an error message: escapes unprintable bytes and truncates a
+// very long name.
 std::string Printable(absl::string_view name);
 
 }  // namespace mirrorflow

@@ -22,7 +22,7 @@
 namespace mirrorflow {
 namespace {
 
-// Adds the function called `name` to `def`, with all that it mentions.
+// Adds the function called `name` to `def`, with all functions that it references.
 absl::Status AddReachable(const FunctionLibrary& library, const std::string& name,
                           proto::FunctionDefLibrary* def) {
   absl::flat_hash_set<std::string> seen = {name};
@@ -30,12 +30,12 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   while (!pending.empty()) {
     const std::string* bytes = library.Find(pending.back());
     pending.pop_back();
-    if (bytes == nullptr) continue;  // the op of a node, as most are
+    if (bytes == nullptr) continue;  // an op, like most names
     proto::FunctionDef& function = *def->add_function();
     if (!function.ParseFromString(*bytes)) {
       return absl::InvalidArgumentError(absl::StrCat("function '",
                                                      Printable(function.signature().name()),
-                                                     "' of the library is no FunctionDef"));
+                                                     "' of the library is not a FunctionDef"));
     }
     for (const proto::NodeDef& node : function.node_def()) {
       VisitFunctions(node, [&](const std::string& mentioned) {
@@ -46,7 +46,7 @@ absl::Status AddReachable(const FunctionLibrary& library, const std::string& nam
   return absl::OkStatus();
 }
 
-// What stands for an argument in the body: a placeholder, or the variable again.
+// The node that stands for an argument in the body: a placeholder, or the same variable.
 absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& ops,
                      proto::NodeDef* def) {
   auto set = [&](const char* name, const AttrValue& value) {
@@ -68,7 +68,7 @@ absl::Status ArgNode(const Graph& caller, const Output& arg, const OpRegistry& o
   return set("shared_name", name);
 }
 
-// `node:output:index`, as the nodes of a function name their inputs.
+// The name of `output` in the body of a function: `node:output:index`.
 absl::StatusOr<std::string> OutputInFunction(const Output& output) {
   const OpDef& op = output.node->op();
   int64_t first = 0;
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> OutputInFunction(const Output& output) {
     }
     first += count;
   }
-  return absl::InternalError(absl::StrCat(output.ToString(), " is no output of ", op.name));
+  return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   MF_RETURN_IF_ERROR(AddReachable(caller.functions(), function.name, def.mutable_library()));
   proto::NodeDef call;
   call.set_name(std::string(name));
-  call.set_op(function.name);  // a call by its name
+  call.set_op(function.name);  // calls the function by its name
   for (const auto& [attr, value] : function.attrs) {
     MF_RETURN_IF_ERROR(AttrValueToProto(value, &(*call.mutable_attr())[attr]));
   }
@@ -112,8 +112,8 @@ absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const Func
   for (size_t i = 0; i < args.size(); ++i) {
     body.args.push_back(body.graph.FindNode(absl::StrCat(name, "/arg_", i))->output(0));
   }
-  // The call has become an identity of what the function returns; if that is several values, what
-  // they wait for they have waited for before it.
+  // The call has become an identity of the function's results. Several results already wait for
+  // their control inputs before that identity.
   Node* returned = body.graph.FindNode(name);
   for (int i = 0; i < returned->num_outputs(); ++i) {
     const bool waits = returned->num_outputs() == 1 && !returned->control_inputs().empty();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function of a graph's library as a graph of its own: what the branches of an If and the
-// condition and body of a While are made into before they are compiled, and how such functions get
-// into a library.
+// FunctionBody: a function of a graph's library as a graph of its own. The branches of an If and
+// the condition and body of a While take this form before they are compiled. A FunctionBody can
+// also be added to a library.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_BODY_H_
 
@@ -20,35 +20,37 @@ namespace mirrorflow {
 
 struct FunctionBody {
   Graph graph;
-  // A placeholder for each argument, but for a resource the handle of the caller's variable.
+  // A placeholder for each argument or, for a resource, the handle of the caller's variable.
   std::vector<Output> args;
   std::vector<Output> results;
-  std::vector<Node*> targets;  // run in any case, although no result waits for them
+  std::vector<Node*> targets;  // always run, although no result depends on them
 };
 
-// The function as it is when it is called with `args`, which are outputs of `caller`, the graph
-// whose library has it. The body's nodes are called `name/…`, and calls in it are inlined; its
-// graph has a library of its own, with what its nodes mention.
+// Instantiates a function of `caller`'s library for a call with `args`, which are outputs of
+// `caller`. The nodes of the body are named `name/…`, and calls in it are inlined. Its graph has
+// its own library, with the functions that its nodes reference.
 // InvalidArgument if there is no such function, if it does not take these arguments, if a resource
-// is no variable's handle, or if the body is no legal graph.
+// is not the handle of a variable, or if the body is not a legal graph.
 absl::StatusOr<FunctionBody> InstantiateFunction(const Graph& caller, const FunctionRef& function,
                                                  absl::string_view name,
                                                  absl::Span<const Output> args,
                                                  const OpRegistry& ops);
 
-// What says `wanted` of itself among the nodes of `body` and of all functions that they mention, as
-// `Op(name)`; empty if nothing does.
+// Finds a node whose op satisfies `wanted`, in `body` and in all functions that its nodes
+// reference. Returns it as `Op(name)`; empty if there is none.
 absl::StatusOr<std::string> FindInside(const FunctionBody& body, const OpRegistry& ops,
                                        absl::FunctionRef<bool(const OpDef&)> wanted);
 
-// Copies the nodes of `body` into `graph`, which has the functions that they mention; `args` are
-// the values of its arguments, and what has effects comes after `before`. Its results and targets
-// there are left in `body`, whose own graph is not needed any more.
+// Copies the nodes of `body` into `graph`, whose library must have the functions that they
+// reference. `args` are the values of its arguments, and stateful nodes run after `before`. On
+// return, the results and targets of `body` are those in `graph`; the graph of `body` is no longer
+// needed.
 absl::Status InlineBody(FunctionBody& body, absl::Span<const Output> args,
                         absl::Span<const Operation> before, Graph& graph);
 
-// Puts `body` into the library of `caller`, with the functions that it mentions; returns what to
-// call it by: `name_` and a hash of what it does, so that libraries can be put together.
+// Adds `body`, and the functions that it references, to the library of `caller`. Returns the
+// reference to call it by. Its name is `name_` and a hash of the function, so that libraries can be
+// merged.
 absl::StatusOr<FunctionRef> DefineFunction(const FunctionBody& body, absl::string_view name,
                                            Graph& caller);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which functions of a library a function or a node mentions.
+// Visits the functions of a library that an attribute or a node references.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_REFERENCES_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_FUNCTION_REFERENCES_H_
 
@@ -13,9 +13,9 @@ namespace mirrorflow {
 
 using VisitFunctionName = absl::FunctionRef<void(const std::string& name)>;
 
-// Those in an attribute, those in the attributes of these, and so on.
+// Visits the functions in an attribute and, recursively, in the attributes of these functions.
 void VisitFunctions(const proto::AttrValue& attr, VisitFunctionName visit);
-// The node's op, which may be a function, and those in its attributes.
+// Visits the node's op, which may be a function, and the functions in its attributes.
 void VisitFunctions(const proto::NodeDef& node, VisitFunctionName visit);
 
 }  // namespace mirrorflow

@@ -42,12 +42,12 @@ class Accumulator {
 
  private:
   absl::Status CheckArguments() const;
-  // True if the gradient of `value` goes on to the inputs of its node.
+  // True if the gradient of `value` propagates to the inputs of its node.
   bool Flows(const Output& value) const {
     return TakesGradient(scope_.graph(), value) && !stopped_.contains(value) &&
            depends_.contains(value.node);
   }
-  // True if the gradient of `value` matters: it goes on, or is asked for.
+  // True if the gradient of `value` is needed: it propagates, or `value` is an x.
   bool IsWanted(const Output& value) const {
     return Flows(value) || (is_x_.contains(value) && TakesGradient(scope_.graph(), value));
   }
@@ -71,13 +71,20 @@ class Accumulator {
   const absl::flat_hash_set<Output> stopped_;
 
   absl::flat_hash_set<Node*> depends_;  // on an x
-  // How many uses of a node on the way to ys have their gradients still to come.
+  // By node on a path to ys: the number of uses whose gradients are still outstanding.
   absl::flat_hash_map<Node*, int> pending_;
   absl::flat_hash_map<Output, std::vector<Output>> gradients_;  // contributions so far
 };
 
 absl::Status Accumulator::CheckArguments() const {
   MF_RETURN_IF_ERROR(scope_.status());
+  const absl::Span<const Output> all[] = {xs_, ys_, options_.stop_gradients, options_.grad_ys};
+  for (const absl::Span<const Output> values : all) {
+    for (const Output& value : values) {
+      if (!value.valid()) continue;
+      MF_RETURN_IF_ERROR(Annotate(scope_.graph().CheckOwns(value), "Gradients"));
+    }
+  }
   for (const Output& x : xs_) {
     if (!x.valid()) return absl::InvalidArgumentError("Gradients: an x is an invalid output");
   }
@@ -161,7 +168,7 @@ void Accumulator::CountPending() {
   }
 }
 
-// Takes a node when all its uses are done, the one that was made last first.
+// Processes a node when all its uses are done, the most recently created node first.
 absl::Status Accumulator::Propagate() {
   const auto earlier = [](const Node* a, const Node* b) { return a->id() < b->id(); };
   std::vector<Node*> ready;
@@ -175,7 +182,7 @@ absl::Status Accumulator::Propagate() {
     Node* node = ready.back();
     ready.pop_back();
     ++done;
-    // An x that feeds nothing between here and the ys has its sum made here too, to keep the order.
+    // Also sums the gradients of an x that do not propagate further, to keep the order of nodes.
     for (int i = 0; i < node->num_outputs(); ++i) MF_RETURN_IF_ERROR(Sum(node->output(i)).status());
     if (!depends_.contains(node)) continue;
     MF_RETURN_IF_ERROR(PropagateThrough(node));
@@ -211,7 +218,7 @@ absl::Status Accumulator::PropagateThrough(Node* node) {
 
 absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node,
                                                                 absl::Span<const Output> dy) const {
-  // A handle stands for the value that is read.
+  // A handle stands for the value read from it.
   if (node.op().role == OpRole::kRead) return std::vector<Output>(dy.begin(), dy.end());
   if (node.op().gradient == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -241,7 +248,7 @@ absl::Status Accumulator::CheckGradient(const Node& node, int i, const Output& g
       " of shape ", scope_.shape(gradient).ToString()));
 }
 
-// The sum of what has come so far, which becomes the only contribution.
+// Sums the contributions so far; the sum replaces them.
 absl::StatusOr<Output> Accumulator::Sum(const Output& value) {
   const auto it = gradients_.find(value);
   if (it == gradients_.end()) return Output();
@@ -267,7 +274,7 @@ absl::StatusOr<const OpDef*> Accumulator::OpOfRole(OpRole role, absl::string_vie
 bool TakesGradient(const Graph& graph, const Output& value) {
   if (value.dtype() != DT_VARIANT) return IsFloating(value.dtype()) || value.dtype() == DT_RESOURCE;
   const DataType element = ListInfo::From(graph.values().at(value)).dtype;
-  return element == DT_INVALID || IsFloating(element);  // of what a branch returns it is not known
+  return element == DT_INVALID || IsFloating(element);  // not known for the results of a branch
 }
 
 absl::StatusOr<std::vector<Output>> Gradients(const OpRegistry& ops, const Scope& scope,

@@ -67,7 +67,7 @@ std::vector<Operation> DoneBefore(const Node& node) {
 }
 
 struct Graph::Names {
-  absl::flat_hash_map<absl::string_view, Node*> by_name;  // names are the nodes' own
+  absl::flat_hash_map<absl::string_view, Node*> by_name;  // keys point into the nodes
   absl::flat_hash_map<std::string, int> counters;
   absl::flat_hash_set<std::string> prefixes;
 };
@@ -81,6 +81,13 @@ bool IsValidNodeName(absl::string_view name) {
   if (name.empty() || !(absl::ascii_isalnum(name[0]) || name[0] == '.')) return false;
   return std::all_of(name.begin() + 1, name.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '>' || c == '.' || c == '/' || c == '-';
+  });
+}
+
+bool IsValidOpName(absl::string_view name) {
+  if (name.empty() || !(absl::ascii_isalpha(name[0]) || name[0] == '_')) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '>' || c == '.';
   });
 }
 
@@ -108,11 +115,20 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
         inputs[i].index >= inputs[i].node->num_outputs()) {
       return fail(absl::StrCat("input ", i, " names an output that does not exist"));
     }
+    if (absl::Status own = CheckOwns(inputs[i]); !own.ok()) {
+      return fail(absl::StrCat("input ", i, ": ", own.message()));
+    }
     if (known && inputs[i].dtype() != (*in_types)[i] && !OfUnknownDtype(inputs[i])) {
       return fail(absl::StrCat("input ", i, " (", inputs[i].ToString(), "): expected dtype ",
                                DataTypeName((*in_types)[i]), ", got ",
                                DataTypeName(inputs[i].dtype())));
     }
+  }
+
+  for (Node* control : control_inputs) {
+    if (Owns(control)) continue;
+    if (control == nullptr) return fail("a control input is invalid");
+    return fail(absl::StrCat("control input: ", CheckOwns({control, 0}).message()));
   }
 
   auto node = std::make_unique<Node>();
@@ -125,7 +141,7 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
     MF_ASSIGN_OR_RETURN(const int64_t count, ArgCount(arg, attrs));
     node->static_inputs_.insert(node->static_inputs_.end(), count, arg.is_static);
   }
-  node->static_inputs_.resize(node->inputs_.size(), false);  // of an unknown op
+  node->static_inputs_.resize(node->inputs_.size(), false);  // for unknown ops
   node->attrs_ = std::make_shared<AttrMap>(std::move(attrs));
   Node* raw = node.get();
   nodes_.push_back(std::move(node));
@@ -135,6 +151,15 @@ absl::StatusOr<Node*> Graph::AddNode(absl::string_view name, const OpDef& op, At
   for (int i = 0; i < raw->num_inputs(); ++i) AddUse(raw, i);
   for (Node* control : control_inputs) AddControlEdge(control, raw);
   return raw;
+}
+
+absl::Status Graph::CheckOwns(const Output& value) const {
+  if (Owns(value.node)) return absl::OkStatus();
+  if (!value.valid()) return absl::InvalidArgumentError("an invalid output");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", value.ToString(),
+      "' belongs to another graph; expected a value of this one (the function of an If or While "
+      "sees only its arguments: pass the value in `inputs` and use the argument for it)"));
 }
 
 Node* Graph::EdgeSource(const Node* user, int edge) {
@@ -184,7 +209,7 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
     for (const Output& in : node->inputs()) need(in.node);
     for (Node* control : node->control_inputs()) need(control);
   }
-  // An unneeded node is used by such nodes only; take those without uses first.
+  // An unneeded node has only unneeded users, so start with those without uses.
   bool removed = false;
   std::vector<Node*> ready;
   for (Node* node : Nodes()) {
@@ -209,7 +234,7 @@ bool Graph::RemoveUnneeded(absl::Span<Node* const> wanted) {
 
 void Graph::ReplaceUses(Output from, Output to) {
   if (from == to) return;
-  // The uses as they were: those that stay or go are recorded anew.
+  // Rebuild all uses, of the outputs that stay as well as of the one that is replaced.
   const std::vector<Use> uses = std::exchange(from.node->uses_, {});
   for (const Use& use : uses) {
     if (use.slot != Use::kControl && use.user->inputs_[use.slot] == from) {
@@ -261,7 +286,7 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
   RemoveUse(to, edge);
   to->control_inputs_.erase(to->control_inputs_.begin() + (edge - to->num_inputs()));
   to->place_in_uses_.erase(to->place_in_uses_.begin() + edge);
-  // Those behind it have moved up.
+  // The later edges have moved down by one.
   const int num_edges = static_cast<int>(to->place_in_uses_.size());
   for (int e = edge; e < num_edges; ++e) EdgeSource(to, e)->uses_[to->place_in_uses_[e]].edge = e;
 }

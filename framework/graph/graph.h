@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graph: the only intermediate representation, from the user's program to the last pass. A node is
-// an op, attributes, data inputs and control inputs; an edge is an Output that somebody uses.
-// Shapes, shardings, costs and schedules are side tables keyed by node id, never fields.
+// Graph: the only intermediate representation, from the user's program to the last pass. A node has
+// an op, attributes, data inputs and control inputs; an edge is an Output that a node uses. Shapes,
+// shardings, costs and schedules are side tables keyed by node id, never fields of nodes.
 //
-// Ids are given in order of creation and are never used again, so iteration is deterministic.
-// Node pointers stay valid until RemoveNode. Not thread-safe.
+// Ids are assigned in order of creation and never reused, so iteration is deterministic. Node
+// pointers stay valid until RemoveNode. Not thread-safe.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_H_
 
@@ -36,7 +36,7 @@ class ShapeTable;
 
 using NodeId = int32_t;
 
-// Output `index` of `node`. What op builders return and take; invalid after an error.
+// Output `index` of `node`. Op builders take and return outputs; they are invalid after an error.
 struct Output {
   Node* node = nullptr;
   int index = 0;
@@ -55,16 +55,17 @@ struct Output {
   }
 };
 
-// Whether the output is an unknown op's, which fits every input until a step needs it.
+// Whether the output belongs to an unknown op. It fits every input; only a step that needs it
+// fails.
 bool OfUnknownDtype(const Output& output);
 
-// A node that is run for what it does (a target): a training step, an assignment.
+// A node that runs for its side effect (a target): a training step, an assignment.
 struct Operation {
   Node* node = nullptr;
   bool valid() const { return node != nullptr; }
 };
 
-// One place where a node is used: data input `slot` of `user`, or a control input (slot -1).
+// One use of a node: as data input `slot` of `user`, or as a control input (slot kControl).
 struct Use {
   static constexpr int kControl = -1;
   Node* user;
@@ -77,7 +78,7 @@ class Node {
   NodeId id() const { return id_; }
   const std::string& name() const { return name_; }
   const OpDef& op() const { return *op_; }
-  // Valid, like what attr() returns, until SetAttr of this node.
+  // Valid until SetAttr of this node, as is the result of attr().
   const AttrMap& attrs() const { return *attrs_; }
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
@@ -91,18 +92,18 @@ class Node {
   // All uses of all outputs and of the node itself, in no particular order.
   absl::Span<const Use> uses() const { return uses_; }
 
-  // The schema guarantees that a declared attribute is there and has its type.
+  // The schema guarantees that a declared attribute exists and has its type.
   template <typename T>
   const T& attr(absl::string_view name) const {
     return attrs_->find(name)->second.template get<T>();
   }
   bool has_attr(absl::string_view name) const { return attrs_->find(name) != attrs_->end(); }
-  // list(int) as a vector.
+  // An attribute of type list(int) as a vector.
   std::vector<int64_t> int_list(absl::string_view name) const;
 
-  // The position of the single tensor of argument `name`; -1 if there is none.
+  // The index of the first tensor of argument `name`; -1 if there is none.
   int input_index(absl::string_view name) const;
-  // True for an input that must be a constant when a plan is made.
+  // Whether the input must be a constant when a plan is made.
   bool is_static_input(int i) const { return static_inputs_[i]; }
 
   std::string CallString() const;   // `name = Op(in0, in1:1, ^control)`
@@ -110,7 +111,7 @@ class Node {
 
  private:
   friend class Graph;
-  friend class GraphTestPeer;  // plants what VerifyGraph must find
+  friend class GraphTestPeer;  // plants errors that VerifyGraph must find
 
   NodeId id_ = 0;
   std::string name_;
@@ -119,8 +120,8 @@ class Node {
   std::vector<Output> inputs_;
   absl::InlinedVector<bool, 8> static_inputs_;
   std::vector<Node*> control_inputs_;
-  // By edge (see Use): where it stands in uses_ of the node that it comes from. So an edge goes in
-  // constant time, however many uses that node has.
+  // By edge (see Use): its index in uses_ of its source node, so that an edge is removed in
+  // constant time.
   std::vector<int> place_in_uses_;
   DataTypes output_dtypes_;
   std::vector<Use> uses_;
@@ -133,49 +134,58 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Adds a node. Checks the attributes (and completes them), the number and dtypes of the inputs
-  // and the name (must be new and legal); the error says which. Inputs must be of this graph.
+  // Adds a node. Completes the attributes with their defaults. InvalidArgument, naming the cause,
+  // if an attribute, the number or dtypes of the inputs, or the name is wrong, or an input belongs
+  // to another graph. The name must be new and legal.
   absl::StatusOr<Node*> AddNode(absl::string_view name, const OpDef& op, AttrMap attrs,
                                 std::vector<Output> inputs, std::vector<Node*> control_inputs = {});
 
+  // Whether the node belongs to this graph.
+  bool Owns(const Node* node) const {
+    return node != nullptr && node->id() < id_limit() && nodes_[node->id()].get() == node;
+  }
+  // InvalidArgument unless the node of `value` belongs to this graph. The error names the value.
+  absl::Status CheckOwns(const Output& value) const;
+
   // Requires that nothing uses the node.
   void RemoveNode(Node* node);
-  // Removes the nodes that none of `wanted` needs. True if there were any.
+  // Removes the nodes that none of `wanted` needs. Returns whether there were any.
   bool RemoveUnneeded(absl::Span<Node* const> wanted);
 
-  // Makes every data input that is `from` be `to`. O(uses of from.node).
+  // Replaces `from` by `to` in every data input. O(uses of from.node).
   void ReplaceUses(Output from, Output to);
-  // Makes every control input that is `from` be `to` (dropped if `to` is null).
+  // Replaces `from` by `to` in every control input; removes it if `to` is null.
   void ReplaceControlUses(Node* from, Node* to);
   void SetInput(Node* node, int slot, Output value);
-  // No effect if the edge is there already, or would be a self loop. O(uses of `from` or control
-  // inputs of `to`, whichever are fewer).
+  // Has no effect if the edge exists or would be a self-loop. O(uses of `from` or control inputs of
+  // `to`, whichever are fewer).
   void AddControlEdge(Node* from, Node* to);
   void RemoveControlEdge(Node* from, Node* to);
   void SetAttr(Node* node, absl::string_view name, AttrValue value);
 
-  // An op of role kUnknown, owned by this graph and its clones: it takes inputs of any number and
-  // kind and has outputs of a dtype that nobody knows, which every input takes.
+  // An op of role kUnknown, owned by this graph and its clones. It takes any inputs, and its
+  // outputs have an unknown dtype, which every input accepts.
   const OpDef& UnknownOp(absl::string_view name, int num_outputs);
 
   Node* FindNode(absl::string_view name) const;
   // `prefix` itself if it is free, else `prefix_1`, `prefix_2`, …
   std::string UniqueName(absl::string_view prefix);
-  // Likewise for the prefix of a sub-scope; each call takes the one it returns.
+  // Likewise for the prefix of a sub-scope. Each call reserves the prefix that it returns.
   std::string UniquePrefix(absl::string_view prefix);
 
   int num_nodes() const { return num_nodes_; }
   // All ids are below this.
   NodeId id_limit() const { return static_cast<NodeId>(nodes_.size()); }
-  // The node, or null if it was removed.
+  // The node with this id; null if it was removed.
   Node* node(NodeId id) const { return nodes_[id].get(); }
   // The live nodes in order of creation. A snapshot: safe to change the graph while iterating.
   std::vector<Node*> Nodes() const;
 
-  // A copy with equal names, edges and ids.
+  // A copy with the same names, edges and ids.
   Graph Clone() const;
 
-  // In TensorFlow's format and out of it; see graph_def.h, whose target has to be linked.
+  // Convert to and from TensorFlow's format. Programs that call them must link graph_def (see
+  // graph_def.h).
   absl::StatusOr<proto::GraphDef> ToGraphDef() const;
   static absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry);
 
@@ -183,11 +193,11 @@ class Graph {
   const FunctionLibrary& functions() const { return functions_; }
   FunctionLibrary& functions() { return functions_; }
 
-  // What went wrong first while building (through Scope); NewSession reports it.
+  // The first error of a builder (recorded through Scope); NewSession reports it.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status);
 
-  // The shapes and constants known so far; kept by Scope and by the compiler.
+  // The shapes and constants known so far, maintained by Scope and the compiler.
   ShapeTable& values() const { return *values_; }
 
  private:
@@ -200,7 +210,7 @@ class Graph {
   static int FindControlEdge(const Node* from, const Node* to);  // an edge of `to`, or -1
 
   std::vector<std::unique_ptr<Node>> nodes_;
-  struct Names;  // in graph.cc, as every source file would pay for the header of its tables
+  struct Names;  // in graph.cc, so that this header need not include those of its hash tables
   std::unique_ptr<Names> names_;
   std::map<std::pair<std::string, int>, std::shared_ptr<const OpDef>>
       unknown_ops_;  // by name and outputs
@@ -210,22 +220,24 @@ class Graph {
   std::unique_ptr<ShapeTable> values_;
 };
 
-// All nodes, each after its data and control inputs, ties by id. InvalidArgument naming the nodes
-// of one cycle if there is one.
+// Returns all nodes, each after its data and control inputs; ties are broken by id.
+// InvalidArgument, naming the nodes of one cycle, if the graph has a cycle.
 absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 
-// `Op(name)`, as errors name a node.
+// Returns `Op(name)`, the form in which errors name a node.
 std::string OpAndName(const Node& node);
 
-// What the value is under another shape: the one behind all views that it has come through.
+// Follows views (kView), which only change the shape, back to the value that they show.
 Output BehindViews(Output value);
 
-// What is done before the node: its control inputs, and what makes its inputs, unless that waits
-// for nothing itself.
+// Returns the operations that precede the node: its control inputs, and the producers of its data
+// inputs, except producers that have no inputs themselves.
 std::vector<Operation> DoneBefore(const Node& node);
 
 // True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
 bool IsValidNodeName(absl::string_view name);
+// True for [A-Za-z_][A-Za-z0-9_>.]*, which TensorFlow's op names match.
+bool IsValidOpName(absl::string_view name);
 
 }  // namespace mirrorflow
 

@@ -17,17 +17,17 @@
 namespace mirrorflow {
 namespace {
 
-// An attribute may ask for any number of outputs, each of which has a row in the shape table: a few
-// bytes of a file must not take gigabytes.
+// An attribute can request any number of outputs, each of which has a row in the shape table. The
+// limit keeps a few bytes of a file from allocating gigabytes.
 int64_t MaxOutputs(size_t nodes) { return (int64_t{1} << 18) + 16 * static_cast<int64_t>(nodes); }
-// Finding the nearest name looks at all of them.
+// Finding the nearest name compares all of them.
 constexpr size_t kMaxNodesForHint = 2000;
-// Of an op that nobody knows; each has an argument of its own.
+// For an unknown op, where each output is a separate argument.
 constexpr int kMaxUnknownOutputs = 1 << 12;
 
 struct Link {
   int record;
-  int index;  // of its output, or Use::kControl
+  int index;  // of an output of the record, or Use::kControl
 };
 
 class Assembler {
@@ -46,8 +46,8 @@ class Assembler {
     graph_.functions() = std::move(functions);
     IndexNames();
     for (size_t i = 0; i < records_.size() && !errors_.full(); ++i) Resolve(i);
-    // A record that cannot be built takes those that depend on it along, silently: the next errors
-    // are of the others.
+    // Records that depend on one that cannot be built are skipped silently, so that further errors
+    // are independent of the first.
     for (int i : Order()) {
       if (errors_.full()) break;
       Build(i);
@@ -72,12 +72,15 @@ class Assembler {
     }
   }
 
-  // Sets can_build_[i], unless there is an error, ops_[i] and links_[i].
+  // Sets links_[i] and, unless there is an error, ops_[i] and can_build_[i].
   void Resolve(int i) {
     const NodeRecord& r = records_[i];
     if (r.broken || by_name_.at(r.name) != i) return;
     if (!IsValidNodeName(r.name)) {
       return Error(i, "illegal node name; expected [A-Za-z0-9.][A-Za-z0-9_>./-]*");
+    }
+    if (!IsValidOpName(r.op)) {
+      return Error(i, "illegal op name; expected [A-Za-z_][A-Za-z0-9_>.]*");
     }
     for (size_t k = 0; k < r.inputs.size(); ++k) {
       absl::Status status = ResolveInput(i, k);
@@ -120,7 +123,18 @@ class Assembler {
         SortTopologically(static_cast<int>(records_.size()), [&](int i, auto visit) {
           for (const Link& link : links_[i]) visit(link.record);
         });
-    if (!sort.cycle.empty()) {
+    const bool is_loop = std::any_of(sort.cycle.begin(), sort.cycle.end(), [&](int i) {
+      return absl::EndsWith(records_[i].op, "NextIteration");
+    });
+    if (is_loop) {
+      const NodeRecord& first = records_[sort.cycle[0]];
+      errors_.Add(absl::StrCat(
+          first.where, "node '", Printable(first.name),
+          "' is in a loop of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration), which is "
+          "not "
+          "supported; expected While or StatelessWhile, as a graph that is built after "
+          "tf.compat.v1.enable_control_flow_v2() has"));
+    } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {
                                  return Printable(records_[i].name);
@@ -129,7 +143,7 @@ class Assembler {
     return sort.order;
   }
 
-  // An op that no registry knows has the inputs that it is given, and the outputs that are used.
+  // An op that is not in the registry has the inputs of its record and the outputs that are used.
   absl::StatusOr<const OpDef*> UnknownOp(int i) {
     const int num_outputs = num_used_outputs_[i];
     if (num_outputs > kMaxUnknownOutputs) {
@@ -181,19 +195,19 @@ class Assembler {
     if (status.ok()) {
       nodes_[i] = *node;
     } else {
-      errors_.Add(absl::StrCat(records_[i].where, status.message()));  // it names the node itself
+      errors_.Add(absl::StrCat(records_[i].where, status.message()));  // it already names the node
     }
   }
 
-  // An op that has no results and takes tensors of any types only shows them (Assert). What of them
-  // is text, or what an unknown op made, it does not get: else nothing that has text could run.
+  // An op without outputs that takes tensors of any types only prints them (Assert). Removes the
+  // inputs that unknown ops make, which includes text: otherwise no graph with text could run.
   static void LeaveOutText(const OpDef& op, AttrMap* attrs, std::vector<Output>* inputs) {
     if (op.inputs.empty() || !op.outputs.empty()) return;
     const std::string& types_attr = op.inputs.back().type_list_attr;
     const auto it = attrs->find(types_attr);
     if (types_attr.empty() || it == attrs->end()) return;
     const AttrList* types = it->second.get_if<AttrList>();
-    if (types == nullptr || types->size() >= inputs->size()) return;  // it has others, too
+    if (types == nullptr || types->size() >= inputs->size()) return;  // needs others, too
     const size_t first = inputs->size() - types->size();
     AttrList kept_types;
     std::vector<Output> kept(inputs->begin(), inputs->begin() + first);
@@ -202,9 +216,9 @@ class Assembler {
       kept.push_back((*inputs)[k]);
       kept_types.push_back((*types)[k - first]);
     }
-    if (kept_types.empty() && !types->empty()) {  // TensorFlow wants one
+    if (kept_types.empty() && !types->empty()) {  // TensorFlow requires one
       kept.push_back(kept[0]);
-      kept_types.push_back(AttrValue(op.inputs[0].dtype));  // that of an unknown op has none
+      kept_types.push_back(AttrValue(op.inputs[0].dtype));  // an unknown op's output has none
     }
     *inputs = std::move(kept);
     it->second = AttrValue(std::move(kept_types));
@@ -215,11 +229,11 @@ class Assembler {
   ErrorList errors_;
   Graph graph_;
   absl::flat_hash_map<absl::string_view, int> by_name_;
-  std::vector<const OpDef*> ops_;         // by record; null: unknown
+  std::vector<const OpDef*> ops_;         // by record; null if unknown
   std::vector<char> can_build_;           // by record
   std::vector<int> num_used_outputs_;     // by record
   std::vector<std::vector<Link>> links_;  // by record
-  std::vector<Node*> nodes_;              // by record; null: not built
+  std::vector<Node*> nodes_;              // by record; null if not built
   int64_t num_outputs_ = 0;
 };
 
@@ -237,7 +251,7 @@ absl::StatusOr<InputRef> ParseInputRef(absl::string_view text) {
   } else if (const size_t colon = text.rfind(':'); colon != absl::string_view::npos) {
     ref.node = text.substr(0, colon);
     const absl::string_view digits = text.substr(colon + 1);
-    // SimpleAtoi alone would take signs and spaces.
+    // SimpleAtoi alone would accept signs and spaces.
     if (!std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
         !absl::SimpleAtoi(digits, &ref.index)) {
       ref.node = "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes a graph out of node records that refer to each other by name, in any order: what is common
-// to reading a GraphDef and parsing the text form. Nothing here trusts the records.
+// Builds a graph from node records that refer to each other by name, in any order. This is the
+// common part of reading a GraphDef and parsing the text form. Nothing here trusts the records.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ASSEMBLER_H_
 
@@ -18,29 +18,29 @@
 
 namespace mirrorflow {
 
-// An attribute that says that a node handles text, which no tensor here holds, stands under this
-// and its own name, as a serialized proto::AttrValue; the node is one of an unknown op, whatever
-// its op.
+// Prefix for the name of an attribute that shows that a node handles text, which no tensor here can
+// hold. Such an attribute is stored as a serialized proto::AttrValue, and its node gets an unknown
+// op, whatever its op is.
 inline constexpr absl::string_view kOpaqueAttr = "_proto_";
 
 struct NodeRecord {
   std::string name;
   std::string op;
-  std::vector<std::string> inputs;  // `node`, `node:1`; after all of these `^node`
+  std::vector<std::string> inputs;  // `node`, `node:1`; control inputs, `^node`, come last
   AttrMap attrs;
-  std::string where = "";  // put before error messages: "line 3: "
-  // What is wrong with it is in the errors already: it is not built, nor what depends on it.
+  std::string where = "";  // prefix of error messages: "line 3: "
+  // Its errors are already reported. Neither the node nor any node that depends on it is built.
   bool broken = false;
 };
 
-// The graph, with the shapes of all nodes inferred. Ids follow the order of the records as far as
-// inputs allow. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors` first: a
-// name that is illegal or taken, an unknown op, an input that does not exist, a control input
-// before a data input, a wrong dtype, attribute or shape, a cycle.
+// Returns the graph, with the shapes of all nodes inferred. Ids follow the order of the records as
+// far as inputs allow. InvalidArgument with up to ErrorList::kMaxErrors errors, those in `errors`
+// first: a name that is illegal or taken, an input that does not exist, a control input before a
+// data input, a wrong dtype, attribute or shape, too many outputs, a cycle.
 absl::StatusOr<Graph> AssembleGraph(std::vector<NodeRecord> records, FunctionLibrary functions,
                                     const OpRegistry& registry, ErrorList errors = {});
 
-// The parts of an input as NodeRecord has it. InvalidArgument for `node:name:0`, `node:-1`, …
+// The parts of an input of a NodeRecord. InvalidArgument for `node:name:0`, `node:-1`, …
 struct InputRef {
   absl::string_view node;
   int index;  // Use::kControl for `^node`

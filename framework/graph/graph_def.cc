@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
+#include "framework/graph/creation_scope.h"
 #include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"
 #include "framework/graph/inline_functions.h"
@@ -22,7 +23,7 @@
 namespace mirrorflow {
 namespace {
 
-// Attributes of TensorFlow's ops that change no result: dropped where our schema lacks them.
+// Attributes of TensorFlow's ops that do not affect results: dropped if the schema here lacks them.
 constexpr absl::string_view kHints[] = {
     "allowed_devices",  // where a variable may be placed
     "debug_name",       // of a variable
@@ -34,7 +35,7 @@ bool IsHint(absl::string_view name) {
   return std::find(std::begin(kHints), std::end(kHints), name) != std::end(kHints);
 }
 
-// The argument of `op` that TensorFlow's op does not have, or null; see the head of graph_def.h.
+// The argument of `op` that TensorFlow's op lacks, or null; see the top of graph_def.h.
 const ArgDef* OwnArg(const OpDef& op) {
   if (op.inputs.empty() || !absl::StartsWith(op.inputs.back().number_attr, "_")) return nullptr;
   return &op.inputs.back();
@@ -44,6 +45,7 @@ std::string OwnArgAttr(const ArgDef& arg) { return absl::StrCat("_", arg.name); 
 
 absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
   AttrMap attrs = node.attrs();
+  attrs.erase(kCreationScopeAttr);
   int num_inputs = node.num_inputs();
   std::vector<Node*> controls(node.control_inputs().begin(), node.control_inputs().end());
   if (const ArgDef* own = OwnArg(node.op())) {
@@ -71,7 +73,7 @@ absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
       proto::AttrValue& attr = (*def->mutable_attr())[std::string(plain)];
       if (bytes != nullptr && attr.ParseFromString(*bytes)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(OpAndName(node), ": attribute '", name, "' is no serialized AttrValue"));
+          absl::StrCat(OpAndName(node), ": attribute '", name, "' is not a serialized AttrValue"));
     }
     absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]);
     if (!status.ok()) {
@@ -81,7 +83,7 @@ absl::Status NodeToProto(const Node& node, proto::NodeDef* def) {
   return absl::OkStatus();
 }
 
-// The reverse of what NodeToProto does with OwnArg.
+// Reverses what NodeToProto does with OwnArg.
 absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   const auto it = record->attrs.find(OwnArgAttr(own));
   if (it == record->attrs.end()) return absl::OkStatus();
@@ -99,11 +101,11 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   for (const AttrValue& name : names) {
     const std::string* text = name.get_if<std::string>();
     const absl::StatusOr<InputRef> ref =
-        text != nullptr ? ParseInputRef(*text) : absl::InvalidArgumentError("no string");
+        text != nullptr ? ParseInputRef(*text) : absl::InvalidArgumentError("not a string");
     if (!ref.ok() || ref->index == Use::kControl) {
-      return absl::InvalidArgumentError(absl::StrCat("attribute '", it->first,
-                                                     "' must name an output, as \"node:0\", got ",
-                                                     Printable(name.ToString())));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attribute '", it->first, "' must name an output, such as \"node:0\", got ",
+                       Printable(name.ToString())));
     }
     inputs.push_back(*text);
     controls.erase(std::remove(controls.begin(), controls.end(), absl::StrCat("^", ref->node)),
@@ -116,8 +118,8 @@ absl::Status RestoreOwnArg(const ArgDef& own, NodeRecord* record) {
   return absl::OkStatus();
 }
 
-// Whether the value of a known attribute is text, or says that tensors are: no tensor here holds
-// any.
+// True if the value of a known attribute is a tensor of text or says that tensors hold text, which
+// no tensor here can.
 bool IsText(const proto::AttrValue& value, const AttrDef& attr) {
   const auto& types = value.list().type();
   return value.type() == proto::DT_STRING ||
@@ -126,8 +128,8 @@ bool IsText(const proto::AttrValue& value, const AttrDef& attr) {
           std::find(types.begin(), types.end(), proto::DT_STRING) != types.end());
 }
 
-// What is wrong with the node goes into `errors`; that there is no room for it is an error by
-// itself.
+// Adds what is wrong with the node to `errors`. Returns an error only if the node exceeds the
+// limits.
 absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry& registry,
                                     int64_t* repeated_bytes, ErrorList* errors) {
   NodeRecord record{def.name(), def.op(), {def.input().begin(), def.input().end()}, {}};
@@ -137,7 +139,7 @@ absl::StatusOr<NodeRecord> RecordOf(const proto::NodeDef& def, const OpRegistry&
     record.broken = true;
   };
   const OpDef* op = registry.Find(def.op());
-  // The map of a message has no order, errors and the use of `repeated_bytes` need one.
+  // The map of a message has no order, but errors and the use of `repeated_bytes` need one.
   std::map<absl::string_view, const proto::AttrValue*> attrs;
   for (const auto& [name, value] : def.attr()) attrs.emplace(name, &value);
   for (const auto& [name, proto] : attrs) {
@@ -180,19 +182,19 @@ absl::StatusOr<FunctionLibrary> LibraryFromProto(const proto::FunctionDefLibrary
 
 absl::Status LibraryToProto(const FunctionLibrary& library, proto::FunctionDefLibrary* proto) {
   if (!proto->ParseFromString(library.gradients())) {
-    return absl::InvalidArgumentError("the gradients of the library are no FunctionDefLibrary");
+    return absl::InvalidArgumentError("the gradients of the library are not a FunctionDefLibrary");
   }
   for (const auto& [name, bytes] : library.functions()) {
     proto::FunctionDef* function = proto->add_function();
     if (!function->ParseFromString(bytes) || function->signature().name() != name) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("function '", Printable(name), "' of the library is no FunctionDef of it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "function '", Printable(name), "' of the library is not a FunctionDef of that name"));
     }
   }
   return absl::OkStatus();
 }
 
-// Of a message that is valid as a whole and has no calls of functions.
+// The graph of a message that is valid as a whole and has no function calls.
 absl::StatusOr<Graph> GraphOf(const proto::GraphDef& def, FunctionLibrary library,
                               const OpRegistry& registry, const GraphLimits& limits) {
   int64_t repeated_bytes = limits.max_bytes;
@@ -214,7 +216,7 @@ absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
   proto::GraphDef def;
   const FunctionLibrary* library = &graph.functions();
-  FunctionLibrary extended;  // by what our own ops mean
+  FunctionLibrary extended;  // by the expansions of ops with trait kOwnOp
   for (const Node* node : order) {
     MF_RETURN_IF_ERROR(NodeToProto(*node, def.add_node()));
     if (!node->op().has(kOwnOp)) continue;
@@ -233,7 +235,7 @@ absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry&
                                    const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(ValidateGraphDef(def, limits));
   MF_RETURN_IF_ERROR(CheckOwnOps(def, registry));
-  // The library stays as it is: a function in it may call these functions, which others can read.
+  // The library stays unchanged: its functions may call the renamed ones, which other readers know.
   MF_ASSIGN_OR_RETURN(FunctionLibrary library, LibraryFromProto(def.library()));
   proto::GraphDef restored;
   const bool has_renamed = HasRenamedOwnOps(def, registry);

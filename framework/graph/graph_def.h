@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs in TensorFlow's GraphDef and out of it. TensorFlow reads what is written here, as far as
-// it knows the ops, and what TensorFlow writes is read here, as far as the registry knows them.
+// Converts graphs to and from TensorFlow's GraphDef. TensorFlow can read what is written here if it
+// knows the ops, and graphs that TensorFlow writes can be read here if the registry knows the ops.
 //
-// What a GraphDef says and a Graph has no place for: devices (a strategy places nodes) and debug
-// information are dropped; attributes that start with `_` are kept, as the library of functions is.
+// Devices (a strategy places nodes) and debug information are dropped, because a Graph does not
+// represent them. Attributes that start with `_` and the library of functions are kept.
 //
-// TensorFlow's op may have fewer inputs than ours: an argument of ours that comes last and whose
-// count is an attribute with a `_` is exported in other words. For
-//   ResourceApplyMomentum(var, …, gate) {_gates=1}, whose last argument is `predicate: _gates *
-//   bool`
-// the node gets the control input `^gate` and the attribute _predicate="gate:0" (a list of strings
-// for several) in place of the input and of `_gates`; reading undoes this.
+// An op here may have an argument that TensorFlow's op lacks. If it comes last and its count is an
+// attribute that starts with `_`, it is exported in another form. For example, the last argument of
+//   ResourceApplyMomentum(var, …, gate) {_gates=1}
+// is `predicate: _gates * bool`. The exported node gets the control input `^gate` and the attribute
+// _predicate="gate:0" (a list of strings for several) in place of the input and of `_gates`.
+// Reading reverses this.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_DEF_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_DEF_H_
 
@@ -23,14 +23,14 @@
 
 namespace mirrorflow {
 
-// Nodes come in topological order, ties by id; all attributes are written, defaults too. Fails with
-// what failed while the graph was built, or with a cycle.
+// Writes nodes in topological order, ties by id, with all attributes, defaults included. Fails with
+// the first error from building the graph, or if it has a cycle.
 absl::StatusOr<proto::GraphDef> ToGraphDef(const Graph& graph);
 
-// Nodes may come in any order; the shapes of all are inferred. This is the only way in, and nothing
-// in `def` is trusted (validate_graph_def.h). InvalidArgument with up to ErrorList::kMaxErrors
-// errors, a line each, which name node, input or attribute; ResourceExhausted where the graph would
-// become larger than the limits.
+// Nodes may come in any order; the shapes of all are inferred. This is the only entry point, and
+// nothing in `def` is trusted (validate_graph_def.h). InvalidArgument with up to
+// ErrorList::kMaxErrors errors, one per line, which name the node, input or attribute;
+// ResourceExhausted if the graph would exceed the limits.
 absl::StatusOr<Graph> FromGraphDef(const proto::GraphDef& def, const OpRegistry& registry,
                                    const GraphLimits& limits = {});
 

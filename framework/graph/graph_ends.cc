@@ -8,7 +8,7 @@
 namespace mirrorflow {
 namespace {
 
-// By node id: whether the node is of an op that is not known, or needs one that is.
+// By node id: true if the node has an unknown op or depends on a node that has one.
 std::vector<char> CannotRun(const Graph& graph) {
   std::vector<char> cannot(graph.id_limit(), 0);
   std::vector<Node*> pending;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a graph from anywhere offers: what goes in, what comes out, what it keeps.
+// Finds the feeds, fetches, targets and variables of an arbitrary graph.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDS_H_
 
@@ -12,8 +12,8 @@ namespace mirrorflow {
 
 struct GraphEnds {
   std::vector<Output> feeds;  // all placeholders
-  // What nobody uses and what can run, because no op that it needs is unknown: values to be
-  // fetched, and nodes without any to be run. Initial values of variables are left out.
+  // Unused values, which can be fetched, and unused nodes without outputs, which can be run. Nodes
+  // that need an unknown op cannot run and are left out, as are the initial values of variables.
   std::vector<Output> fetches;
   std::vector<Operation> targets;
   std::vector<Node*> variables;  // their handles

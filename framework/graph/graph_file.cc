@@ -7,6 +7,7 @@
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
 #include "framework/core/status.h"
+#include "framework/graph/error_list.h"
 #include "framework/graph/graph_def.h"
 #include "framework/graph/text_form.h"
 #include "framework/graph/text_parser.h"
@@ -28,7 +30,7 @@ using google::protobuf::TextFormat;
 using google::protobuf::internal::WireFormatLite;
 
 constexpr int kMaxDepth = 100;  // protobuf's own limit for binary messages
-// The first line of the text form: a file that was cut off at a line has fewer nodes than it says.
+// The first line of the text form. A file truncated at a line break has fewer nodes than it says.
 constexpr absl::string_view kTextHead = "# mirrorflow graph, nodes: ";
 
 enum class Format { kBinary, kProtoText, kTextForm };
@@ -38,7 +40,7 @@ Format FormatOf(absl::string_view path) {
   return absl::EndsWith(path, ".txt") ? Format::kTextForm : Format::kBinary;
 }
 
-// Where the first field of a GraphDef begins that is cut off or cannot be parsed.
+// The offset of the first field of a GraphDef that is truncated or cannot be parsed.
 int BadOffset(const std::string& bytes) {
   google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()),
                                                static_cast<int>(bytes.size()));
@@ -58,7 +60,7 @@ absl::StatusOr<proto::GraphDef> ParseBinary(const std::string& bytes) {
   proto::GraphDef def;
   if (def.ParseFromString(bytes)) return def;
   return absl::InvalidArgumentError(absl::StrCat(
-      "no GraphDef, or cut off: the field at byte ", BadOffset(bytes), " of ", bytes.size(),
+      "not a GraphDef, or cut off: the field at byte ", BadOffset(bytes), " of ", bytes.size(),
       " cannot be read; expected a binary GraphDef, as the name is "
       "neither *.pbtxt nor *.txt"));
 }
@@ -84,13 +86,20 @@ absl::StatusOr<proto::GraphDef> ParseProtoText(const std::string& text) {
 }
 
 absl::StatusOr<Graph> GraphFromDef(const absl::StatusOr<proto::GraphDef>& def,
-                                   const OpRegistry& registry, const GraphLimits& limits) {
+                                   absl::string_view path, const OpRegistry& registry,
+                                   const GraphLimits& limits) {
   MF_RETURN_IF_ERROR(def.status());
-  // Written behind all nodes, so a file that was cut off between two of them lacks it.
-  if (def->versions().producer() == 0) {
-    return absl::InvalidArgumentError(
-        "the GraphDef has no versions; expected versions.producer behind the nodes, the file may "
-        "be cut off");
+  // The versions come after the nodes, so a file truncated between two nodes lacks them. Old
+  // programs write none, which TensorFlow treats as version 0.
+  if (!def->has_versions() && def->node_size() == 0) {
+    return absl::InvalidArgumentError("the graph is empty; the file may be cut off");
+  }
+  if (!def->has_versions()) {
+    std::fprintf(
+        stderr,
+        "WARNING %s: the GraphDef has no versions, which come after its %d nodes; the file "
+        "may be cut off\n",
+        Printable(path).c_str(), def->node_size());
   }
   return FromGraphDef(*def, registry, limits);
 }
@@ -106,7 +115,7 @@ absl::StatusOr<Graph> GraphFromText(absl::string_view text, const OpRegistry& re
         "the file may be cut off; expected ", nodes,
         " nodes and the end of a line, as its first line says, got ", graph.num_nodes(), " nodes"));
   }
-  // Of a text that was written by hand only this can be seen.
+  // In a handwritten text, which has no such line, only an empty graph can be detected.
   if (!has_head && graph.num_nodes() == 0) {
     return absl::InvalidArgumentError("the graph is empty; the file may be cut off");
   }
@@ -141,13 +150,13 @@ absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& re
   }
   std::string bytes(file.size(), '\0');
   MF_RETURN_IF_ERROR(file.Read(0, bytes.size(), bytes.data()));
-  const google::protobuf::LogSilencer silencer;  // what is wrong goes into the status
+  const google::protobuf::LogSilencer silencer;  // errors go into the status
   const auto parse = [&]() -> absl::StatusOr<Graph> {
     switch (FormatOf(path)) {
       case Format::kBinary:
-        return GraphFromDef(ParseBinary(bytes), registry, limits);
+        return GraphFromDef(ParseBinary(bytes), path, registry, limits);
       case Format::kProtoText:
-        return GraphFromDef(ParseProtoText(bytes), registry, limits);
+        return GraphFromDef(ParseProtoText(bytes), path, registry, limits);
       case Format::kTextForm:
         break;
     }

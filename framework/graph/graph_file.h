@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs in files. The name tells the format: `.pbtxt` and `.pb.txt` are GraphDefs as text, other
-// `.txt` the text form, everything else GraphDefs in binary.
+// Reads and writes graph files. The name determines the format: `.pbtxt` and `.pb.txt` are
+// GraphDefs as text, other `.txt` files the text form, and all others binary GraphDefs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_FILE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_FILE_H_
 
@@ -13,13 +13,14 @@
 
 namespace mirrorflow {
 
-// Every error begins with the path; where the file cannot be parsed it has the place as well. A
-// file that was cut off is an error, never a smaller graph. ResourceExhausted for a file, or a
-// graph in it, that is larger than the limits.
+// Every error begins with the path, and a parse error also gives the position. A truncated file is
+// an error, never a smaller graph, with one exception: a GraphDef that is truncated between two
+// nodes looks like one without versions, and is read with a warning on standard error.
+// ResourceExhausted for a file, or a graph in it, that exceeds the limits.
 absl::StatusOr<Graph> ReadGraphFile(absl::string_view path, const OpRegistry& registry,
                                     const GraphLimits& limits = {});
 
-// Replaces the file, or leaves it as it was.
+// Replaces the file atomically; on error, an existing file is unchanged.
 absl::Status WriteGraphFile(const Graph& graph, absl::string_view path);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GraphLimits: how large a graph from outside may become. A few bytes of a file can stand for any
-// number of nodes (functions that call functions) and for any amount of memory (a value repeated).
+// GraphLimits: bounds on the size of a foreign graph. A few bytes of a file can stand for any
+// number of nodes (functions that call functions) and for any amount of memory (a repeated value).
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_LIMITS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_LIMITS_H_
 
@@ -10,10 +10,10 @@
 namespace mirrorflow {
 
 struct GraphLimits {
-  // With the body of a function counted at each place that mentions it.
+  // The body of a function counts once for each reference to it.
   int64_t max_nodes = int64_t{1} << 22;
-  // Of the file, of the message with all function calls inlined, and of the tensors that are
-  // written as one repeated value: each of them by itself.
+  // Limits the file, the message with all function calls inlined, and the tensors that are written
+  // as one repeated value, each separately.
   int64_t max_bytes = int64_t{1} << 31;
 };
 

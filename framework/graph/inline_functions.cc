@@ -25,14 +25,14 @@ namespace {
 
 using Attrs = google::protobuf::Map<std::string, proto::AttrValue>;
 
-// Names within names within names grow with the square of the depth.
+// Names grow with the depth of calls, and their total size with its square.
 constexpr size_t kMaxPrefix = 256;
-// Of functions in attributes of functions; what attr_proto.h takes.
+// The depth of functions in attributes of functions; the limit of attr_proto.h.
 constexpr int kMaxAttrDepth = 50;
-// No node has as many outputs.
+// More outputs than any node has.
 constexpr int64_t kMaxIndex = std::numeric_limits<int>::max();
 
-// How many functions are around the innermost attribute.
+// The number of functions that enclose the innermost attribute.
 int DepthOf(const proto::AttrValue& attr) {
   int depth = 0;
   for (const auto& [name, inner] : attr.func().attr()) {
@@ -64,8 +64,8 @@ absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def)
   return names;
 }
 
-// Those that a node can call by having their name for its op: what the registry knows is that op,
-// though the library may have a function that says it to readers who do not know it.
+// The functions that a node can call by using their name as its op. A name in the registry means
+// that op, even if the library has a function of that name for readers that do not know the op.
 absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef& def,
                                                            const OpRegistry& registry) {
   absl::flat_hash_set<absl::string_view> names = FunctionNames(def);
@@ -76,8 +76,8 @@ absl::flat_hash_set<absl::string_view> FunctionsThatAreOps(const proto::GraphDef
 // The value of an attribute, or null.
 using AttrOf = absl::FunctionRef<const proto::AttrValue*(const std::string& name)>;
 
-// How many tensors an argument stands for, given its attributes for a count and a list of dtypes;
-// -1 if these are not there.
+// The number of tensors that an argument stands for, given the names of its attributes for a count
+// and a list of dtypes; -1 if the attribute is missing.
 int64_t TensorsOf(const std::string& number_attr, const std::string& type_list_attr,
                   AttrOf attr_of) {
   const bool is_list = number_attr.empty();
@@ -131,14 +131,15 @@ class Inliner {
     return bytes;
   }
 
-  // What calls ask for by their attributes and inputs: a long one may be used any number of times.
+  // Charges what calls request by their attributes and inputs: a long one may be used any number of
+  // times.
   absl::Status Spend(int64_t nodes, int64_t bytes) {
     constexpr int64_t kMany = int64_t{1} << 61;
     nodes_ += std::min(nodes, kMany);
     bytes_ += std::min(bytes, kMany);
     if (nodes_ <= limits_.max_nodes && bytes_ <= limits_.max_bytes) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the attributes and inputs of calls ask for too much; expected at most ", limits_.max_nodes,
+        "the attributes and inputs of calls are too large; expected at most ", limits_.max_nodes,
         " results and ", limits_.max_bytes, " bytes, got ", nodes_, " and ", bytes_));
   }
 
@@ -150,7 +151,7 @@ class Inliner {
     }
   }
 
-  // A prefix under which no node of the body has a name that is taken.
+  // A prefix that gives every node of the body an unused name.
   std::string FreePrefix(const proto::NodeDef& call, const proto::FunctionDef& function) {
     std::string prefix = absl::StrCat(call.name(), "/");
     const auto& nodes = function.node_def();
@@ -165,12 +166,12 @@ class Inliner {
     return prefix;
   }
 
-  // What a body needs to become nodes of the graph.
+  // A function bound to one call, ready to become nodes of the graph.
   struct Instance {
     const proto::FunctionDef* function = nullptr;
-    Attrs attrs;  // what the call gives
+    Attrs attrs;  // supplied by the call
     std::string prefix;
-    absl::flat_hash_map<std::string, std::vector<std::string>> args;  // by name: inputs of the call
+    absl::flat_hash_map<std::string, std::vector<std::string>> args;  // inputs of the call, by name
     absl::flat_hash_map<absl::string_view, const proto::NodeDef*> body;
     std::vector<std::string> controls;  // of the call
   };
@@ -241,7 +242,7 @@ class Inliner {
         MF_ASSIGN_OR_RETURN(input, Translate(instance, input));
         MF_RETURN_IF_ERROR(Spend(0, static_cast<int64_t>(input.size())));
       }
-      // The others wait by way of these.
+      // The other nodes wait through these.
       if (!uses_the_body) {
         MF_RETURN_IF_ERROR(Spend(0, BytesOf(instance.controls)));
         for (const std::string& control : instance.controls) copy.add_input(control);
@@ -251,8 +252,8 @@ class Inliner {
     return Return(call, instance);
   }
 
-  // Puts what the call gives in the place of attributes that only a call can give. `depth`
-  // functions are around the attribute.
+  // Replaces placeholder attributes by the values that the call supplies. `depth` functions enclose
+  // the attribute.
   absl::Status Substitute(const Instance& instance, proto::AttrValue* attr, int depth = 0) {
     if (attr->has_func()) {
       for (auto& [name, inner] : *attr->mutable_func()->mutable_attr()) {
@@ -275,20 +276,21 @@ class Inliner {
     return absl::OkStatus();
   }
 
-  // An input as bodies have it (`arg`, `args:1`, `node:output:0`, `^node`) as graphs have it.
+  // Translates an input from the notation of bodies (`arg`, `args:1`, `node:output:0`, `^node`) to
+  // that of graphs.
   absl::StatusOr<std::string> Translate(const Instance& instance, absl::string_view input) const {
     auto fail = [&](absl::string_view what) {
       return absl::InvalidArgumentError(absl::StrCat("'", Printable(input), "' ", what));
     };
     if (absl::ConsumePrefix(&input, "^")) {
-      if (!instance.body.contains(input)) return fail("names no node of the function");
+      if (!instance.body.contains(input)) return fail("does not name a node of the function");
       return absl::StrCat("^", instance.prefix, input);
     }
     const std::vector<absl::string_view> parts = absl::StrSplit(input, ':');
     int64_t index = 0;
     if (parts.size() > 1 &&
         (!absl::SimpleAtoi(parts.back(), &index) || index < 0 || index > kMaxIndex)) {
-      return fail("is no input; expected ARG, ARG:INDEX, NODE:OUTPUT:INDEX or ^NODE");
+      return fail("is not an input; expected ARG, ARG:INDEX, NODE:OUTPUT:INDEX or ^NODE");
     }
     if (const auto arg = instance.args.find(parts[0]);
         arg != instance.args.end() && parts.size() <= 2) {
@@ -296,13 +298,14 @@ class Inliner {
       return fail("names an argument that does not exist");
     }
     const auto node = instance.body.find(parts[0]);
-    if (node == instance.body.end()) return fail("names no argument or node of the function");
-    if (parts.size() != 3) return fail("names no output; expected NODE:OUTPUT:INDEX");
+    if (node == instance.body.end())
+      return fail("does not name an argument or node of the function");
+    if (parts.size() != 3) return fail("does not name an output; expected NODE:OUTPUT:INDEX");
     MF_ASSIGN_OR_RETURN(const int64_t first, FirstOutput(instance, *node->second, parts[1]));
     return absl::StrCat(instance.prefix, parts[0], ":", first + index);
   }
 
-  // Where the outputs called `name` begin among all outputs of a node of a body.
+  // The index of the first output called `name` among all outputs of a node in a body.
   absl::StatusOr<int64_t> FirstOutput(const Instance& instance, const proto::NodeDef& node,
                                       absl::string_view name) const {
     if (IsCallOp(node.op())) return 0;  // its only output is a list
@@ -325,7 +328,7 @@ class Inliner {
       }
     } else {
       const OpDef* op = registry_.Find(node.op());
-      if (op == nullptr) return 0;  // it may have one only; no step can need it anyway
+      if (op == nullptr) return 0;  // a guess that is harmless: no step can need an unknown op
       for (const ArgDef& output : op->outputs) {
         if (output.name == name) return first;
         skip(output.number_attr, output.type_list_attr);
@@ -336,7 +339,7 @@ class Inliner {
                                                    Printable(name), "'"));
   }
 
-  // The dtypes of what the call returns.
+  // The dtypes of the results of the call.
   absl::StatusOr<std::vector<proto::DataType>> OutputTypes(const proto::NodeDef& call,
                                                            const Instance& instance) {
     std::vector<proto::DataType> types;
@@ -372,7 +375,7 @@ class Inliner {
     return types;
   }
 
-  // What users of the call's outputs get, and the node that stands for the call.
+  // Records what the users of the call's outputs get, and adds the node that stands for the call.
   absl::Status Return(const proto::NodeDef& call, const Instance& instance) {
     MF_ASSIGN_OR_RETURN(const std::vector<proto::DataType> types, OutputTypes(call, instance));
     std::vector<std::string> values;
@@ -380,7 +383,7 @@ class Inliner {
       const auto ret = instance.function->ret().find(output.name());
       if (ret == instance.function->ret().end()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "the function does not say what it returns as '", Printable(output.name()), "'"));
+            "the function returns no value for its output '", Printable(output.name()), "'"));
       }
       MF_ASSIGN_OR_RETURN(const std::string first, Translate(instance, ret->second));
       const int64_t count = CountOf(output, instance);
@@ -399,7 +402,7 @@ class Inliner {
       MF_ASSIGN_OR_RETURN(const std::string control, Translate(instance, absl::StrCat("^", node)));
       controls.push_back(control);
     }
-    std::sort(controls.begin(), controls.end());  // a map has no order
+    std::sort(controls.begin(), controls.end());  // maps have no order
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
     const int64_t copies = static_cast<int64_t>(values.size()) + 1;
     MF_RETURN_IF_ERROR(Spend(0, std::min(copies * BytesOf(controls), limits_.max_bytes + 1)));
@@ -414,7 +417,7 @@ class Inliner {
       (*node.mutable_attr())["T"].set_type(type);
     };
     for (size_t i = 0; i < values.size(); ++i) {
-      // What needs no waiting needs no node either; resources must be seen where they are used.
+      // A value without controls needs no node. A resource must be visible where it is used.
       if (controls.empty() || types[i] == proto::DT_RESOURCE) {
         sources.push_back(values[i]);
       } else if (values.size() == 1) {
@@ -439,17 +442,18 @@ class Inliner {
     return absl::OkStatus();
   }
 
-  // What the call returns there, for an input that names a call's output: it may be another call's
-  // again. What was found is kept, so that a long chain is walked once.
+  // Resolves an input that names an output of a call to the value that the call returns there,
+  // which may in turn be an output of another call. Results are stored, so a long chain is walked
+  // only once.
   std::string Source(const std::string& input) {
     std::vector<std::string*> passed;
     std::string source = input;
-    while (passed.size() <= outputs_of_calls_.size()) {  // or calls return one another's results
+    while (passed.size() <= outputs_of_calls_.size()) {  // else calls return each other's results
       const absl::StatusOr<InputRef> ref = ParseInputRef(source);
       if (!ref.ok() || ref->index < 0) break;
       const auto call = outputs_of_calls_.find(ref->node);
       if (call == outputs_of_calls_.end()) break;
-      if (ref->index >= static_cast<int>(call->second.size())) break;  // an error of the assembler
+      if (ref->index >= static_cast<int>(call->second.size())) break;  // the assembler reports it
       std::string& next = call->second[ref->index];
       if (next == absl::StrCat(ref->node, ":", ref->index)) break;  // the call's own node
       passed.push_back(&next);
@@ -464,10 +468,9 @@ class Inliner {
   const GraphLimits limits_;
   const absl::flat_hash_set<absl::string_view> function_names_;
   absl::flat_hash_map<std::string, const proto::FunctionDef*> functions_;
-  absl::flat_hash_set<std::string> taken_;  // names of nodes
-  absl::flat_hash_set<absl::string_view>
-      taken_heads_;                   // of nodes of `def_`: before the first slash
-  std::deque<proto::NodeDef> calls_;  // still to be inlined
+  absl::flat_hash_set<std::string> taken_;              // names of nodes
+  absl::flat_hash_set<absl::string_view> taken_heads_;  // names in `def_` up to the first slash
+  std::deque<proto::NodeDef> calls_;                    // still to be inlined
   absl::flat_hash_map<std::string, std::vector<std::string>> outputs_of_calls_;
   int num_short_prefixes_ = 0;
   int64_t nodes_ = 0, bytes_ = 0;  // see Spend

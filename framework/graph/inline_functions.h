@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of functions, put in place by the bodies of what they call, as TensorFlow does before it
-// runs a graph. On messages: a body names its nodes' outputs by argument, and may have attributes
-// that only a call gives, so it is no graph of ours before it is inlined.
+// Replaces function calls by the bodies of the called functions, as TensorFlow does before it runs
+// a graph. Works on messages: a body names the outputs of its nodes by argument and may have
+// attributes that only a call supplies, so it cannot be a Graph before it is inlined.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_INLINE_FUNCTIONS_H_
 
@@ -13,20 +13,20 @@
 
 namespace mirrorflow {
 
-// Whether a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or has a
-// function of the library for its op.
+// True if a node of the graph itself is a PartitionedCall or StatefulPartitionedCall, or if its op
+// is a function of the library.
 bool HasFunctionCalls(const proto::GraphDef& def);
 
-// The nodes of `def` with each call inlined, without the library. The node `call` stays, as the
-// Identity (or IdentityN, or NoOp) of what it returns, so that it can be fetched, run and waited
-// for: it waits for what the function must run in any case (control_ret). The body's nodes are
-// called `call/…`. Resources go straight from where they are made to where they are used. Functions
-// that are arguments of other ops (If, While) stay as they are.
+// Returns the nodes of `def` with each call inlined, without the library. The node `call` remains,
+// as an Identity (or IdentityN, or NoOp) of the results, so that it can be fetched, run and waited
+// for. It waits for the nodes that the function must always run (control_ret). The nodes of the
+// body are named `call/…`. Resources are connected directly to their users. Functions in attributes
+// of other ops (If, While) are left unchanged.
 //
 // InvalidArgument, naming the call: an unknown function, a wrong number of arguments, an attribute
-// that the call does not give, an output that does not exist; ResourceExhausted where attributes
-// that calls give multiply beyond the limits. The rest of what could is found by ValidateGraphDef,
-// which must have come first.
+// that the call does not supply, an output that does not exist. ResourceExhausted if attributes
+// that calls supply multiply beyond the limits. ValidateGraphDef, which must run first, bounds
+// everything else.
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,
                                                     const OpRegistry& registry,
                                                     const GraphLimits& limits = {});

@@ -14,7 +14,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kUnknown = ListKind::kUnknown;
-// TensorFlow makes one for each branch; a file could ask for as many as it has nodes.
+// TensorFlow creates one kind per branch; a file could create as many as it has nodes.
 constexpr size_t kMaxKinds = 64;
 
 int64_t Longest(int64_t a, int64_t b) { return a < 0 || b < 0 ? kUnknown : std::max(a, b); }
@@ -25,37 +25,37 @@ bool HoldsNothing(int64_t max_length, const ListKind& kind) {
   return max_length == 0 || std::any_of(kind.inner.begin(), kind.inner.end(), IsZero);
 }
 
-// Whether it is an optional, or has some in it.
+// True if the list is an optional or contains optionals.
 bool HasOptionals(const ListInfo& list) {
   const auto at_most_one = [](int64_t length) { return length == 0 || length == 1; };
   return at_most_one(list.max_length) ||
          std::any_of(list.inner.begin(), list.inner.end(), at_most_one);
 }
 
-// Whether the tensors of `a`, which lie `depth` lists deep, are like those of `b`.
+// True if `a` has `depth` levels of nesting, the dtype of `b` and a compatible shape.
 bool AreAlike(const ListKind& a, const ListKind& b, size_t depth) {
   return a.dtype == b.dtype && a.inner.size() == depth && a.element.IsCompatibleWith(b.element);
 }
 
-// Why two kinds that are not alike are not.
+// The error for two kinds that are not alike.
 absl::Status NotAlike(const ListKind& a, const ListKind& b) {
   if (a.inner.size() != b.inner.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the elements of a list must be lists, or tensors, to one depth, got ",
+        absl::StrCat("the elements of a list must be nested to the same depth, got ",
                      a.inner.size() + 1, " and ", b.inner.size() + 1));
   }
   if (a.dtype != b.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat("the elements of a list must be of one dtype, ",
-                                                   "got ", DataTypeName(a.dtype), " and ",
-                                                   DataTypeName(b.dtype)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the elements of a list must have the same dtype, ", "got ",
+                     DataTypeName(a.dtype), " and ", DataTypeName(b.dtype)));
   }
-  return absl::InvalidArgumentError(absl::StrCat("the elements of a list must be of one shape, ",
-                                                 "got ", a.element.ToString(), " and ",
-                                                 b.element.ToString()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the elements of a list must have the same shape, ", "got ",
+                   a.element.ToString(), " and ", b.element.ToString()));
 }
 
-// Makes of `kind`, which is of a list that holds nothing if `kind_holds` is false, what is true of
-// `other` too.
+// Reduces `kind` to the information that also holds for `other`. `kind_holds` and `other_holds` are
+// false if their lists hold no tensor, whose common value then does not count.
 absl::Status MergeKind(const ListKind& other, bool other_holds, bool kind_holds, ListKind* kind) {
   MF_ASSIGN_OR_RETURN(kind->element, kind->element.MergeWith(other.element));
   for (size_t i = 0; i < std::min(kind->inner.size(), other.inner.size()); ++i) {
@@ -167,7 +167,7 @@ int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t dept
 }
 
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b) {
-  // An empty list may be one of nobody knows what: an optional without a value is.
+  // An empty list may be of unknown kind, as an optional without a value is.
   if ((!a.known() && !a.holds_nothing()) || (!b.known() && !b.holds_nothing())) return ListInfo();
   if (!a.known() && (b.known() || b.inner.size() > a.inner.size())) return EitherList(b, a);
   std::vector<ListKind> kinds = a.kinds();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of a list of tensors before anything runs. A list is a value of dtype variant, and
-// so is an optional: a list of one element, or of none.
+// ListInfo: static information about a list of tensors. A list is a value of dtype variant. So is
+// an optional, which is a list of at most one element.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_LIST_INFO_H_
 
@@ -13,62 +13,62 @@
 
 namespace mirrorflow {
 
-// What a list is of.
+// The kind of tensors that a list holds.
 struct ListKind {
   static constexpr int64_t kUnknown = -1;
-  static constexpr int kMaxDepth = 8;  // of lists in lists
+  static constexpr int kMaxDepth = 8;  // of nested lists
 
-  DataType dtype = DT_INVALID;           // of the tensors; DT_INVALID: it is not known
+  DataType dtype = DT_INVALID;           // of the tensors; DT_INVALID if not known
   Shape element = Shape::UnknownRank();  // the shape of all tensors
-  // If the tensors are in lists in the list: the most that each of those has, then of those in
-  // them, and so on.
+  // For nested lists: the maximum length of the element lists, then of their elements, and so on.
   std::vector<int64_t> inner;
-  Tensor common;  // has_value(): every tensor is this
+  Tensor common;  // if it has a value, every tensor is equal to it
 
   bool known() const { return dtype != DT_INVALID; }
 };
 
 struct ListInfo : ListKind {
   int64_t length = kUnknown;
-  int64_t max_length = kUnknown;  // it is never longer; that may be known where its length is not
-  // An optional may be of several kinds: TensorFlow's gradient of an If puts what one branch keeps
-  // and what the other one does into the same. So may the elements of a list be, if those are
-  // optionals. Kinds come in one order.
+  int64_t max_length = kUnknown;  // an upper bound, which may be known when `length` is not
+  // The remaining kinds. An optional may have several: TensorFlow's gradient of an If stores the
+  // intermediate values of both branches in the same optionals. So may a list of optionals. Kinds
+  // are kept in a canonical order.
   std::vector<ListKind> others;
 
   bool is_empty() const { return max_length == 0; }
-  // Whether there is no tensor in it; then the dtype need not be known.
+  // True if the list is known to hold no tensor. Its dtype may then be unknown.
   bool holds_nothing() const;
   // This kind and the others.
   std::vector<ListKind> kinds() const;
 
-  // The list of this one alone; Unimplemented if that is too deep.
+  // A list whose only element is this list; Unimplemented if the nesting becomes too deep.
   absl::StatusOr<ListInfo> InList() const;
-  // What an element is that is a list; nothing is known of it if none is.
+  // The elements of a nested list; an unknown list if the elements are not lists.
   ListInfo ElementList() const;
-  // A list of such elements, of which the lengths are not known.
+  // A list with elements of the same kinds, whose lengths and common values are unknown.
   ListInfo OfAnyLength() const;
 
   static ListInfo From(const ValueInfo& info);
   ValueInfo ToValueInfo() const;
 };
 
-// The list of a shape function's input i, and what it says of output i.
+// Read the list at input i, and set the list at output i, in a shape function.
 ListInfo ListInput(const ShapeContext& c, int i);
 void SetList(ShapeContext& c, int i, const ListInfo& list);
 
-// Whether both are tensors of one value.
+// True if both tensors have values, with equal dtypes, shapes and bits.
 bool SameTensor(const Tensor& a, const Tensor& b);
 
-// Whether what is true of one kind, or list, is true of the other, and as much is.
+// Compare all that is known about two kinds or lists.
 bool operator==(const ListKind& a, const ListKind& b);
 bool operator==(const ListInfo& a, const ListInfo& b);
 
-// The kind among `kinds` whose tensors lie `depth` lists deep and are like those of `kind`, or -1.
+// The index of the kind among `kinds` that has `depth` levels of nesting, the dtype of `kind` and a
+// compatible shape; -1 if there is none.
 int FindKind(absl::Span<const ListKind> kinds, const ListKind& kind, size_t depth);
 
-// What is true of a list that is one or the other. InvalidArgument if their elements differ in
-// dtype or shape, or are lists in one only; those of optionals may.
+// Merges two lists into the information that holds for both. InvalidArgument if their elements
+// differ in dtype, shape or nesting; those of optionals may differ.
 absl::StatusOr<ListInfo> EitherList(const ListInfo& a, const ListInfo& b);
 
 }  // namespace mirrorflow

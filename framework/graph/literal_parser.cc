@@ -32,7 +32,7 @@ bool IsDigits(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
 }
 
-// nan, -nan and nan(0x…), which gives all bits.
+// nan, -nan, or nan(0x…) with all bits.
 template <typename T>
 bool ParseNan(absl::string_view text, T* value) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -48,8 +48,8 @@ bool ParseNan(absl::string_view text, T* value) {
   return std::isnan(*value);
 }
 
-// One element of a tensor or one number, whose text ParseNumber accepts only as the text form
-// writes it: no spaces, no `+`, no hexadecimal digits, nothing that does not fit.
+// Parses one element of a tensor or one number, only in the notation that the text form writes: no
+// spaces, no `+`, no hexadecimal digits, no value out of range.
 template <typename T>
 bool ParseNumber(absl::string_view text, T* value) {
   absl::string_view magnitude = text;
@@ -63,7 +63,7 @@ bool ParseNumber(absl::string_view text, T* value) {
       return true;
     }
     if (absl::StartsWith(magnitude, "nan")) return ParseNan(text, value);
-    // SimpleAtof alone would take `+1`, `infinity` and hexadecimal digits.
+    // SimpleAtof alone would accept `+1`, `infinity` and hexadecimal digits.
     if (magnitude.empty() || !absl::ascii_isdigit(magnitude[0])) return false;
     if (magnitude.find_first_of("xX") != absl::string_view::npos) return false;
     if constexpr (sizeof(T) == 4) {
@@ -80,7 +80,7 @@ bool ParseNumber(absl::string_view text, T* value) {
   }
 }
 
-// What the numbers of a tensor are called in errors.
+// The name in errors of the numbers in a tensor.
 absl::string_view NumberName(DataType dtype) {
   return dtype == DT_HALF || dtype == DT_BFLOAT16 ? "the bits as an integer" : DataTypeName(dtype);
 }
@@ -196,7 +196,7 @@ absl::StatusOr<AttrValue> LiteralParser::Number() {
   int64_t integer;
   if (ParseNumber(token, &integer)) return AttrValue(integer);
   float number;
-  // An integer that does not fit is no float.
+  // An integer out of range must not become a float.
   if (!IsDigits(absl::StripPrefix(token, "-")) && ParseNumber(token, &number)) {
     return AttrValue(number);
   }
@@ -310,7 +310,7 @@ absl::StatusOr<Tensor> LiteralParser::TensorLiteral() {
     MF_RETURN_IF_ERROR(Expect('}'));
     return Tensor();
   }
-  // The shape may be of any size: memory is taken for the elements that are there.
+  // The shape may be arbitrarily large: memory is allocated only for the elements that are present.
   const absl::Status status = shape.Validate(*dtype);
   if (!status.ok()) return ErrorAt(start, status.message());
   if (!shape.IsFullyDefined()) return ErrorAt(start, "the shape of a tensor must be known");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LiteralParser: a cursor over text that reads the values of the text form. Internal to the text
+// LiteralParser: a cursor over text that reads values in the text form. Internal to the text
 // parser.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_LITERAL_PARSER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_LITERAL_PARSER_H_
@@ -16,10 +16,10 @@ namespace mirrorflow {
 
 class LiteralParser {
  public:
-  // `text` must outlive the parser; its first line is called `line` in errors.
+  // `text` must outlive the parser. Its first line is number `line` in errors.
   explicit LiteralParser(absl::string_view text, int line = 1) : text_(text), line_(line) {}
 
-  // All of these skip white space first. Those that return a status say what they expected.
+  // All of these skip white space first. Those that return a status report what they expected.
   bool AtEnd();
   bool Consume(char c);
   bool NextIs(char c);
@@ -33,10 +33,10 @@ class LiteralParser {
   absl::StatusOr<AttrValue> Value();
   absl::StatusOr<AttrMap> Attrs();  // in braces
   absl::StatusOr<Tensor> TensorLiteral();
-  // What follows `@`: a word, a quoted string, or nothing.
+  // The name after `@`: a word, a quoted string, or empty.
   absl::StatusOr<std::string> FunctionName();
 
-  // `line 3, column 14: expected `what`, got …` about what is next.
+  // The error `line 3, column 14: expected <what>, got …` for the text at the cursor.
   absl::Status Expected(absl::string_view what);
 
  private:
@@ -55,7 +55,7 @@ class LiteralParser {
   const absl::string_view text_;
   const int line_;
   size_t position_ = 0;
-  int depth_ = 0;  // of lists and functions around the cursor
+  int depth_ = 0;  // number of lists and functions that enclose the cursor
 };
 
 }  // namespace mirrorflow

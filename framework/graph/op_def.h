@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpDef: everything the framework knows about an op, in one row: schema, shape function, sharding
-// rule, gradient, traits. Passes and printers ask the row; none has a list of op names of its own.
+// rule, gradient, traits. Passes and printers query the row; none keeps its own list of op names.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OP_DEF_H_
 
@@ -32,8 +32,8 @@ struct ArgDef {
   std::string type_attr;
   std::string number_attr;
   std::string type_list_attr;
-  // An input whose value must be known when a plan is made (a shape, an axis); kernels get it as a
-  // constant and it is no operand of theirs.
+  // An input whose value must be known when a plan is made (a shape, an axis). Kernels get it as a
+  // constant, not as an operand.
   bool is_static = false;
 };
 
@@ -45,57 +45,57 @@ struct AttrDef {
   std::optional<int64_t> minimum;  // of an int, or of the length of a list
 };
 
-// The few ops that the framework itself has to make or to recognise.
+// Marks the few ops that the framework itself has to create or recognise.
 enum class OpRole {
   kNone,
   kConstant,     // attribute `value` is its output
   kPlaceholder,  // a feed
-  kNoOp,         // only orders
+  kNoOp,         // only orders other nodes
   kVariable,     // makes the handle of a variable
   kRead,         // input 0 is a handle, output 0 its value
-  kWrite,        // input 0 is a handle, and what it names is written (other handles likewise)
+  kWrite,        // writes the variable of handle input 0 (and of any other handle input)
   kHasValue,     // input 0 is a handle, output 0 says whether its variable is initialised
   kCollective,   // all ranks take part
-  kAddAll,       // the sum of its list of tensors
+  kAddAll,       // sums its list of tensors
   kOnesLike,     // ones in the shape of its input
-  kBranch,       // runs one of the functions in its attributes; input 0 says which
-  kLoop,         // runs a function again and again, as long as another one says so
-  kUnknown,      // of a file, and no op of the registry: may stand where no step needs it
+  kBranch,       // runs one of the functions in its attributes; input 0 selects it
+  kLoop,         // runs a function repeatedly, as long as another one returns true
+  kUnknown,      // from a file and not in the registry: allowed where no step needs it
 };
 
 enum OpTrait : uint32_t {
-  // Two runs may differ, or something but the outputs changes: never folded, merged or dropped
-  // although wanted.
+  // Has effects other than its outputs, or two runs may differ. Never folded or merged, and never
+  // dropped while it is wanted.
   kStateful = 1u << 0,
   // f(a, b) == f(b, a).
   kCommutative = 1u << 1,
-  // Output element i depends on element i of each (broadcast) input alone.
+  // Output element i depends only on element i of each (broadcast) input.
   kElementwise = 1u << 2,
-  // Output 0 is input 0 under another shape: no kernel runs and no memory is taken.
+  // Output 0 is input 0 with another shape: no kernel runs and no memory is allocated.
   kView = 1u << 3,
   // Draws from the random stream: its kernel gets the op's key and the first row.
   kRandom = 1u << 4,
-  // Its outputs differ between replicas and mean nothing together (ReplicaIndex).
+  // Its outputs differ between replicas and have no combined meaning (ReplicaIndex).
   kPerReplica = 1u << 5,
   // A write that does not read: the variable needs no value before it.
   kOverwrites = 1u << 6,
-  // TensorFlow has no such op: files have a function of its name besides, its expansion.
+  // TensorFlow has no such op: files also contain its expansion, a function of the same name.
   kOwnOp = 1u << 7,
-  // Numbers in its operands can make it an error.
+  // Can fail because of the values of its operands.
   kFailsOnData = 1u << 8,
-  // What mixed precision does with the op. It adds up products, which 16-bit floats make many times
+  // The last three traits guide mixed precision. Sums products, which 16-bit floats make many times
   // faster.
   kSumsProducts = 1u << 9,
-  // Its results are as precise as its operands, to a rounding: what moves elements, adds a bias or
-  // normalises.
+  // Its results are as precise as its operands, up to one rounding: the op moves elements, adds a
+  // bias or normalises.
   kKeepsPrecision = 1u << 10,
-  // Of an element-wise op, which keeps precision if it has not this: the rounding of an operand can
-  // make any other number of the result.
+  // For an element-wise op: rounding an operand can change the result arbitrarily. An element-wise
+  // op without this trait keeps precision.
   kNeedsPrecision = 1u << 11,
 };
 
-// What a gradient function sees: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does
-// not depend on y_i). It returns one gradient an input, invalid where there is none.
+// The input of a gradient function: y_i = op(x_0, x_1, …) and dy[i] = dL/dy_i (invalid where L does
+// not depend on y_i). The function returns one gradient per input, invalid where there is none.
 struct GradContext {
   const Scope& scope;
   const Node& op;
@@ -105,7 +105,7 @@ struct GradContext {
 using ShapeFn = absl::Status (*)(ShapeContext&);
 using ShardingFn = absl::StatusOr<ShardingRule> (*)(const ShardContext&);
 using GradientFn = absl::StatusOr<std::vector<Output>> (*)(const GradContext&);
-// Builds what the op means in other ops; returns one output for each output of the node.
+// Expresses the op in terms of other ops; returns one output for each output of the node.
 using ExpandFn = absl::StatusOr<std::vector<Output>> (*)(const Scope&, const Node&);
 
 // The inputs of an update whose gradient is their product aᵀ · b.
@@ -122,11 +122,11 @@ struct OpDef {
   uint32_t traits = 0;
   ShapeFn shape = nullptr;
   ShardingFn sharding = nullptr;
-  std::string gathers_because;  // in place of a sharding rule
+  std::string gathers_because;  // the reason for having no sharding rule
   GradientFn gradient = nullptr;
-  std::string no_gradient_because;  // in place of a gradient
+  std::string no_gradient_because;  // the reason for having no gradient
   ExpandFn expand = nullptr;
-  // Not empty for an optimizer update: the name of the input that is the gradient of variable 0.
+  // For an optimizer update: the name of the input that is the gradient of variable 0. Else empty.
   std::string update_gradient;
 
   bool has(OpTrait trait) const { return (traits & trait) != 0; }
@@ -141,14 +141,14 @@ absl::Status CompleteAttrs(const OpDef& op, AttrMap* attrs);
 using DataTypes = absl::InlinedVector<DataType, 4>;
 absl::StatusOr<DataTypes> ArgDataTypes(absl::Span<const ArgDef> args, const AttrMap& attrs);
 
-// Where the tensors of argument `arg` stand among all of `args`: [first, last).
+// The positions of the tensors of argument `arg` among those of all `args`: [first, last).
 struct ArgRange {
   int first;
   int last;
 };
 absl::StatusOr<ArgRange> FindArg(absl::Span<const ArgDef> args, const AttrMap& attrs,
                                  absl::string_view arg);
-// How many tensors one argument stands for.
+// The number of tensors that one argument stands for.
 absl::StatusOr<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
 
 }  // namespace mirrorflow

@@ -2,6 +2,7 @@
 #include "framework/graph/op_registry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -112,11 +113,10 @@ OpBuilder OpRegistry::Define(absl::string_view name) {
 
 OpBuilder OpRegistry::Define(OpDef def) {
   const auto [it, inserted] = ops_.emplace(def.name, nullptr);
-  if (inserted) {
-    it->second = std::make_unique<OpDef>(std::move(def));
-  } else {
+  if (!inserted || (base_ != nullptr && base_->Find(def.name) != nullptr)) {
     errors_.push_back(absl::StrCat("op ", def.name, " is defined twice"));
   }
+  if (inserted) it->second = std::make_unique<OpDef>(std::move(def));
   return OpBuilder(this, it->second.get());
 }
 
@@ -151,13 +151,14 @@ absl::Status OpRegistry::Seal() const {
 
 const OpDef* OpRegistry::Find(absl::string_view name) const {
   const auto it = ops_.find(name);
-  return it != ops_.end() ? it->second.get() : nullptr;
+  if (it != ops_.end()) return it->second.get();
+  return base_ != nullptr ? base_->Find(name) : nullptr;
 }
 
 absl::StatusOr<const OpDef*> OpRegistry::Lookup(absl::string_view name) const {
   if (const OpDef* def = Find(name)) return def;
   std::vector<std::string> names;
-  for (const auto& entry : ops_) names.push_back(entry.first);
+  for (const OpDef* def : All()) names.push_back(def->name);
   const std::string nearest = NearestName(name, names);
   return absl::NotFoundError(
       absl::StrCat("unknown op '", name, "'",
@@ -165,40 +166,59 @@ absl::StatusOr<const OpDef*> OpRegistry::Lookup(absl::string_view name) const {
 }
 
 const OpDef* OpRegistry::FindRole(OpRole role) const {
+  if (const OpDef* base = base_ != nullptr ? base_->FindRole(role) : nullptr) return base;
   const auto it = roles_.find(role);
   return it != roles_.end() ? it->second : nullptr;
 }
 
 std::vector<const OpDef*> OpRegistry::All() const {
   std::vector<const OpDef*> all;
+  if (base_ != nullptr) all = base_->All();
   for (const auto& entry : ops_) all.push_back(entry.second.get());
+  std::sort(all.begin(), all.end(),
+            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return all;
 }
 
-std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
-  constexpr size_t kLongestName = 100;  // the cost is the product of the lengths
-  std::string nearest;
-  size_t best = name.size() / 2 + 1;
-  for (const std::string& candidate : candidates) {
-    if (std::max(name.size(), candidate.size()) > kLongestName) continue;
-    // Levenshtein distance, one row at a time.
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        const size_t substitute = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-      }
-    }
-    if (row.back() < best) {
-      best = row.back();
-      nearest = candidate;
+namespace {
+// Levenshtein distance, computed one row at a time.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
     }
   }
+  return row.back();
+}
+}  // namespace
+
+std::vector<std::string> NearestNames(absl::string_view name,
+                                      absl::Span<const std::string> candidates, size_t count) {
+  constexpr size_t kLongestName = 100;  // the cost grows with the product of the lengths
+  std::vector<std::pair<size_t, std::string>> close;
+  for (const std::string& candidate : candidates) {
+    if (std::max(name.size(), candidate.size()) > kLongestName) continue;
+    const size_t distance = EditDistance(name, candidate);
+    if (distance <= name.size() / 2) close.emplace_back(distance, candidate);
+  }
+  std::stable_sort(close.begin(), close.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> nearest;
+  for (size_t i = 0; i < std::min(count, close.size()); ++i) {
+    nearest.push_back(std::move(close[i].second));
+  }
   return nearest;
+}
+
+std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
+  const std::vector<std::string> nearest = NearestNames(name, candidates, 1);
+  return nearest.empty() ? "" : nearest[0];
 }
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpRegistry: the ops that there are. Filled by explicit calls (ops/all_ops.cc is the table of
-// contents), never by static initialisers; a test can build an empty one.
+// OpRegistry: the set of known ops. It is filled by explicit calls (ops/all_ops.cc is the table of
+// contents), never by static initialisers, so a test can start with an empty one.
 //
 //   void RegisterMatMul(OpRegistry& ops) {
 //     ops.Define("MatMul")
@@ -27,15 +27,15 @@ class OpRegistry;
 
 // Fills one OpDef. The schema strings are TensorFlow's (REGISTER_OP): inputs and outputs
 // `name: T`, `name: float`, `name: N * T`, `name: Tlist`; attributes `name: type`, `= default`,
-// `>= minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string out of a set,
-// `list(type)` likewise. A malformed string is reported by OpRegistry::Seal().
+// `>= minimum`, `name: {float, int32}` for a type, `{'SAME', 'VALID'}` for a string from a set, and
+// `list(type)` for lists of these. OpRegistry::Seal() reports malformed strings.
 class OpBuilder {
  public:
   OpBuilder(OpRegistry* registry, OpDef* def) : registry_(registry), def_(def) {}
 
   OpBuilder& Doc(absl::string_view text);
   OpBuilder& Input(absl::string_view spec);
-  // An input whose value must be a constant when a plan is made.
+  // Adds an input whose value must be a constant when a plan is made.
   OpBuilder& StaticInput(absl::string_view spec);
   OpBuilder& Output(absl::string_view spec);
   OpBuilder& Attr(absl::string_view spec);
@@ -47,7 +47,7 @@ class OpBuilder {
   OpBuilder& Gradient(GradientFn fn);
   OpBuilder& NoGradient(absl::string_view because);
   OpBuilder& Expand(ExpandFn fn);
-  // Marks an optimizer update of variable 0 by the gradient in input `gradient`.
+  // Marks the op as an optimizer update of variable 0 by the gradient in input `gradient`.
   OpBuilder& Update(absl::string_view gradient);
 
  private:
@@ -58,35 +58,41 @@ class OpBuilder {
 class OpRegistry {
  public:
   OpRegistry() = default;
+  // Also contains the ops of `base`, which must outlive this registry.
+  explicit OpRegistry(const OpRegistry* base) : base_(base) {}
   OpRegistry(const OpRegistry&) = delete;
   OpRegistry& operator=(const OpRegistry&) = delete;
 
   OpBuilder Define(absl::string_view name);
   OpBuilder Define(OpDef def);
 
-  // InvalidArgument listing everything that is missing or malformed in any row; call it once, after
-  // the last Define().
+  // Returns InvalidArgument with everything that is missing or malformed in any definition. Call it
+  // once, after the last Define().
   absl::Status Seal() const;
 
-  // The op, or null.
+  // Returns the op, or null if it is unknown.
   const OpDef* Find(absl::string_view name) const;
-  // The op, or NotFound with the nearest name as a hint.
+  // Returns the op, or NotFound with the nearest name as a hint.
   absl::StatusOr<const OpDef*> Lookup(absl::string_view name) const;
-  // The op with this role that was defined first, or null.
+  // Returns the first defined op with this role, or null.
   const OpDef* FindRole(OpRole role) const;
-  // All ops, sorted by name.
+  // Returns all ops, sorted by name.
   std::vector<const OpDef*> All() const;
 
  private:
   friend class OpBuilder;
 
+  const OpRegistry* const base_ = nullptr;
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
   std::map<OpRole, const OpDef*> roles_;
   std::vector<std::string> errors_;
 };
 
-// The candidate with the smallest edit distance to `name`, or "" if none is close: for the hints in
-// error messages.
+// Returns up to `count` candidates that are close to `name` by edit distance, the closest first, as
+// hints for error messages.
+std::vector<std::string> NearestNames(absl::string_view name,
+                                      absl::Span<const std::string> candidates, size_t count = 3);
+// Returns the closest candidate, or "" if none is close.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace mirrorflow

@@ -37,7 +37,7 @@ absl::StatusOr<AttrValue> ParseScalar(absl::string_view type, absl::string_view 
     if (text == "unknown") return AttrValue(Shape::UnknownRank());
     if (text == "[]") return AttrValue(Shape());
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no value of type ", type));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a value of type ", type));
 }
 
 // The parts of "a, b, c"; none for the empty string.
@@ -117,7 +117,7 @@ absl::StatusOr<ArgDef> ParseArgSpec(absl::string_view spec) {
   if (dtype.ok()) {
     arg.dtype = *dtype;
   } else {
-    arg.type_attr = std::string(type);  // OpBuilder finds out whether it is a list(type)
+    arg.type_attr = std::string(type);  // OpBuilder determines whether it is a list(type)
   }
   return arg;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The schema strings of OpBuilder: `a: N * T`, `strides: list(int) >= 4`, `T: {float, double}`.
+// Parsers for the schema strings of OpBuilder: `a: N * T`, `strides: list(int) >= 4`,
+// `T: {float, double}`.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OP_SPEC_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OP_SPEC_H_
 

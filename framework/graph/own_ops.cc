@@ -18,9 +18,10 @@
 namespace mirrorflow {
 namespace {
 
-constexpr char kOwnOpAttr[] = "_own_op";  // of a function: the op that it says
+constexpr char kOwnOpAttr[] = "_own_op";  // of a function: the op that it expands
 
-// What stands for an argument of the function: TensorFlow's name for it, which no file has.
+// The op that stands for an argument of the function. The name is TensorFlow's; no file contains
+// it.
 const OpDef& ArgumentOp() {
   static const OpDef* const op = [] {
     auto* def = new OpDef();
@@ -34,10 +35,10 @@ const OpDef& ArgumentOp() {
   return *op;
 }
 
-// The expansion of a node, of operands of which only their dtypes are known.
+// The expansion of a node for operands of which only the dtypes are known.
 struct Expansion {
   Graph graph;
-  std::vector<Output> args;  // named as the op's arguments are
+  std::vector<Output> args;  // named after the op's arguments
   std::vector<Output> results;
 };
 
@@ -70,7 +71,7 @@ absl::StatusOr<Expansion> ExpansionOf(const Node& node) {
   return expansion;
 }
 
-// `node:output:index`, as the nodes of a function name their inputs; an argument by its name.
+// The name of `output` in the body of a function: `node:output:index`, or the argument's name.
 absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Output> args) {
   if (absl::c_linear_search(args, output)) return output.node->name();
   const OpDef& op = output.node->op();
@@ -79,11 +80,11 @@ absl::StatusOr<std::string> NameInBody(const Output& output, absl::Span<const Ou
     if (output.index >= range.last) continue;
     return absl::StrCat(output.node->name(), ":", arg.name, ":", output.index - range.first);
   }
-  return absl::InternalError(absl::StrCat(output.ToString(), " is no output of ", op.name));
+  return absl::InternalError(absl::StrCat(output.ToString(), " is not an output of ", op.name));
 }
 
-// TensorFlow wants the attributes of a call to be the function's: they are, though their values are
-// in its body already.
+// TensorFlow requires that a function declares the attributes of its calls. They are declared,
+// although their values are already in the body.
 void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signature) {
   for (const AttrDef& attr : op.attrs) {
     auto* declared = signature->add_attr();
@@ -102,7 +103,7 @@ void Declare(const OpDef& op, const Expansion& expansion, proto::OpDef* signatur
   }
 }
 
-// Without a name yet.
+// The function for `node`, not yet named.
 absl::StatusOr<proto::FunctionDef> FunctionOf(const Node& node) {
   MF_ASSIGN_OR_RETURN(const Expansion expansion, ExpansionOf(node));
   MF_ASSIGN_OR_RETURN(proto::GraphDef def, ToGraphDef(expansion.graph));
@@ -132,7 +133,7 @@ bool HasTheUsualAttributes(const Node& node) {
   });
 }
 
-// By the name of the function: the op that it says.
+// Maps the name of each function that expands an op, but has another name, to the op's name.
 absl::flat_hash_map<std::string, std::string> RenamedOwnOps(const proto::GraphDef& def,
                                                             const OpRegistry& registry) {
   absl::flat_hash_map<std::string, std::string> renamed;

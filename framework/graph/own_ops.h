@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that TensorFlow does not have (kOwnOp), in its files. A node of one calls a function that
-// says the op in TensorFlow's ops: its expansion, for the attributes and dtypes of the node. The
-// function has an attribute that names the op, and is called as the op is if the attributes are at
-// their defaults and types are float; else it has a name of its own. Readers who know the op take
-// the node for it.
+// Writes ops that TensorFlow does not have (kOwnOp) to its files, and reads them back. In a file,
+// such a node calls a function in TensorFlow's ops: the expansion of the op for the attributes and
+// dtypes of the node. An attribute of the function names the op. The function has the op's name if
+// the attributes are at their defaults and types are float, and a name of its own otherwise. A
+// reader that knows the op takes the call for the op.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_OWN_OPS_H_
 
@@ -16,17 +16,17 @@
 
 namespace mirrorflow {
 
-// Adds the function that says `node`, which is `def`, to the library, unless it is there, and makes
-// `def` call it.
+// Adds the function for `node` to the library, unless it is there already, and makes `def`, the
+// message of `node`, call it.
 absl::Status ExportOwnOp(const Node& node, FunctionLibrary* library, proto::NodeDef* def);
 
-// InvalidArgument if a function of somebody else's has the name of an op of the registry that
-// TensorFlow does not have: its calls would be taken for that.
+// InvalidArgument if a foreign function has the name of an op of the registry that TensorFlow does
+// not have: its calls would be mistaken for that op.
 absl::Status CheckOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
 
-// Whether the library has functions for ops of the registry that are not called as these are.
+// True if the library has functions for ops of the registry under names other than the ops'.
 bool HasRenamedOwnOps(const proto::GraphDef& def, const OpRegistry& registry);
-// Gives the calls of these functions, also in other functions, the ops' names again.
+// Restores the ops' names in all calls of these functions, including those in other functions.
 void RestoreOwnOps(const OpRegistry& registry, proto::GraphDef* def);
 
 }  // namespace mirrorflow

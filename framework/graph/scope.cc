@@ -14,6 +14,10 @@ Scope Scope::WithName(absl::string_view name) && {
   return std::move(*this);
 }
 
+Scope Scope::ForOperand(absl::string_view operand) const {
+  return name_.empty() ? *this : WithName(absl::StrCat(name_, "/", operand));
+}
+
 Scope Scope::SubScope(absl::string_view name) const {
   Scope scope = *this;
   scope.prefix_ = absl::StrCat(graph_->UniquePrefix(absl::StrCat(prefix_, name)), "/");
@@ -38,7 +42,11 @@ Scope Scope::WithControlInputsOf(const Node& node) const {
 
 const Shape& Scope::shape(const Output& output) const {
   static const Shape* const unknown = new Shape(Shape::UnknownRank());
-  return output.valid() ? graph_->values().shape(output) : *unknown;
+  if (!output.valid()) return *unknown;
+  absl::Status own = graph_->CheckOwns(output);
+  if (own.ok()) return graph_->values().shape(output);
+  Fail(std::move(own));
+  return *unknown;
 }
 
 NodeBuilder Scope::Build(const OpRegistry& ops, absl::string_view op) const& {
@@ -75,7 +83,7 @@ NodeBuilder&& NodeBuilder::Control(Node* node) && {
   return std::move(*this);
 }
 
-// Reads T, N and lists of dtypes off the inputs.
+// Infers T, N and lists of dtypes from the inputs.
 absl::Status NodeBuilder::InferAttrs() {
   if (arg_sizes_.size() != op_->inputs.size()) {
     return absl::InvalidArgumentError(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scope: where a node is added: a graph, a name prefix, control dependencies. Cheap to copy; every
-// With… returns a new one. The first error while building sticks to the graph and comes out of
-// NewSession with the node's name; after it builders return invalid outputs and add nothing.
+// Scope tells builders where to add nodes: the graph, a name prefix, and control dependencies. It
+// is cheap to copy; every With… method returns a new scope. The graph records the first error of a
+// builder, and NewSession returns it with the node's name. After an error, builders add no nodes
+// and return invalid outputs.
 //
 //   Scope root(&graph);
 //   Output y = root.SubScope("dense").Build(ops, "MatMul").Input(x).Input(w).One();
@@ -26,13 +27,16 @@ class Scope {
  public:
   explicit Scope(Graph* graph) : graph_(graph) {}
 
-  // The next node is called `name` (made unique if taken) instead of after its op.
+  // The next node is named `name` (made unique if taken) instead of after its op.
   Scope WithName(absl::string_view name) const&;
   Scope WithName(absl::string_view name) &&;
-  // Names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
+  // For a constant that a builder adds as an operand of the next node: if that has a name, the
+  // constant is called `name/operand` and does not take the name itself.
+  Scope ForOperand(absl::string_view operand) const;
+  // Node names get the prefix `name/`, made unique among the sub-scopes of this scope's prefix.
   Scope SubScope(absl::string_view name) const;
   Scope WithControlDependencies(absl::Span<const Operation> operations) const;
-  // What has to happen before `node` has to happen before what is built, too.
+  // New nodes get the control inputs of `node`.
   Scope WithControlInputsOf(const Node& node) const;
 
   Graph& graph() const { return *graph_; }
@@ -40,10 +44,11 @@ class Scope {
   bool ok() const { return graph_->status().ok(); }
   void Fail(absl::Status status) const { graph_->Fail(std::move(status)); }
 
-  // What is known so far of an output that this scope's graph owns; unknown for an invalid one.
+  // The shape, as far as it is known. Unknown for an invalid output and for an output of another
+  // graph; the latter also fails this scope's graph.
   const Shape& shape(const Output& output) const;
 
-  // Starts a node of `op`, which is looked up in `ops`.
+  // Starts a node of `op`, which must be in `ops`.
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) const&;
   NodeBuilder Build(const OpRegistry& ops, absl::string_view op) &&;
   NodeBuilder Build(const OpDef& op) const;
@@ -57,22 +62,23 @@ class Scope {
   std::vector<Node*> control_inputs_;
 };
 
-// Collects the inputs and attributes of one node. Attributes that a type or count can be read off
-// the inputs (`T`, `N`, a list of dtypes) need not be given.
+// Collects the inputs and attributes of one node. Attributes that follow from the inputs (`T`, `N`,
+// a list of dtypes) may be omitted.
 class NodeBuilder {
  public:
   NodeBuilder(Scope scope, const OpDef* op) : scope_(std::move(scope)), op_(op) {}
   NodeBuilder(NodeBuilder&&) = default;
-  // `b = std::move(b).Input(x)` would empty it; a statement `std::move(b).Input(x);` is enough.
+  // Deleted because `b = std::move(b).Input(x)` would be a self-move; `std::move(b).Input(x);`
+  // suffices.
   NodeBuilder& operator=(NodeBuilder&&) = delete;
 
   NodeBuilder&& Input(const Output& value) &&;
-  // The tensors of one `N * T` or list argument.
+  // Adds the tensors of one `N * T` or list argument.
   NodeBuilder&& InputList(absl::Span<const Output> values) &&;
   NodeBuilder&& Attr(absl::string_view name, AttrValue value) &&;
   NodeBuilder&& Control(Node* node) &&;
 
-  // Adds the node and infers its shapes; null after an error, which then sticks to the graph.
+  // Adds the node and infers its shapes. Returns null after an error, which the graph records.
   Node* Finish() &&;
   // Output 0 of Finish().
   Output One() &&;
@@ -84,8 +90,8 @@ class NodeBuilder {
 
   Scope scope_;
   const OpDef* op_;                        // null after a failed look-up
-  std::vector<Output> inputs_;             // of all arguments, one after the other
-  absl::InlinedVector<int, 6> arg_sizes_;  // how many of them each argument has
+  std::vector<Output> inputs_;             // of all arguments, concatenated
+  absl::InlinedVector<int, 6> arg_sizes_;  // the number of inputs of each argument
   AttrMap attrs_;
   std::vector<Node*> control_inputs_;
 };

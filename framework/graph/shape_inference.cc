@@ -16,7 +16,8 @@ std::vector<ValueInfo>& ShapeTable::Row(const Node& node) {
 const ValueInfo& ShapeTable::at(const Output& output) const {
   static const ValueInfo* const unknown = new ValueInfo();
   const size_t id = output.node->id();
-  if (id >= rows_.size() || rows_[id].empty()) return *unknown;
+  // The node may be of another graph, which AddNode reports.
+  if (id >= rows_.size() || static_cast<size_t>(output.index) >= rows_[id].size()) return *unknown;
   return rows_[id][output.index];
 }
 
@@ -111,8 +112,8 @@ void ShapeContext::set_handle(int i, DataType dtype, Shape shape) {
 absl::StatusOr<Shape> ShapeContext::WithRank(int i, int64_t rank) const {
   const Shape& shape = input(i);
   if (rank < 0 || rank > kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " must have at most ", kMaxRank,
-                                                   " dimensions, expected are ", rank));
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " must have a rank of 0 to ",
+                                                   kMaxRank, ", but the op expects rank ", rank));
   }
   if (shape.unknown_rank()) return Shape::UnknownDims(static_cast<int>(rank));
   if (shape.rank() == rank) return shape;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape inference: what is known of each output before anything runs. A ShapeTable is the side
-// table; an op's shape function fills the rows of its outputs through a ShapeContext, from shapes
-// that may be known in part and from values that are constant or known as a partial shape.
+// Shape inference: static information about each output. A ShapeTable is the side table that holds
+// it. An op's shape function fills the rows of its outputs through a ShapeContext, from shapes that
+// may be partially known and from values that are constant or known as a partial shape.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHAPE_INFERENCE_H_
 
@@ -21,21 +21,21 @@ namespace mirrorflow {
 
 struct ListInfo;
 
-// What is known of one output.
+// Static information about one output.
 struct ValueInfo {
   Shape shape = Shape::UnknownRank();
   Tensor constant;                // has_value() if the value itself is known
-  std::optional<Shape> as_shape;  // an integer vector that is a shape, known in part: [-1, 784]
-  // Of a variable's handle: what the variable holds.
+  std::optional<Shape> as_shape;  // an integer vector that holds a partial shape: [-1, 784]
+  // For the handle of a variable: the dtype and shape of the variable.
   DataType handle_dtype = DT_INVALID;
   Shape handle_shape = Shape::UnknownRank();
-  std::shared_ptr<const ListInfo> list;  // of a value of dtype variant (list_info.h)
+  std::shared_ptr<const ListInfo> list;  // for a value of dtype variant (list_info.h)
 };
 
 class ShapeTable {
  public:
-  // Runs the shape function of `node` and stores its outputs' rows. The inputs' rows must be there.
-  // The error names the node.
+  // Runs the shape function of `node` and stores the rows of its outputs. The rows of its inputs
+  // must exist. Errors name the node.
   absl::Status Infer(const Node& node);
 
   const ValueInfo& at(const Output& output) const;
@@ -63,10 +63,10 @@ class ShapeContext {
   const ValueInfo& input_info(int i) const { return table_.at(node_.input(i)); }
   // The value of input i if it is constant, else null.
   const Tensor* constant(int i) const;
-  // Input i, an integer vector, as integers; nothing if it is not constant.
+  // Input i, an integer vector, as integers; nullopt if it is not constant.
   absl::StatusOr<std::optional<std::vector<int64_t>>> integers(int i) const;
-  // Input i, an integer vector, as a shape known in part (of unknown rank at worst).
-  // InvalidArgument if it is no vector or holds a number below -1.
+  // Input i, an integer vector, as a partially known shape (at worst of unknown rank).
+  // InvalidArgument if it is not a vector or holds a number below -1.
   absl::StatusOr<Shape> input_as_shape(int i) const;
   // The dtype and shape of the variable behind handle input i.
   DataType handle_dtype(int i) const { return input_info(i).handle_dtype; }
@@ -80,11 +80,11 @@ class ShapeContext {
   void set_info(int i, ValueInfo info) { outputs_[i] = std::move(info); }
   void set_output(int i, Shape shape) { outputs_[i].shape = std::move(shape); }
   void set_constant(int i, Tensor value);
-  // Output i is the integer vector that holds `shape`; it becomes constant if that is all known.
+  // Sets output i to the integer vector that holds `shape`; a constant if `shape` is fully defined.
   void set_output_as_shape(int i, const Shape& shape);
   void set_handle(int i, DataType dtype, Shape shape);
 
-  // Checks that input i has `rank` dimensions; an unknown rank passes and comes back as unknown
+  // Checks that input i has `rank` dimensions. An unknown rank passes and is returned as unknown
   // dimensions.
   absl::StatusOr<Shape> WithRank(int i, int64_t rank) const;
   absl::StatusOr<Shape> WithRankAtLeast(int i, int rank) const;
@@ -95,7 +95,7 @@ class ShapeContext {
   std::vector<ValueInfo>& outputs_;
 };
 
-// What a sharding rule sees: the node, and the global shapes and constants around it, all of which
+// The input of a sharding rule: a node with the global shapes and constants around it, all of which
 // are fully known.
 class ShardContext {
  public:
@@ -114,7 +114,8 @@ class ShardContext {
   const ShapeTable& table_;
 };
 
-// axis in [-rank, rank) as [0, rank), or InvalidArgument that says what `axis_name` must be.
+// Maps an axis in [-rank, rank) to [0, rank). InvalidArgument, naming `axis_name` and the range, if
+// it is out of range.
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view axis_name = "axis");
 
 }  // namespace mirrorflow

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharding: how a value of the global program lies on the replicas, and the rule by which an op
-// turns the shardings of its inputs into those of its outputs. The model is that of GSPMD and
-// DTensor, restricted to what data parallelism needs.
+// Sharding: how a value of the global program is distributed over the replicas. ShardingRule: how
+// an op derives the shardings of its outputs from those of its inputs. The model is that of GSPMD
+// and DTensor, restricted to what data parallelism needs.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_SHARDING_H_
 
@@ -19,7 +19,7 @@
 
 namespace mirrorflow {
 
-// Names the split that rows come from: feeds with as many rows share one.
+// Identifies the split that rows come from. Feeds with the same number of rows share one.
 using AxisId = int;
 inline constexpr int kMaxAxes = 4;
 
@@ -45,19 +45,19 @@ struct Sharded {
 // The replicas' values must still be combined.
 struct Partial {
   Reduction reduction;
-  AxisId axis = 0;  // of a mean: each replica's value counts by its rows of this one
+  AxisId axis = 0;  // for a mean: each replica's value is weighted by its rows of this axis
   friend bool operator==(const Partial& a, const Partial& b) {
     return a.reduction == b.reduction && (a.reduction != Reduction::kMean || a.axis == b.axis);
   }
 };
 
-// Values that differ and mean nothing together.
+// The replicas' values differ and have no combined meaning.
 struct PerReplica {
   friend bool operator==(const PerReplica&, const PerReplica&) { return true; }
 };
 
 using Sharding = std::variant<Replicated, Sharded, Partial, PerReplica>;
-// Those of a node's inputs or outputs.
+// The shardings of a node's inputs or outputs.
 using Shardings = absl::InlinedVector<Sharding, 2>;
 
 inline bool IsReplicated(const Sharding& s) { return std::holds_alternative<Replicated>(s); }
@@ -75,31 +75,33 @@ enum class Linearity {
 };
 
 struct ShardingRule {
-  // One term an input, `->`, one term an output, as in einsum: "mk,kn->mn". A letter names a
-  // dimension that may be sharded; `.` one that must be whole; `*` an operand of any rank that must
-  // be replicated; `~` one of any rank that differs between replicas as soon as a letter is
-  // sharded, which only an input with this term accepts. A letter in inputs only is contracted: the
-  // outputs come out partial. A letter in an input and an output of other sizes keeps the sharding
-  // with the factor scaled, where that is a whole number (reshapes). A letter in outputs only makes
-  // rows from nothing (Fill, random ops): the op computes the rows that its users need.
+  // One term per input, `->`, one term per output, as in einsum: "mk,kn->mn". A letter names a
+  // dimension that may be sharded, `.` one that must be whole. `*` is an operand of any rank that
+  // must be replicated. `~` is one of any rank that differs between replicas as soon as a letter is
+  // sharded; only an input with this term accepts such a value.
+  //
+  // A letter in inputs only is contracted: the outputs are partial. A letter whose sizes differ
+  // between an input and an output keeps the sharding with a scaled factor, if that is a whole
+  // number (reshapes). A letter in outputs only creates rows (Fill, random ops): the op computes
+  // the rows that its users need.
   std::string dims;
   Linearity linearity = Linearity::kNone;
-  // The inputs that linearity speaks of; all the others must be replicated. Empty: all inputs.
+  // The inputs that `linearity` applies to; all others must be replicated. Empty: all inputs.
   std::vector<int> linear_inputs = {};
-  // What a contracted letter leaves to be done.
+  // The reduction that a contracted letter requires of the outputs.
   Reduction contracted = Reduction::kSum;
-  // Where a letter would be contracted, replace the op by its decomposition (OpDef::expand).
+  // Replace the op by its decomposition (OpDef::expand) where a letter would be contracted.
   bool expand = false;
 };
 
 // Parsed `dims`: terms[i] is the term of input i, then of the outputs.
 struct ShardingTerms {
-  using Terms = absl::InlinedVector<absl::string_view, 4>;  // of the text that was parsed
+  using Terms = absl::InlinedVector<absl::string_view, 4>;  // views into the parsed text
   Terms inputs;
   Terms outputs;
 };
-// Splits `dims`, which must have as many terms as the node has inputs and outputs and, but for `*`
-// and `~`, as many letters a term as the value has dimensions; InvalidArgument otherwise.
+// Splits `dims`. InvalidArgument unless there is one term for each input and output and, except in
+// `*` and `~`, one letter for each dimension of the value.
 absl::StatusOr<ShardingTerms> ParseShardingTerms(absl::string_view dims,
                                                  absl::Span<const Shape> inputs,
                                                  absl::Span<const Shape> outputs);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plain numbers that the elements of a tensor are stored as, also for dtypes that no kernel
-// computes in: two floats for a complex64, the bits of a half or bfloat16 as uint16. What the text
-// form prints and parses and what the typed lists of a TensorProto hold.
+// Accesses the elements of a tensor as the plain numbers that are stored, including dtypes that no
+// kernel computes in: two floats for a complex64, the bits of a half or bfloat16 as uint16. The
+// text form prints and parses these numbers, and the typed lists of a TensorProto hold them.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_ELEMENTS_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_ELEMENTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace mirrorflow {
 
-// As DispatchDataType, for all dtypes with elements of a fixed size.
+// Like DispatchDataType, for all dtypes with elements of a fixed size.
 template <typename Fn, typename R>
 R DispatchStoredType(DataType dtype, Fn&& fn, R otherwise) {
   switch (dtype) {
@@ -36,12 +36,12 @@ R DispatchStoredType(DataType dtype, Fn&& fn, R otherwise) {
   }
 }
 
-// How many numbers one element is stored as.
+// The number of plain numbers that store one element.
 inline int NumbersPerElement(DataType dtype) {
   return dtype == DT_COMPLEX64 || dtype == DT_COMPLEX128 ? 2 : 1;
 }
 
-// The numbers of `tensor`. Requires that T is the type its dtype is dispatched to.
+// The numbers of `tensor`. T must be the type that DispatchStoredType passes for its dtype.
 template <typename T>
 absl::Span<T> StoredNumbers(const Tensor& tensor) {
   return absl::MakeSpan(reinterpret_cast<T*>(tensor.raw()), tensor.bytes() / sizeof(T));

@@ -16,7 +16,7 @@ namespace {
 
 using proto::TensorProto;
 
-// The list that the elements of a dtype are in.
+// The repeated field that holds the elements of a dtype.
 struct ListRow {
   DataType dtype;
   int field;
@@ -47,7 +47,7 @@ const google::protobuf::FieldDescriptor* ListField(DataType dtype) {
   return nullptr;
 }
 
-// The element type of the list for numbers of type T: the small integers travel as int32.
+// The element type of the repeated field for numbers of type T: small integers are stored as int32.
 template <typename T>
 using ListNumber =
     std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) < 4, int32_t,
@@ -96,8 +96,8 @@ absl::StatusOr<Tensor> TensorFromList(DataType dtype, const Shape& shape, const 
     numbers[i] = static_cast<T>(number);
     if constexpr (std::is_integral_v<T>) {
       if (numbers[i] != number) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("element ", i, " is no ", DataTypeName(dtype), "; got ", number));
+        return absl::InvalidArgumentError(absl::StrCat("element ", i, " is out of range of ",
+                                                       DataTypeName(dtype), "; got ", number));
       }
     }
   }
@@ -135,7 +135,7 @@ absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto) {
         absl::StrCat("a shape of unknown rank has ", proto.dim_size(), " dimensions"));
   }
   Shape shape;
-  // One too many is enough for Validate to see.
+  // One dimension too many is enough for Validate to reject the shape.
   for (int i = 0; i < std::min(proto.dim_size(), kMaxRank + 1); ++i) {
     shape.AddDim(proto.dim(i).size());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dtypes, shapes and tensors in TensorFlow's messages and out of them.
+// Converts dtypes, shapes and tensors to and from TensorFlow's messages.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_PROTO_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TENSOR_PROTO_H_
 
@@ -10,19 +10,19 @@
 
 namespace mirrorflow {
 
-// The dtype, DT_INVALID included; InvalidArgument for one that is not supported.
+// InvalidArgument for an unsupported dtype; DT_INVALID is accepted.
 absl::StatusOr<DataType> DataTypeFromProto(proto::DataType dtype);
 
 void ShapeToProto(const Shape& shape, proto::TensorShapeProto* proto);
 absl::StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
 
-// A tensor of one value repeated is written as that value, all others as their bytes.
+// Writes a tensor whose elements are all equal as a single value, any other tensor as its bytes.
 proto::TensorProto TensorToProto(const Tensor& tensor);
 
-// A message of a few bytes may stand for a tensor of any size, by repeating its last value:
-// `repeated_bytes` is what the tensors of one graph may still take in this way, and
-// ResourceExhausted is the error of one that would take more. Every bound is checked before memory
-// is taken.
+// A message of a few bytes can stand for a tensor of any size by repeating its last value.
+// `repeated_bytes` is the remaining budget for such tensors in one graph, which the call reduces;
+// ResourceExhausted for a tensor that exceeds it. Every bound is checked before memory is
+// allocated.
 absl::StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, int64_t* repeated_bytes);
 
 }  // namespace mirrorflow

@@ -4,14 +4,16 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "framework/graph/creation_scope.h"
 
 namespace mirrorflow {
 namespace {
 
-AttrMap WithoutDefaults(const Node& node) {
+AttrMap ShownAttrs(const Node& node, bool omit_defaults) {
   AttrMap shown;
   for (const auto& [name, value] : node.attrs()) {
-    const AttrDef* def = node.op().FindAttr(name);
+    if (name == kCreationScopeAttr) continue;
+    const AttrDef* def = omit_defaults ? node.op().FindAttr(name) : nullptr;
     if (def == nullptr || def->default_value != value) shown.emplace(name, value);
   }
   return shown;
@@ -30,8 +32,8 @@ std::string GraphToText(const Graph& graph, const TextOptions& options) {
   }
   const absl::StatusOr<std::vector<Node*>> order = TopologicalOrder(graph);
   for (const Node* node : order.ok() ? *order : graph.Nodes()) {
-    const std::string attrs = AttrMapToString(
-        options.omit_defaults ? WithoutDefaults(*node) : node->attrs(), options.max_elements);
+    const std::string attrs =
+        AttrMapToString(ShownAttrs(*node, options.omit_defaults), options.max_elements);
     absl::StrAppend(&text, node->CallString(), attrs.empty() ? "" : " ", attrs);
     const std::string comment = options.comment ? options.comment(*node) : "";
     if (!comment.empty()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text form of a graph, for dumps and tests; text_parser.h reads it back. One node a line, each
-// after its inputs, ties by id:
+// The text form of a graph, for dumps and tests; text_parser.h reads it back. One node per line,
+// each after its inputs, ties by id:
 //
 //   @fn = "serialized FunctionDef"
 //   name = Op(in0, in1:1, ^control) {attr=value, …}  # comment
@@ -19,14 +19,14 @@ namespace mirrorflow {
 struct TextOptions {
   // Leave out attributes that have their default value.
   bool omit_defaults = false;
-  // Cut tensors with more elements, if >= 0. Such a text cannot be parsed.
+  // Truncate tensors with more elements, if >= 0. Such text cannot be parsed.
   int64_t max_elements = -1;
-  // What to write behind a node as a comment; nothing if empty.
+  // Returns a comment to write after a node; none is written if it is empty.
   std::function<std::string(const Node&)> comment = nullptr;
 };
 
-// The nodes of a graph with a cycle come in the order of their ids. Without `max_elements` the text
-// parses to an equal graph.
+// Nodes of a graph with a cycle are written in the order of their ids. Without `max_elements` the
+// text parses to an equal graph.
 std::string GraphToText(const Graph& graph, const TextOptions& options = {});
 
 }  // namespace mirrorflow

@@ -15,13 +15,13 @@
 namespace mirrorflow {
 namespace {
 
-// A comment or the end.
+// Accepts a comment or the end of the line.
 absl::Status ExpectEndOfLine(LiteralParser& line) {
   return line.NextIs('#') || line.AtEnd() ? absl::OkStatus()
                                           : line.Expected("a comment or the end of the line");
 }
 
-// `@fn = "serialized FunctionDef"`, or without a name the gradients of the library.
+// `@fn = "serialized FunctionDef"`; without a name, the gradients of the library.
 absl::Status ParseFunction(LiteralParser& line, FunctionLibrary* functions) {
   MF_RETURN_IF_ERROR(line.Expect('@'));
   MF_ASSIGN_OR_RETURN(const std::string name, line.FunctionName());
@@ -83,7 +83,7 @@ absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& regis
     record->where = absl::StrCat("line ", number, ": ");
     records.push_back(*std::move(record));
   }
-  // A line that cannot be read would make errors of all that use its node.
+  // A line that cannot be parsed would cause errors for all users of its node.
   MF_RETURN_IF_ERROR(errors.ToStatus());
   return AssembleGraph(std::move(records), std::move(functions), registry);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the text form of graphs (text_form.h) and of the values in it. Every error says line and
-// column, what was expected and what was found; no text, however nested or large its numbers, does
-// worse than that.
+// Parses the text form of graphs (text_form.h) and of the values in it. Every error gives the line
+// and column, what was expected and what was found. No text can do worse than cause an error,
+// however deep its nesting or large its numbers.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_PARSER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_TEXT_PARSER_H_
 
@@ -16,10 +16,10 @@
 
 namespace mirrorflow {
 
-// The graph, with the shapes of all nodes inferred. Nodes may come in any order. Lines that start
-// with `#`, and what follows ` #` behind a node, are comments. InvalidArgument with up to 20
-// errors, a line each; ResourceExhausted for more nodes than the limits allow. Memory is taken for
-// what is written only: nothing here repeats a value or calls a function.
+// Returns the graph, with the shapes of all nodes inferred. Nodes may come in any order. Comments
+// are lines that start with `#` and text that follows ` #` after a node. InvalidArgument with up to
+// 20 errors, one per line; ResourceExhausted for more nodes than the limits allow. Memory use is
+// linear in the text: no construct repeats a value or calls a function.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text, const OpRegistry& registry,
                                  const GraphLimits& limits = {});
 

@@ -22,7 +22,7 @@ std::vector<int> FindCycle(absl::Span<const int> pending, Inputs inputs) {
     });
     return stuck;
   };
-  // Every stuck item has a stuck input: going from input to input must meet an item again.
+  // Every stuck item has a stuck input, so following inputs must reach some item twice.
   const int start =
       std::find_if(pending.begin(), pending.end(), [](int n) { return n > 0; }) - pending.begin();
   std::vector<bool> met(pending.size(), false);
@@ -45,7 +45,7 @@ std::vector<int> FindCycle(absl::Span<const int> pending, Inputs inputs) {
 }  // namespace
 
 TopologicalSort SortTopologically(int count, Inputs inputs) {
-  // The users of all items, one after the other: those of item i start at first_user[i].
+  // The users of all items, concatenated: those of item i start at first_user[i].
   std::vector<int> pending(count, 0);
   std::vector<int> first_user(count + 1, 0);
   for (int i = 0; i < count; ++i) {

@@ -14,20 +14,20 @@
 namespace mirrorflow {
 
 struct TopologicalSort {
-  // Each item after all of its inputs, the smallest number first where there is a choice. Items on
-  // a cycle, or after one, are missing.
+  // Each item after all of its inputs; ties are broken by the smallest number. Items on a cycle, or
+  // downstream of one, are missing.
   std::vector<int> order;
-  // One cycle if there is any, from its smallest number on: each item is an input of the next, the
-  // last one of the first.
+  // One cycle if there is any, starting at its smallest number. Each item is an input of the next
+  // one, and the last item of the first.
   std::vector<int> cycle;
 };
 
-// Sorts the items 0 … count - 1. `inputs(i, visit)` calls visit(j) for each input j of item i, as
-// often as it likes but the same each time.
+// Sorts the items 0 … count - 1. `inputs(i, visit)` calls visit(j) for each input j of item i. It
+// may repeat an input, but must make the same calls every time.
 TopologicalSort SortTopologically(
     int count, absl::FunctionRef<void(int, absl::FunctionRef<void(int)>)> inputs);
 
-// `a -> b -> a`; a long cycle is cut.
+// `a -> b -> a`; a long cycle is abbreviated.
 std::string CycleToString(absl::Span<const int> cycle, absl::FunctionRef<std::string(int)> name);
 
 }  // namespace mirrorflow

@@ -24,12 +24,12 @@ absl::Status CheckVersions(const proto::VersionDef& versions) {
   for (int bad : versions.bad_consumers()) {
     if (bad != kGraphDefVersion) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("the graph refuses readers of version ", bad, ", which this is"));
+        absl::StrCat("the graph refuses readers of version ", bad, ", the version of this reader"));
   }
   return absl::OkStatus();
 }
 
-// Nodes and bytes with all functions in place; far more than any limit is kMany.
+// Nodes and bytes with all functions inlined. Saturates at kMany, which is far beyond any limit.
 struct Size {
   static constexpr int64_t kMany = int64_t{1} << 61;
   int64_t nodes = 0;
@@ -41,19 +41,19 @@ struct Size {
   }
 };
 
-// The functions of a library by number, and what each mentions.
+// The functions of a library, numbered, with the functions that each references.
 class Library {
  public:
   explicit Library(const proto::FunctionDefLibrary& library) {
     for (const proto::FunctionDef& function : library.function()) {
-      // One that is there twice counts once; its bodies are compared elsewhere.
+      // A duplicate counts once; its bodies are compared elsewhere.
       if (index_.emplace(function.signature().name(), functions_.size()).second) {
         functions_.push_back(&function);
       }
     }
   }
 
-  // Functions are put in place where they are mentioned: one that mentions itself has no end.
+  // Functions are inlined where they are referenced, so inlining a recursive one would never end.
   absl::Status CheckNotRecursive() {
     std::vector<std::vector<int>> mentioned;
     for (const proto::FunctionDef* function : functions_) {
@@ -61,7 +61,7 @@ class Library {
       for (const proto::NodeDef& node : function->node_def()) {
         Visit(node, [&](int other) { mentioned.back().push_back(other); });
       }
-      // Maps have no order, the error needs one.
+      // Maps have no order, but the error message needs one.
       std::sort(mentioned.back().begin(), mentioned.back().end());
     }
     TopologicalSort sort = SortTopologically(static_cast<int>(functions_.size()),
@@ -71,22 +71,22 @@ class Library {
     order_ = std::move(sort.order);
     if (sort.cycle.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
-        "functions of the library call each other in a circle: ",
+        "functions of the library call each other in a cycle: ",
         CycleToString(sort.cycle,
                       [&](int i) { return Printable(functions_[i]->signature().name()); })));
   }
 
-  // After CheckNotRecursive.
+  // Requires CheckNotRecursive first.
   void ComputeSizes() {
     sizes_.resize(functions_.size());
     for (int i : order_) {
       for (const proto::NodeDef& node : functions_[i]->node_def()) sizes_[i].Add(SizeOf(node));
-      // The nodes that stand for what the call returns.
+      // The nodes that stand for the results of the call.
       sizes_[i].nodes += functions_[i]->signature().output_arg_size();
     }
   }
 
-  // Of one node, with the functions that it mentions.
+  // The size of one node with the functions that it references.
   Size SizeOf(const proto::NodeDef& node) const {
     Size size{1, static_cast<int64_t>(node.ByteSizeLong())};
     Visit(node, [&](int function) { size.Add(sizes_[function]); });
@@ -103,8 +103,8 @@ class Library {
 
   std::vector<const proto::FunctionDef*> functions_;
   absl::flat_hash_map<absl::string_view, int> index_;
-  std::vector<int> order_;   // each behind those that it mentions
-  std::vector<Size> sizes_;  // of those that come first in `order_`
+  std::vector<int> order_;   // each after those that it references
+  std::vector<Size> sizes_;  // by function; computed in `order_`
 };
 
 absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
@@ -116,7 +116,7 @@ absl::Status CheckSize(const proto::GraphDef& def, const Library& library,
     if (total.nodes <= limits.max_nodes && total.bytes <= limits.max_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
         Printable(node.op()), "(", Printable(node.name()), "): the graph is too large from this ",
-        "node on, with the functions that it mentions; expected at most ", limits.max_nodes,
+        "node on, with the functions that it references; expected at most ", limits.max_nodes,
         " nodes and ", limits.max_bytes, " bytes, got ", total.nodes, " and ", total.bytes));
   }
   return absl::OkStatus();

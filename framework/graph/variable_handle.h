@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variable behind a handle, which may have come through views (Identity) and loops, which leave
-// handles what they are.
+// Finds the variable behind a handle. The handle may have passed through views (Identity) and
+// loops, which do not change handles.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VARIABLE_HANDLE_H_
 
@@ -12,16 +12,18 @@
 
 namespace mirrorflow {
 
-// The node that makes the variable; where the way ends, if `handle` is none's.
+// The node that creates the variable. If `handle` is not a variable's, the node at which the search
+// ends.
 const Node& VariableOf(const Output& handle);
 
-// `shared_name`, else the node's name: two handles of one name are one variable. Requires a node of
-// role kVariable.
+// `shared_name`, or else the node's name. Handles with the same name refer to the same variable.
+// Requires a node of role kVariable.
 const std::string& VariableName(const Node& variable);
-// The same of a handle; InvalidArgument that names what makes it, if that is no variable.
+// The name of the variable behind a handle. InvalidArgument, naming the node that makes the handle,
+// if that is not a variable.
 absl::StatusOr<std::string> VariableName(const Output& handle);
 
-// Whether a handle of the variable called `name` is among the node's inputs.
+// True if a handle of the variable called `name` is among the node's inputs.
 bool TakesVariable(const Node& node, absl::string_view name);
 
 }  // namespace mirrorflow

@@ -42,7 +42,7 @@ class Verifier {
   void CheckIdentity(const Node& node) {
     if (!IsValidNodeName(node.name())) Error(node, "illegal node name");
     if (graph_.node(node.id()) != &node) {
-      Error(node, absl::StrCat("does not stand at its id ", node.id()));
+      Error(node, absl::StrCat("is not stored at its id ", node.id()));
     }
     if (graph_.FindNode(node.name()) != &node) {
       Error(node, "FindNode does not find this node by its name; the name is taken or not indexed");
@@ -75,22 +75,22 @@ class Verifier {
     }
     DataTypes dtypes;
     for (int i = 0; i < node.num_outputs(); ++i) dtypes.push_back(node.output_dtype(i));
-    if (dtypes != *out_types) Error(node, "outputs are not those that the schema says");
+    if (dtypes != *out_types) Error(node, "outputs do not match the schema");
   }
 
   void CheckInputs(const Node& node) {
     for (int i = 0; i < node.num_inputs(); ++i) {
       if (!IsOutput(node.input(i))) {
-        Error(node, absl::StrCat("input ", i, " is no output of a node of this graph"));
+        Error(node, absl::StrCat("input ", i, " is not an output of a node of this graph"));
       }
     }
     absl::flat_hash_set<const Node*> seen;
     for (const Node* control : node.control_inputs()) {
       if (!live_.contains(control)) {
-        Error(node, "a control input is no node of this graph");
+        Error(node, "a control input is not a node of this graph");
       } else if (control == &node || !seen.insert(control).second) {
         Error(node, absl::StrCat("control input ^", control->name(),
-                                 control == &node ? " is the node itself" : " is there twice"));
+                                 control == &node ? " is the node itself" : " is listed twice"));
       }
     }
   }
@@ -119,13 +119,13 @@ class Verifier {
     for (const Node* node : nodes_) {
       for (const Use& use : node->uses()) {
         if (unrecorded.erase({node, use.user, use.slot}) > 0) {
-          if (!IsAtEdge(use, node)) Error(*node, "records a use at another place than its own");
+          if (!IsAtEdge(use, node)) Error(*node, "records a use at the wrong edge");
           continue;
         }
         Error(*node, live_.contains(use.user)
                          ? absl::StrCat("records a use by ", use.user->name(), ", slot ", use.slot,
-                                        ", that is not there or recorded twice")
-                         : "records a use by a node that is not of this graph");
+                                        ", that does not exist or is recorded twice")
+                         : "records a use by a node that is not in this graph");
       }
     }
     for (const Edge& edge : edges) {

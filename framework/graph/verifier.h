@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VerifyGraph: what every pass may rely on and must leave true.
+// VerifyGraph: checks the invariants that every pass may rely on and must preserve.
 #ifndef MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 #define MIRRORFLOW_FRAMEWORK_GRAPH_VERIFIER_H_
 
@@ -9,12 +9,13 @@
 
 namespace mirrorflow {
 
-// InvalidArgument with up to ErrorList::kMaxErrors errors, a line each, unless all of this holds:
-//  * names are legal, unique and found by FindNode; nodes are counted right and stand at their ids;
-//  * attributes are complete, of their types and in range;
-//  * inputs are existing outputs of nodes of this graph, as many and of the dtypes as the schema
-//    says; outputs have the dtypes that it says;
-//  * control inputs are nodes of this graph, each once, never the node itself;
+// InvalidArgument with up to ErrorList::kMaxErrors errors, one per line, unless all of this holds:
+//  * names are legal, unique and found by FindNode;
+//  * the node count is right, and each node is stored at its id;
+//  * attributes are complete, have the declared types and are in range;
+//  * inputs are existing outputs of nodes of this graph; the number and dtypes of inputs and
+//    outputs match the schema;
+//  * control inputs are nodes of this graph, listed once each, never the node itself;
 //  * the uses of a node are exactly the inputs and control inputs that name it;
 //  * there is no cycle.
 absl::Status VerifyGraph(const Graph& graph);

@@ -15,7 +15,7 @@ absl::StatusOr<std::string> SerializeDeterministically(
   constexpr size_t kMaxBytes = std::numeric_limits<int>::max();
   const size_t size = message.ByteSizeLong();
   if (size > kMaxBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the message is too large to be written; ",
+    return absl::ResourceExhaustedError(absl::StrCat("the message is too large to serialize; ",
                                                      "expected at most ", kMaxBytes, " bytes, got ",
                                                      size));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph computed in double: what float rounding is measured against.
+// Copies a graph in double precision, the baseline against which float rounding is measured.
 #ifndef MIRRORFLOW_FRAMEWORK_REFERENCE_IN_DOUBLE_H_
 #define MIRRORFLOW_FRAMEWORK_REFERENCE_IN_DOUBLE_H_
 
@@ -14,14 +14,15 @@ namespace mirrorflow {
 
 struct GraphInDouble {
   Graph graph;
-  std::vector<Node*> nodes;  // by the id of the node that each stands for
+  std::vector<Node*> nodes;  // by the id of the node that each is a copy of
 };
 
-// A copy in which every type attribute and constant that is floating is double. InvalidArgument
-// naming the node if an op has no such form.
+// Copies `graph` with every floating-point type attribute and constant converted to double.
+// InvalidArgument, naming the node, if an op has no such form.
 absl::StatusOr<GraphInDouble> CopyInDouble(const Graph& graph);
 
-// The same numbers in another floating dtype, rounded; other tensors as they are.
+// Converts a floating-point tensor to another floating-point dtype, with rounding. Returns any
+// other tensor unchanged.
 absl::StatusOr<Tensor> ConvertFloating(const Tensor& tensor, DataType dtype);
 
 }  // namespace mirrorflow

@@ -19,7 +19,7 @@ absl::Status Interpreter::StepRun::Feed(const Output& value, Tensor tensor) {
   if (interpreter_.options_.in_double) {
     MF_ASSIGN_OR_RETURN(tensor, ConvertFloating(tensor, DT_DOUBLE));
   }
-  if (value.dtype() == DT_VARIANT) {  // a list that goes into a function
+  if (value.dtype() == DT_VARIANT) {  // a list passed to a function
     fed_.insert_or_assign(value, std::move(tensor));
     return absl::OkStatus();
   }
@@ -138,7 +138,7 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
     if (!seen.empty()) seen_.emplace(&node, std::move(seen));
     return absl::OkStatus();
   }
-  // A handle is looked at where it is used.
+  // A handle is resolved where it is used, so the node that makes it does not run.
   const bool runs = node.op().role != OpRole::kNoOp &&
                     (node.num_outputs() == 0 || node.output_dtype(0) != DT_RESOURCE);
   std::vector<Tensor> inputs;
@@ -165,7 +165,7 @@ absl::Status Interpreter::StepRun::ExecuteNode(const Node& node) {
   return absl::OkStatus();
 }
 
-// Every input is known, so the shape function knows all that it can ever know.
+// Every input value is known, so the shape function has all the information that it can ever have.
 absl::StatusOr<std::vector<Shape>> Interpreter::StepRun::InferShapes(
     const Node& node, absl::Span<const Tensor> inputs) const {
   ShapeTable table;
@@ -197,7 +197,7 @@ absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Compute(
   if (has_lists && node.op().role != OpRole::kPlaceholder) {
     if (interpreter_.options_.run_list_op == nullptr) {
       return absl::FailedPreconditionError(
-          absl::StrCat(OpAndName(node), ": InterpreterOptions::run_list_op is not given"));
+          absl::StrCat(OpAndName(node), ": InterpreterOptions::run_list_op is not set"));
     }
     auto outputs = interpreter_.options_.run_list_op(node, inputs, *interpreter_.lists_);
     if (!outputs.ok()) return Annotate(outputs.status(), OpAndName(node));
@@ -261,7 +261,8 @@ absl::StatusOr<Interpreter> Interpreter::Create(const Graph& graph, const Kernel
   return interpreter;
 }
 
-// The graph may have grown since Create: what is not in the copy is no crash.
+// The graph may have grown since Create: a node that is missing from the copy is an error, not a
+// crash.
 absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
   if (!output.valid()) return absl::InvalidArgumentError("an output to feed or fetch is invalid");
   const size_t id = output.node->id();
@@ -269,13 +270,13 @@ absl::StatusOr<Output> Interpreter::Translate(const Output& output) const {
     return Output{nodes_[id], output.index};
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(OpAndName(*output.node), " is not in the graph that is interpreted"));
+      absl::StrCat(OpAndName(*output.node), " is not in the interpreted graph"));
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpreter::Run(
     absl::Span<const std::pair<Output, Tensor>> feeds, absl::Span<const Output> fetches,
     absl::Span<const Operation> targets, const StepParams& params) {
-  const std::shared_ptr<ReferenceLists> around = lists_;  // of the step that this is a function of
+  const std::shared_ptr<ReferenceLists> around = lists_;  // of the calling step, if any
   if (around == nullptr) lists_ = std::make_shared<ReferenceLists>();
   const auto forget = absl::MakeCleanup([&] { lists_ = around; });
   StepRun step(*this, params);

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interpreter: runs any graph node by node, in topological order, on host tensors. No passes, no
-// plan, no memory planning: what it computes is what the graph means, and the compiler is tested
-// against it.
+// Interpreter: runs a graph node by node, in topological order, on host tensors. It has no passes,
+// no plan and no memory planning: its results define what a graph means, and the compiler is tested
+// against them.
 //
-//   * Only what fetches and targets need is run; what is fed is not.
-//   * A read sees what the writes it is ordered after have left, and otherwise the value from
-//   before
-//     the step. Writes change a variable in the order of the graph.
-//   * A step that fails leaves every variable as it was.
-//   * In double, floats are computed as doubles all through. Random ops draw their numbers in their
-//     own dtype, so they draw the same ones.
+//   * It runs only the nodes that fetches and targets need, and no node that is fed.
+//   * A read sees the writes that it is ordered after, or else the value from before the step.
+//     Writes change a variable in the order of the graph.
+//   * A step that fails leaves every variable unchanged.
+//   * With `in_double`, all floating-point computation is in double precision. Random ops still
+//     draw in their own dtype, so the numbers are the same.
 //
 // It does not run collectives. Not thread-safe.
 #ifndef MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_H_
@@ -31,8 +30,8 @@
 
 namespace mirrorflow {
 
-// A list of tensors; an item without a value is zeros. A value of dtype variant is, here, the
-// number of a list in the table of its step.
+// A list of tensors; an item without a value is zeros. The interpreter represents a value of dtype
+// variant by the index of its list in the table of the step.
 struct ReferenceList {
   DataType dtype = DT_INVALID;
   Shape element = Shape::UnknownRank();
@@ -40,37 +39,38 @@ struct ReferenceList {
 };
 using ReferenceLists = std::vector<ReferenceList>;
 
-// Runs a node that has lists among its inputs or outputs; returns its outputs. The ops are not the
-// framework's, so whoever has some brings it.
+// Runs a node that has lists among its inputs or outputs; returns its outputs. The list ops are not
+// part of the framework, so the layer that defines them supplies this function.
 using RunListOpFn = absl::StatusOr<std::vector<Tensor>> (*)(const Node& node,
                                                             absl::Span<const Tensor> inputs,
                                                             ReferenceLists& lists);
 
 struct InterpreterOptions {
   bool in_double = false;
-  // What the functions of branches and loops are made of; a graph without any does not need it.
+  // Instantiates the functions of branches and loops; only graphs that have some need it.
   const OpRegistry* ops = nullptr;
-  RunListOpFn run_list_op = nullptr;  // a graph without lists does not need it
+  RunListOpFn run_list_op = nullptr;  // only graphs that have lists need it
 };
 
 class Interpreter {
  public:
-  // Takes a copy of `graph`; `kernels` (those of device type CPU are used) must outlive it.
+  // Copies `graph`. `kernels`, of which those of device type CPU are used, must outlive the
+  // interpreter.
   static absl::StatusOr<Interpreter> Create(const Graph& graph, const KernelRegistry& kernels,
                                             const InterpreterOptions& options = {});
 
-  // One step: the values of `fetches` after running what they and `targets` need. All are outputs
-  // and nodes of the graph that was given to Create. Errors name the node.
+  // Runs one step: everything that `fetches` and `targets` need. Returns the values of `fetches`.
+  // All arguments refer to the graph that was passed to Create. Errors name the node.
   absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
                                           absl::Span<const Output> fetches,
                                           absl::Span<const Operation> targets = {},
                                           const StepParams& params = {});
 
-  // Gives each variable that has no value yet the output of the node named by `_initializer` of its
-  // handle, if there is one.
+  // Initializes each variable that has no value yet from the node that attribute `_initializer` of
+  // its handle names, if there is one.
   absl::Status InitializeVariables(const StepParams& params = {});
 
-  // By name; to be read and set between steps.
+  // Values by variable name. May be read and modified between steps.
   std::map<std::string, Tensor>& variables() { return variables_; }
 
  private:
@@ -82,10 +82,10 @@ class Interpreter {
   const KernelRegistry* kernels_ = nullptr;
   InterpreterOptions options_;
   Graph original_;
-  Graph graph_;               // what is run; a copy of original_, in double if asked
-  std::vector<Node*> nodes_;  // of graph_, by the id in original_
+  Graph graph_;               // the graph that runs: a copy of original_, in double if requested
+  std::vector<Node*> nodes_;  // nodes of graph_, by their id in original_
   std::map<std::string, Tensor> variables_;
-  std::shared_ptr<ReferenceLists> lists_;  // of this step; one for all of its functions
+  std::shared_ptr<ReferenceLists> lists_;  // of the current step; its functions share them
 };
 
 }  // namespace mirrorflow

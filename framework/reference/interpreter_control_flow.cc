@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops: an interpreter of the function is made for each call, which shares the
+// Branches and loops: each call of a function runs in an interpreter of its own, which shares the
 // variables' values.
 #include <utility>
 
@@ -13,8 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// As TensorFlow has it: a number holds if it is not 0, a tensor that is no scalar if it has
-// elements.
+// TensorFlow's rule: a scalar is true if it is not 0, any other tensor if it is not empty.
 absl::StatusOr<bool> Holds(const Tensor& predicate) {
   if (predicate.shape().rank() > 0) return predicate.num_elements() > 0;
   MF_ASSIGN_OR_RETURN(const Tensor number, ConvertFloating(predicate, DT_DOUBLE));
@@ -29,14 +28,14 @@ absl::StatusOr<bool> Holds(const Tensor& predicate) {
 
 }  // namespace
 
-// `args` are the node's inputs from the first argument on, nothing for handles; what the function
-// leaves in variables is left in `variables`.
+// `args` are the node's inputs from the function's first argument on, without a value for handles.
+// The function reads and updates `variables`.
 absl::StatusOr<std::vector<Tensor>> Interpreter::StepRun::Call(
     const Node& node, absl::string_view function, std::vector<Tensor> args,
     const StepParams& params, std::map<std::string, Tensor>* variables) const {
   if (interpreter_.options_.ops == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(OpAndName(node), ": InterpreterOptions::ops is not given"));
+        absl::StrCat(OpAndName(node), ": InterpreterOptions::ops is not set"));
   }
   const Graph& graph = interpreter_.original_;
   const Node& original = *graph.FindNode(node.name());
@@ -79,7 +78,7 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
     if (node.input(i).dtype() != DT_RESOURCE) {
       MF_ASSIGN_OR_RETURN(value, ValueOf(node.input(i)));
     } else {
-      // One that has no value may be one that the function does not read.
+      // A variable without a value is not an error here: the function may not read it.
       MF_ASSIGN_OR_RETURN(const std::string name, VariableName(node.input(i)));
       const auto versions = versions_.find(name);
       if (versions != versions_.end()) {
@@ -112,10 +111,10 @@ absl::Status Interpreter::StepRun::ExecuteControl(const Node& node, Seen seen) {
   }
   for (const auto& [name, value] : variables) {
     const auto old = before.find(name);
-    if (old != before.end() && old->second.raw() == value.raw()) continue;  // nobody wrote it
+    if (old != before.end() && old->second.raw() == value.raw()) continue;  // not written
     std::vector<Tensor>& versions = versions_[name];
     if (versions.empty()) {
-      // Should a read that is not ordered after this node come later.
+      // Version 0, for a later read that is not ordered after this node.
       versions.push_back(old != before.end() ? old->second : Tensor());
     }
     versions.push_back(value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One step of the interpreter; private to it.
+// One step of the interpreter. Private to the interpreter.
 #ifndef MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_STEP_H_
 #define MIRRORFLOW_FRAMEWORK_REFERENCE_INTERPRETER_STEP_H_
 
@@ -15,8 +15,8 @@
 
 namespace mirrorflow {
 
-// One step. Every write of a variable makes a new version of it; a node sees, of each variable, the
-// last version that is among what it is ordered after, 0 being the value before the step.
+// Executes one step. Each write creates a new version of its variable; version 0 is the value
+// before the step. A node sees the latest version among the writes that it is ordered after.
 class Interpreter::StepRun {
  public:
   StepRun(Interpreter& interpreter, const StepParams& params)
@@ -24,7 +24,7 @@ class Interpreter::StepRun {
 
   absl::Status Feed(const Output& value, Tensor tensor);
   absl::Status Execute(absl::Span<const Output> fetches, absl::Span<Node* const> targets);
-  // What was fed or computed; handles have none.
+  // The fed or computed value. InvalidArgument for a handle, which has no value.
   absl::StatusOr<Tensor> ValueOf(const Output& value) const;
   void Commit();
 

@@ -23,7 +23,7 @@ std::vector<int64_t> CountsOf(const SplitRows& split,
   return counts;
 }
 
-// What the communicator does by itself.
+// A collective that the communicator runs alone, without an update kernel.
 class BoundTransfer final : public BoundCollective {
  public:
   BoundTransfer(int sequence, Collective collective, std::vector<int64_t> counts,
@@ -67,7 +67,7 @@ class BoundCall {
   BoundCall(const UpdateCall& call, const CollectiveBinding& binding)
       : call_(call), binding_(binding), variables_(call.variables.size()) {}
 
-  // Where the variables are in this step.
+  // Returns the addresses of the variables in this step.
   absl::Span<std::byte* const> LocateVariables() {
     nanoseconds_ = 0;
     for (size_t i = 0; i < variables_.size(); ++i) {
@@ -77,7 +77,7 @@ class BoundCall {
     return variables_;
   }
 
-  // work(kernel, args)
+  // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
   template <typename K, typename Work>
   void Run(const Work& work) {
     binding_.updated.store(true, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BoundCollective: a collective of a plan on the memory of one replica.
+// BoundCollective: a collective of a plan bound to the memory of one replica. A BoundPlan creates
+// one for each collective of its plan, then starts and finishes it in every step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_BOUND_COLLECTIVE_H_
 
@@ -20,15 +21,16 @@ class BoundCollective {
  public:
   virtual ~BoundCollective() = default;
 
-  // Finds the operands, which may be elsewhere in each step, and starts. The communicator is null
-  // for a world of one: the collective is then the identity, or an update of one part.
+  // Resolves the operands, whose addresses may differ from step to step, and starts the collective.
+  // `communicator` is null in a world of one rank: the collective is then the identity, or an
+  // update of the whole variable.
   virtual absl::Status Start(Communicator* communicator, Lane& lane) = 0;
   virtual absl::Status Finish(Communicator* communicator, Lane& lane) = 0;
-  // How long the last Finish updated variables, if the step is traced.
+  // Time that the last Finish spent updating variables; 0 if the step is not traced.
   virtual int64_t update_ns() const { return 0; }
 };
 
-// What it is bound to, which outlives it.
+// State of the replica that a BoundCollective refers to. It outlives the BoundCollective.
 struct CollectiveBinding {
   const Plan& plan;
   std::byte* const* bases;  // by region
@@ -36,7 +38,7 @@ struct CollectiveBinding {
   std::atomic<bool>& updated;  // set when an update begins to write
 };
 
-// `rows[axis][rank]` are the shares of all ranks; `sequence` is its index in the plan.
+// Binds collective `sequence` of the plan. `rows[axis][rank]` are the shares of all ranks.
 std::unique_ptr<BoundCollective> BindCollective(int sequence,
                                                 const std::vector<std::vector<int64_t>>& rows,
                                                 const CollectiveBinding& binding);

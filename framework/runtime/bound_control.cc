@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a bound plan runs branches and loops: the thread that runs the instruction runs the sub-plan,
-// and waits for the predicate to know which one.
+// Branches and loops of a bound plan. The thread that runs the instruction waits for the predicate,
+// then runs the sub-plan that it selects.
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the predicate that lies there holds: true, or not 0.
+// Whether the predicate at `at` holds: it is true, or not 0.
 absl::StatusOr<bool> Holds(const PlannedControl& control, const std::byte* at, Lane& lane,
                            absl::Time deadline) {
   if (control.predicate == DT_INVALID) return control.has_elements;
@@ -36,7 +36,7 @@ absl::Status Copy(const std::byte* from, std::byte* to, int64_t bytes, Lane& lan
 
 }  // namespace
 
-// Argument i is what lies at arguments[i] of the plan around this one.
+// Binds argument i to the memory of `arguments[i]` in the enclosing plan.
 void BoundPlan::SetArguments(const BoundPlan& outer, const Operand* arguments) {
   for (size_t i = 0; i < plan_->feeds.size(); ++i) {
     kernel_bases_[plan_->feed_region(static_cast<int>(i))] = outer.Address(arguments[i]);
@@ -60,8 +60,8 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
   return absl::OkStatus();
 }
 
-// Results of `body` go to `results`, which may be its arguments: one that is another argument is
-// first put aside.
+// Copies the results of `body` to `results`, which may be the memory of its arguments. A result
+// that is another argument is staged in `scratch` first.
 absl::Status BoundPlan::CopyResults(const BoundPlan& body, const PlannedControl& control,
                                     const Operand* results, std::byte* scratch, Lane& lane) const {
   const std::vector<PlannedFetch>& fetches = body.plan_->fetches;
@@ -92,7 +92,7 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
     MF_RETURN_IF_ERROR(branch.RunInside(*this, scratch, params_.iteration));
     return CopyResults(branch, control, outputs, scratch, lane);
   }
-  // The values lie where the outputs are, from before the first iteration on.
+  // The loop's values are in the memory of the outputs, from before the first iteration on.
   BoundPlan &condition = *plans[0], &body = *plans[1];
   for (int i = 0; i < instruction.num_outputs; ++i) {
     MF_RETURN_IF_ERROR(Copy(Address(inputs[i]), Address(outputs[i]), control.bytes[i], lane));
@@ -109,7 +109,7 @@ absl::Status BoundPlan::RunControl(const Instruction& instruction) {
     MF_RETURN_IF_ERROR(CopyResults(body, control, outputs, scratch, lane));
     if (absl::Now() > deadline_) [[unlikely]] {
       return absl::DeadlineExceededError(
-          absl::StrCat("the step's time was up after ", i + 1, " iterations"));
+          absl::StrCat("the step's deadline passed after ", i + 1, " iterations"));
     }
   }
   return absl::OkStatus();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicator: one rank's end of a group of replicas that run collectives together. It moves bytes
-// and reduces them; optimizers' updates are made on top of it (shared_update.h).
+// Communicator: one rank's endpoint of a group of replicas that run collectives together. It moves
+// bytes and reduces them; optimizer updates are built on top of it (shared_update.h).
 //
 //   MF_RETURN_IF_ERROR(communicator.Run({.operation = AllReduce{Reduction::kSum, n},
 //                                        .in = gradient, .out = gradient, .name = "gradient"}));
 //
-// Contract. All ranks issue the same collectives in the same order; a backend that can see a
-// difference reports it on every rank. Each collective is two calls, so that lanes that one thread
-// runs inline can overlap: Start publishes or enqueues, for which it may wait until the others
-// start, too; Finish completes. Collectives of one rank are finished in the order in which they
-// were started, with at most kMaxInFlight in flight. All calls of one rank but Abort come from one
-// thread at a time. Every wait has a deadline (the communicator's timeout). After the first failure
-// or Abort, every rank's pending and later calls return that same first status until the
+// Contract. All ranks issue the same collectives in the same order; a backend that detects a
+// difference reports it on every rank. Each collective takes two calls, so that lanes that one
+// thread runs inline can overlap. Start publishes or enqueues it, and may wait until the other
+// ranks have started it, too; Finish completes it. Each rank finishes collectives in the order in
+// which it started them, with at most kMaxInFlight in flight. All calls of one rank except Abort
+// come from one thread at a time. Every wait has a deadline (the communicator's timeout). After the
+// first failure or Abort, pending and later calls of every rank return that first status until the
 // communicator is destroyed.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_COMMUNICATOR_H_
@@ -33,8 +33,8 @@ namespace mirrorflow {
 
 class Lane;
 
-// The collectives. Elements are in rank order in what is gathered or scattered; counts by rank may
-// hold zeros and stay alive until Finish.
+// The operations. Gathered and scattered elements are in rank order. `counts` has one entry per
+// rank, which may be zero, and stays alive until Finish.
 struct Barrier {};
 struct AllReduce {  // in [count] -> out [count], which may be the same memory
   Reduction reduction = Reduction::kSum;
@@ -58,8 +58,8 @@ struct Collective {
   DataType dtype = DT_FLOAT;
   const void* in = nullptr;
   void* out = nullptr;
-  absl::string_view name;  // alive until Finish; ranks whose names differ disagree
-  int sequence = -1;       // its place among the collectives of a step, for errors
+  absl::string_view name;  // alive until Finish; must be equal on all ranks
+  int sequence = -1;       // index among the collectives of a step, for errors
 };
 
 class Communicator {
@@ -74,43 +74,44 @@ class Communicator {
   virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
   virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
 
-  // The ranks of this one's memory domain, which can work on one another's memory; null if the
-  // backend has no such work. The team's work and the communicator's collectives are one sequence.
+  // The ranks of this rank's memory domain, which can access one another's memory; null if the
+  // backend has no such team. The team's work and the communicator's collectives are one sequence.
   virtual LocalTeam* team() { return nullptr; }
 
-  // Reduces this rank's share of `count` elements (ShareOf, share.h), which already holds the
-  // reduction over the rank's domain, over all domains: a part of the team's work. Returns at once
-  // if there is one domain.
+  // Reduces this rank's share of `count` elements (ShareOf, share.h) over all domains. The share
+  // already holds the reduction over the rank's domain. Called as part of the team's work; returns
+  // at once if there is only one domain.
   struct DomainShare {
     Reduction reduction = Reduction::kSum;
     DataType dtype = DT_FLOAT;
-    void* memory = nullptr;  // of the share alone
-    int64_t count = 0;       // of the whole
+    void* memory = nullptr;  // holds only the share
+    int64_t count = 0;       // elements of the whole value
     absl::string_view name;
   };
   virtual absl::Status ReduceOverDomains(const DomainShare&) { return absl::OkStatus(); }
   virtual int num_domains() const { return 1; }
 
-  // Declares that collectives will use this memory of the rank's device, which outlives the
-  // communicator; all ranks declare as much memory. Called before the first collective.
+  // Declares memory of the rank's device that collectives will use. The memory outlives the
+  // communicator. All ranks register the same amount, before the first collective.
   virtual absl::Status Register(std::byte* memory, size_t bytes) {
     static_cast<void>(memory);
     static_cast<void>(bytes);
     return absl::OkStatus();
   }
 
-  // Whether Start and Finish only enqueue, the same work in every step: a device may record it and
-  // repeat it without them.
+  // Whether Start and Finish only enqueue work, the same work in every step. A device may then
+  // record it and replay it without calling them.
   virtual bool can_be_repeated() const { return false; }
 
-  // The first failure of any rank; OK until there is one. Asked when the lanes of a step have done
-  // all their work, because a backend whose calls only enqueue may see a failure after Finish.
+  // The first failure of any rank; OK until there is one. Callers check it after the lanes of a
+  // step have done all their work, because a backend whose calls only enqueue may detect a failure
+  // after Finish.
   virtual absl::Status status() const = 0;
 
-  // Wakes every waiting rank with `why`. Any thread; the first call on any rank wins.
+  // Wakes every waiting rank with `why`. Any thread may call it; the first call on any rank wins.
   virtual void Abort(absl::Status why) = 0;
 
-  // Start and Finish in one.
+  // Start followed by Finish.
   absl::Status Run(const Collective& collective, Lane* lane = nullptr) {
     absl::Status status = Start(collective, lane);
     return status.ok() ? Finish(collective, lane) : status;

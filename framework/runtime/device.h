@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device: one place that computes, with memory and lanes. A lane is an in-order queue (a CUDA
-// stream; on a CPU a share of one thread, which runs all lanes inline in a legal order). Lanes only
+// Device: the processor on which a replica runs, with its memory and lanes. Execute runs the
+// instructions of a step, each on its lane. A lane is an in-order queue: a CUDA stream, or on a CPU
+// a part of the work of one thread, which runs all lanes inline in a legal order. Lanes only
 // enqueue; only the host waits, and always with a deadline.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_DEVICE_H_
@@ -22,7 +23,7 @@
 
 namespace mirrorflow {
 
-// The queues that every device has, by use.
+// The lanes that every device has, by purpose.
 enum class LaneKind : int8_t { kCompute = 0, kCommunicate = 1, kCopy = 2 };
 inline constexpr int kNumLanes = 3;
 
@@ -31,28 +32,28 @@ using EventId = int32_t;
 class Lane {
  public:
   virtual ~Lane() = default;
-  // Makes what is enqueued later wait for the event `id` of this replica and step.
+  // Makes later work on this lane wait for event `id` of this replica and step.
   virtual absl::Status Wait(EventId id) = 0;
-  // Fires event `id` when all that was enqueued before is done.
+  // Fires event `id` when all earlier work on this lane is done.
   virtual absl::Status Record(EventId id) = 0;
-  // Copies within the device's memory (addresses as kernels have them), in order with what is
-  // enqueued. This one is of lanes whose kernels run at once, as is the next.
+  // Copies within the device's memory, in order with the other work on this lane. Addresses are
+  // those that kernels use. The defaults of Copy and Read are for lanes whose kernels run
+  // immediately.
   virtual absl::Status Copy(const std::byte* from, std::byte* to, size_t bytes) {
     std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
-  // Copies to the host what all that was enqueued before has made: waits for it, at most until
-  // `deadline`.
+  // Waits for all earlier work on this lane, until the deadline at most, then copies to the host.
   virtual absl::Status Read(const std::byte* from, std::byte* host, size_t bytes, absl::Time) {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
 
-  // What a library of kernels needs one of for each lane (its stream, its handles): a T, made when
-  // a kernel of this lane first asks for it.
+  // Returns the lane's T: the state that a library of kernels needs for each lane (its stream, its
+  // handles). Created when a kernel of this lane first asks for it.
   template <typename T>
   T& Library() {
-    static const char tag = 0;  // its address names T
+    static const char tag = 0;  // its address identifies T
     for (const auto& [of, library] : libraries_) {
       if (of == &tag) return *static_cast<T*>(library.get());
     }
@@ -64,38 +65,38 @@ class Lane {
   std::vector<std::pair<const void*, std::shared_ptr<void>>> libraries_;
 };
 
-// What the compiler and the runtime need to know about a kind of device.
+// Properties of a device type that the compiler and the runtime depend on.
 struct DeviceTraits {
   std::string type = "CPU";  // the key of kernels
   // Kernels read and write host memory: feeds and fetches need no copy.
   bool host_memory = true;
-  // One thread runs all lanes in the order of the plan: events have nothing to do.
+  // One thread runs all lanes in the order of the plan: events are no-ops.
   bool inline_lanes = true;
-  // A collective is all on its lane when its Start returns: an event behind it is its end.
+  // All work of a collective is on its lane when Start returns: an event recorded after it marks
+  // the collective's end.
   bool enqueues_collectives = false;
   int num_threads = 1;  // of one replica
-  // A bucket of gradients grows to this, if nothing else is asked for: then one collective, or one
-  // update, takes much longer than it takes to start it.
+  // Default size limit of a bucket of gradients: large enough that one collective, or one update,
+  // takes much longer than starting it.
   int64_t bucket_bytes = int64_t{1} << 19;
 };
 
-// What a device keeps of an execution to repeat it without its instructions (a captured CUDA
-// graph).
+// A recorded execution, which a device can replay without its instructions (a captured CUDA graph).
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-// What is known of an execution when it has ended, well or not.
+// State of an execution after it has ended, successfully or not.
 struct Outcome {
-  bool completed = false;  // every instruction was done, also if one was not content with its data
-  bool wrote = true;       // a variable was, or may have been
+  bool completed = false;  // every instruction ran, even if a kernel reported invalid input data
+  bool wrote = true;       // a variable was written, or may have been
 };
 
-// What an instruction is to a recording.
+// How an instruction takes part in a recording.
 enum class Repetition : int8_t {
-  kNone,   // the host takes part in it, or others do: it must be run in every step
-  kWork,   // enqueues the same work on the same memory of its lane in every step
+  kNone,   // involves the host or other ranks: must run in every step
+  kWork,   // enqueues the same work on its lane and the same memory in every step
   kOrder,  // orders lanes by an event, the same way in every step
 };
 
@@ -105,14 +106,14 @@ struct Execution {
   absl::FunctionRef<LaneKind(int)> lane_of;
   absl::FunctionRef<Repetition(int)> repetition_of;
   absl::FunctionRef<absl::Status(int)> run;
-  // What the host can do while the device computes: called once everything is enqueued. A device
-  // that is no slower than the host need not call it.
+  // Work of the host that overlaps the device's work, called once everything is enqueued. A device
+  // with inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
   absl::Time deadline;
-  // Of the same instructions on the same memory, null before the first time. Itself null if `run`
-  // must be called for all of them.
+  // The recording of the same instructions on the same memory; `*recording` is null before the
+  // first execution. `recording` itself is null if `run` must be called for every instruction.
   std::unique_ptr<Recording>* recording;
-  Outcome* outcome;  // may be null; a device that knows no more leaves it as it is
+  Outcome* outcome;  // may be null; unchanged if the device has nothing to add
 };
 
 class Device {
@@ -122,22 +123,22 @@ class Device {
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
 
-  // Zeroed memory, aligned to 64 bytes, freed with the device's last user of it.
+  // Returns zeroed memory, aligned to 64 bytes, which is freed with its last owner.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
-  // The same, for what collectives read and write, where other devices can be given a way to it.
+  // The same, for memory that collectives read and write: other devices can be given access to it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
     return Allocate(bytes);
   }
-  // What kernels must be given to reach memory of this device: the address itself, but for a test
-  // device that keeps the host from touching its memory by mistake.
+  // Returns the address by which kernels reach memory of this device: `address` itself, except on a
+  // test device that keeps the host from touching its memory by mistake.
   virtual std::byte* KernelAddress(std::byte* address) const { return address; }
-  // Between host memory and this device's. On return the host memory may be used for something
-  // else, and what is enqueued later on any lane, or copied out, sees what was copied.
+  // Copies between host memory and this device's memory. On return the host memory may be reused,
+  // and later work on any lane and later copies out see the copied data.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
-  // In two parts, the first of which may travel while a step runs: from host memory, which may be
-  // used for something else on return, to memory of the device that no step knows; and from there
-  // to where the next step finds it, in order as with CopyIn. As they stand here for devices whose
+  // CopyIn in two stages. CopyAhead may overlap a running step: it copies from host memory, which
+  // may be reused on return, to device memory that no step uses. CopyArrived copies from there to
+  // where the next step finds the data, in order as with CopyIn. The defaults are for devices whose
   // memory is the host's.
   virtual absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) {
     return CopyIn(host, ahead, bytes);
@@ -150,8 +151,8 @@ class Device {
   // Prepares events 0 … count-1.
   virtual absl::Status ReserveEvents(int count) = 0;
 
-  // Runs one step's instructions: calls `run(i)` once for each i < count, or does what it did when
-  // it was recorded, and returns the first error. An inline device calls them in order on this
+  // Runs the instructions of one step: calls `run(i)` once for each i < count, or replays the
+  // recorded work, and returns the first error. An inline device calls them in order on this
   // thread; a queued one hands instruction i to the queue of `lane_of(i)`. Returns when all are
   // done, or at the deadline.
   virtual absl::Status Execute(const Execution& execution) = 0;

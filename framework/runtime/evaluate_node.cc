@@ -34,7 +34,7 @@ class EagerContext final : public KernelContext {
   const EvaluateOptions& options_;
 };
 
-// Everything is done when a kernel returns: there is nothing to order.
+// Kernels are done when they return, so there is nothing to order.
 class EagerLane final : public Lane {
  public:
   absl::Status Wait(EventId) override { return absl::OkStatus(); }
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                  absl::Span<const Shape> output_shapes,
                                                  const KernelRegistry& kernels,
                                                  const EvaluateOptions& options) {
-  // A view may have a kernel, for those who need its value somewhere else.
+  // A view may have a kernel, for callers that need its value in other memory.
   if (node.op().has(kView) && !kernels.Has(node.op().name, options.device_type)) {
     return std::vector<Tensor>{inputs[0].Reshaped(output_shapes[0])};
   }
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                      plan.flops));
   }
 
-  // Each tensor is a region of its own, after the parameters.
+  // Each tensor has its own region, after the region of the parameters.
   StepParams params = options.params;
   std::vector<std::byte*> bases = {reinterpret_cast<std::byte*>(&params)};
   std::vector<Operand> operands;

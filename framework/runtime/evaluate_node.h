@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one node, by itself, on the host: what constant folding, the reference interpreter and the
-// op tests need.
+// Runs a single node on the host, for constant folding, the reference interpreter and the op tests.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_EVALUATE_NODE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_EVALUATE_NODE_H_
 
@@ -20,17 +19,16 @@ namespace mirrorflow {
 struct EvaluateOptions {
   const char* device_type = "CPU";
   StepParams params;
-  // How each output lies on the replicas, and its global shape, for ops that ask; empty:
-  // replicated.
+  // Sharding and global shape of each output, for ops that depend on them; empty: replicated.
   absl::Span<const Sharding> output_shardings = {};
   absl::Span<const Shape> global_output_shapes = {};
-  // ResourceExhausted in place of more work than this, as far as kernels tell theirs.
+  // Limit on the operations of the kernel (KernelPlan::flops); ResourceExhausted above it.
   int64_t max_flops = std::numeric_limits<int64_t>::max();
 };
 
-// Runs the kernel of `node` on `inputs` (one tensor an input; for a variable's handle the tensor
-// that is the variable, which the kernel may change; a node of role kVariable is not run). Output
-// `i` gets `output_shapes[i]`.
+// Runs the kernel of `node` on `inputs`, one tensor per input, and returns one tensor of shape
+// `output_shapes[i]` for each output i. The input for a variable's handle is the tensor that holds
+// the variable, which the kernel may change. `node` must not have role kVariable.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
                                                  absl::Span<const Shape> output_shapes,
                                                  const KernelRegistry& kernels,

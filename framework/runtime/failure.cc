@@ -15,12 +15,12 @@ namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/failure";
 
-// Numbers first: a name may hold any character.
+// The numbers come first, because a name may contain any character.
 std::string Encode(const Failure& f) {
   return absl::StrCat(f.rank, " ", f.worker, " ", f.step, " ", f.sequence, " ", f.name);
 }
 
-// Payloads may come from another process, so what cannot be read is no Failure.
+// Payloads may come from another process, so a malformed one is ignored.
 std::optional<Failure> Decode(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 4));
   Failure f;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failure: where a step failed first, as a payload of the status that says why. It travels with the
-// status to every rank, so that no error text has to be parsed to find the cause.
+// Failure: the place where a step first failed, as a payload of the status that says why. It
+// travels with the status to every rank, so that no error text has to be parsed to find the cause.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 
@@ -13,24 +13,25 @@
 
 namespace mirrorflow {
 
-// Numbers that are not known, or mean nothing there, are -1.
+// Numbers that are unknown or do not apply are -1.
 struct Failure {
-  int rank = -1;          // at fault: where it happened, or the first that did not come in time
+  int rank = -1;          // at fault: where it happened, or the first that did not arrive in time
   int worker = -1;        // of that rank
   int64_t step = -1;      // of the session
   int sequence = -1;      // of the collective, in the step
   std::string name = {};  // of the node or collective
 
-  // `rank 3, worker 1, step 17, collective 4, 'gradients/dense'`, without what is not known.
+  // `rank 3, worker 1, step 17, collective 4, 'gradients/dense'`, without unknown fields.
   std::string ToString() const;
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// `status` with a Failure; what it already has of one stays. OK stays OK.
+// Returns `status` with `failure` attached. Known fields of a Failure that `status` already carries
+// are kept; OK stays OK.
 absl::Status WithFailure(absl::Status status, const Failure& failure);
 
-// What the status carries, if it does.
+// Returns the Failure that `status` carries, if any.
 std::optional<Failure> FailureOf(const absl::Status& status);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelRegistry: which factory makes the kernel of an op on a device type. Filled by explicit
-// calls (kernels/cpu/all_kernels.cc is the table of contents).
+// KernelRegistry maps an op and a device type to the factory of its kernel. Kernels are registered
+// by explicit calls (kernels/cpu/all_kernels.cc is the table of contents).
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_KERNEL_REGISTRY_H_
 
@@ -20,39 +20,47 @@ namespace mirrorflow {
 class KernelRegistry {
  public:
   KernelRegistry() = default;
+  // Also contains the kernels of `base`, which must outlive this registry.
+  explicit KernelRegistry(const KernelRegistry* base) : base_(base) {}
   KernelRegistry(const KernelRegistry&) = delete;
   KernelRegistry& operator=(const KernelRegistry&) = delete;
 
-  // A factory serves all dtypes of its op and answers Unimplemented for those that it has not.
-  // Registering an (op, device type) twice is our own bug.
+  // Registers a factory for all dtypes of the op; the factory returns Unimplemented for dtypes that
+  // it does not support. Check() reports an op that is registered twice for a device type.
   void Register(absl::string_view op, absl::string_view device_type, KernelFactory factory);
+  absl::Status Check() const;
   bool Has(absl::string_view op, absl::string_view device_type) const;
-  // All that have one, by name.
+  // The names of all ops with a kernel for the device type, sorted.
   std::vector<std::string> Ops(absl::string_view device_type) const;
 
-  // Where a factory of this device type answers Unimplemented, its kernel for other dtypes may do
-  // with a conversion around it: `fallback` gets the context and the factory.
+  // Sets a function that is tried when a factory of this device type returns Unimplemented. It gets
+  // the context and the factory, and may wrap a kernel for another dtype in conversions.
   using Fallback = absl::StatusOr<KernelPlan> (*)(const KernelContext&, KernelFactory);
   void SetFallback(absl::string_view device_type, Fallback fallback);
 
-  // What makes the library of a plan for this device type; without it there is none.
+  // Sets the function that creates the library of a plan for this device type.
   using LibraryMaker = std::unique_ptr<KernelLibrary> (*)();
   void SetLibrary(absl::string_view device_type, LibraryMaker make);
-  // Null if the device type has none.
+  // Creates the library of a plan; null if the device type has none.
   std::unique_ptr<KernelLibrary> NewLibrary(absl::string_view device_type) const;
 
-  // The kernel of the context's node; errors name the node. Unimplemented if the op has no kernel
-  // on this device type.
+  // Creates the kernel of the context's node. Unimplemented if the op has no kernel for this device
+  // type. Errors name the node.
   absl::StatusOr<KernelPlan> Create(absl::string_view device_type,
                                     const KernelContext& context) const;
 
  private:
+  KernelFactory Find(absl::string_view op, absl::string_view device_type) const;  // or null
+  Fallback FindFallback(absl::string_view device_type) const;                     // or null
+
+  const KernelRegistry* const base_ = nullptr;
+  std::vector<std::string> errors_;
   std::map<std::pair<std::string, std::string>, KernelFactory> factories_;
   std::map<std::string, Fallback> fallbacks_;      // by device type
-  std::map<std::string, LibraryMaker> libraries_;  // the same
+  std::map<std::string, LibraryMaker> libraries_;  // by device type
 };
 
-// For factories: no kernel for this dtype.
+// The error of a factory that has no kernel for `dtype`.
 absl::Status UnsupportedDataType(DataType dtype);
 
 }  // namespace mirrorflow

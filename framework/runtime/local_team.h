@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalTeam: the ranks of one memory domain, as one of them sees them. A rank offers its memory for
-// a piece of joint work; when all have, each does its share of it on the memory of all.
+// LocalTeam: one rank's view of the ranks of its memory domain, for work that they do jointly. Each
+// rank offers its memory for a piece of work; once all ranks have, each does its share of the work
+// on the memory of all.
 //
 //   MF_RETURN_IF_ERROR(team.Start(offer));
 //   …
 //   return team.Finish(offer, [&](absl::Span<const TeamOffer* const> offers) {
-//     return AddUpMyShare(offers);  // one offer a rank
+//     return AddUpMyShare(offers);  // one offer per rank
 //   });
 //
-// Contract. All ranks start and finish the same work in the same order, at most kMaxInFlight pieces
-// in flight; a difference is an error on every rank. Start neither waits nor computes. A piece of
-// work succeeds on all ranks or on none. No rank touches another's memory after that rank's Finish,
-// or after one of its calls has returned an error. Every wait has a deadline. After the first
-// failure or Abort, all calls of all ranks return that first status.
+// Contract. All ranks start and finish the same work in the same order, with at most kMaxInFlight
+// pieces in flight; a difference is an error on every rank. Start neither waits nor computes. A
+// piece of work succeeds on all ranks or on none. No rank accesses another rank's memory after that
+// rank's Finish, or after one of that rank's calls has returned an error. Every wait has a
+// deadline. After the first failure or Abort, all calls of all ranks return that first status.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_LOCAL_TEAM_H_
 
@@ -28,7 +29,7 @@
 
 namespace mirrorflow {
 
-// What the work is, for errors; alive until the Finish.
+// Describes a piece of work in errors; alive until its Finish.
 class TeamWork {
  public:
   virtual ~TeamWork() = default;
@@ -37,14 +38,14 @@ class TeamWork {
 };
 
 struct TeamOffer {
-  uint64_t fingerprint = 0;  // of all that must not differ between ranks
+  uint64_t fingerprint = 0;  // of everything that must agree between ranks
   const TeamWork* work = nullptr;
-  absl::string_view name = {};  // for errors, as is the next; alive until the Finish
-  int sequence = -1;            // its place among the collectives of a step
-  // The rank's memory; what it means is up to the work.
+  absl::string_view name = {};  // for errors; alive until Finish
+  int sequence = -1;            // index among the collectives of a step, for errors
+  // The rank's memory; the work defines its meaning.
   const void* in = nullptr;
   const void* right = nullptr;
-  absl::Span<std::byte* const> out;  // alive until the Finish
+  absl::Span<std::byte* const> out;  // alive until Finish
 };
 
 class LocalTeam {
@@ -58,13 +59,13 @@ class LocalTeam {
   virtual int size() const = 0;
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
-  // Waits until all ranks have started, calls `work`, and waits until all ranks have done theirs.
-  // `offer` is the first that was started and not finished. An error of `work` is a failure of all.
+  // Waits until all ranks have started, calls `work`, and waits until all ranks have done their
+  // share. `offer` must be the oldest one in flight. An error of `work` fails all ranks.
   virtual absl::Status Finish(const TeamOffer& offer, Work work) = 0;
 
   // The first failure of any rank; OK until there is one.
   virtual absl::Status status() const = 0;
-  // Wakes every waiting rank with `why`. Any thread; the first call on any rank wins.
+  // Wakes every waiting rank with `why`. Any thread may call it; the first call on any rank wins.
   virtual void Abort(absl::Status why) = 0;
 };
 

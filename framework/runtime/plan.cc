@@ -11,9 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-// To look at the clock costs as much as to run three small kernels; so it is done only before a
-// collective is finished, before the first write of a variable, and after so many instructions.
-constexpr int kInstructionsBetweenLooks = 64;
+// Reading the clock takes the time of three small kernels. The deadline is therefore checked only
+// before a collective is finished, before the first write of a variable, and after this many
+// instructions.
+constexpr int kInstructionsBetweenDeadlineChecks = 64;
 
 absl::string_view LaneName(LaneKind lane) {
   switch (lane) {
@@ -27,8 +28,8 @@ absl::string_view LaneName(LaneKind lane) {
   return "unknown";
 }
 
-// A kernel that reads and writes the layout's memory updates a variable; one that only writes there
-// makes a gradient.
+// Whether instruction `i` updates a variable: a kernel without outputs that writes to the variable
+// layout. A kernel with an output there computes a gradient.
 bool WritesVariable(const Plan& plan, size_t i) {
   const Instruction& instruction = plan.instructions[i];
   if (instruction.kind != InstructionKind::kKernel || instruction.num_outputs > 0) return false;
@@ -61,7 +62,7 @@ DispatchList MakeDispatchList(const Plan& plan, bool one_lane) {
     const bool is_first_write = first_write < 0 && WritesVariable(plan, i);
     if (is_first_write) first_write = at;
     const bool look = instruction.kind == InstructionKind::kFinish || is_first_write ||
-                      at % kInstructionsBetweenLooks == 0;
+                      at % kInstructionsBetweenDeadlineChecks == 0;
     if (look && at > 0) list.stops.push_back(at);
     list.original.push_back(static_cast<int32_t>(i));
     list.instructions.push_back(instruction);
@@ -79,7 +80,7 @@ std::string LargestValues(const Plan& plan) {
     int64_t bytes;
     int32_t node;
   };
-  absl::flat_hash_map<int32_t, Value> by_id;  // the first that touches it has made it
+  absl::flat_hash_map<int32_t, Value> by_id;  // the first node to access a value makes it
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     if (plan.instructions[i].node < 0) continue;
     for (const MemoryAccess& access : plan.accesses[i]) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Plan: one step, compiled for one device type and one share of rows: a flat array of instructions
-// whose operands are (region, offset). Immutable; replicas that have equal shares run one plan,
-// each with its own memory. No rank, world size or first row is in it: those belong to the replica.
+// whose operands are (region, offset). It is immutable; replicas with equal shares run the same
+// plan, each with its own memory. The rank, the world size and the first row belong to the replica,
+// not to the plan.
 //
-// Instructions stand in a legal order for one thread. Each belongs to a lane; waits and records
-// order the lanes for devices whose lanes run side by side.
+// The order of the instructions is valid for a single thread. Each instruction belongs to a lane;
+// waits and records order the lanes on devices whose lanes run concurrently.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_PLAN_H_
 
@@ -32,7 +33,7 @@ enum class InstructionKind : int8_t {
   kStart,   // start collectives[index]
   kFinish,  // finish collectives[index]
   kBranch,  // run one of the plans of controls[index]
-  kLoop,    // run the second plan of controls[index] as long as the first says so
+  kLoop,    // run the second plan of controls[index] while the first returns true
   kRecord,  // record `event` on the lane
   kWait,    // make the lane wait for `event`
 };
@@ -55,15 +56,16 @@ struct SplitRows {
   int64_t elements_per_row = 0;
 };
 
-// The kernel of an update that ranks divide, an UpdateKernel or an UpdateByProductKernel.
+// The kernel of an update that is divided among ranks: an UpdateKernel or an
+// UpdateByProductKernel.
 struct UpdateCall {
   int32_t kernel = 0;         // into Plan::kernels
   int32_t first_operand = 0;  // into Plan::operands
   int32_t num_inputs = 0;
-  std::vector<int32_t> variables = {};  // which of the inputs it writes
+  std::vector<int32_t> variables = {};  // the inputs that it writes
 };
 
-// What a collective does, with what it alone has.
+// The kinds of collectives, each with its specific fields.
 struct PlannedAllReduce {  // in place
   Reduction reduction = Reduction::kSum;
 };
@@ -82,26 +84,26 @@ struct PlannedProductUpdate {  // by the product of `in` and `right` (SharedProd
   Operand right;
   SplitRows split;        // of both
   int64_t rows = 0;       // of the variable
-  int64_t row_bytes = 0;  // the same
+  int64_t row_bytes = 0;  // of the variable
   UpdateCall call;
 };
 
-// A collective with operands in memory. Its index in Plan::collectives is its place in the order of
-// all collectives, the same on every rank.
+// A collective with operands in memory. Its index in Plan::collectives is its position in the order
+// of all collectives, which is equal on every rank.
 struct PlannedCollective {
   std::variant<Barrier, PlannedAllReduce, PlannedReduceScatter, PlannedAllGather, PlannedUpdate,
                PlannedProductUpdate>
       operation;
   std::string name;
   DataType dtype = DT_FLOAT;
-  int64_t count = 0;  // elements of the whole
-  Operand in, out;    // an update has no `out`
+  int64_t count = 0;  // elements of the whole value
+  Operand in, out;    // `out` is unused by updates
 
   template <typename T>
   bool is() const {
     return std::holds_alternative<T>(operation);
   }
-  // Null if it is no update.
+  // Null unless the collective is an update.
   const UpdateCall* update() const {
     if (const auto* update = std::get_if<PlannedUpdate>(&operation)) return &update->call;
     if (const auto* update = std::get_if<PlannedProductUpdate>(&operation)) return &update->call;
@@ -112,7 +114,7 @@ struct PlannedCollective {
   absl::string_view kind() const;
 };
 
-// What a fetch finds in memory when the step is done.
+// The location, dtype and shapes of a fetched value when the step is done.
 struct PlannedFetch {
   Operand operand;
   DataType dtype = DT_FLOAT;
@@ -136,35 +138,35 @@ struct MemoryAccess {
   Operand operand;
   int64_t bytes = 0;
   bool is_write = false;
-  int32_t value = -1;  // which value lies there: reads must find what was written for them
+  int32_t value = -1;  // identifies the value: a read must find the value written for it
 };
 
 struct Plan;
 
-// A branch or a loop. Its sub-plans' feeds are the arguments, wherever they lie; their arena is the
-// instruction's scratch; their fetches are copied to where the outputs lie. A sub-plan runs on the
-// thread that runs the instruction, so it has no events.
+// A branch or a loop. The feeds of its sub-plans are the arguments, in place; their arena is the
+// instruction's scratch memory; their fetches are copied to the outputs. A sub-plan runs on the
+// thread of the instruction, so it has no events.
 struct PlannedControl {
-  // Of a branch: then, else. Of a loop: condition, body.
+  // A branch has {then, else}, a loop {condition, body}.
   std::shared_ptr<const Plan> plans[2];
-  // Of the branch's input 0, or of what the condition makes; DT_INVALID: no scalar, and it holds if
-  // it has elements.
+  // The dtype of the predicate: input 0 of a branch, or the result of a loop's condition.
+  // DT_INVALID if it is not a scalar; it is then true if it has elements.
   DataType predicate = DT_INVALID;
   bool has_elements = false;
   int first_argument = 0;  // among the inputs
-  // By result: its bytes, and where in the scratch it waits while others are copied, or -1: a
-  // loop's body may return an argument in another's place.
+  // By result: its size, and its offset in the scratch memory while other results are copied; -1 if
+  // it needs no staging. A loop's body may return one argument in place of another.
   std::vector<int64_t> bytes;
   std::vector<int64_t> staging;
 };
 
-// What a device dispatches, one after the other: the instructions of a plan but for the events,
-// where its lanes run inline. Made once for all replicas that run the plan.
+// The instructions of a plan in the order in which a device dispatches them, without records and
+// waits if its lanes run inline. Made once for all replicas that run the plan.
 struct DispatchList {
   std::vector<Instruction> instructions;
   std::vector<int32_t> original;  // their indices in Plan::instructions
-  std::vector<int> stops;         // where an inline run looks at the deadline; the last is the end
-  int first_write = 0;            // the first to write a variable; the end if none does
+  std::vector<int> stops;         // where an inline run checks the deadline; the last is the end
+  int first_write = 0;            // the first that writes a variable; the end if none does
 };
 
 struct Plan {
@@ -195,28 +197,28 @@ struct Plan {
   std::shared_ptr<Buffer> constants;  // on the host; copied to the device once
   int64_t constants_bytes = 0;
   int64_t arena_bytes = 0;
-  int64_t live_bytes = 0;  // the lower bound: most that is alive at once
+  int64_t live_bytes = 0;  // the most bytes that are live at once, a lower bound of arena_bytes
   int64_t num_arena_values = 0;
   int64_t flops = 0;                  // of products and convolutions
   std::vector<int64_t> kernel_flops;  // the same, by kernel
-  int64_t copied_to_buckets = 0;      // bytes that had to be copied to form a collective's operand
-  bool fails_on_data = false;         // some kernel does
+  int64_t copied_to_buckets = 0;      // bytes that are copied to form operands of collectives
+  bool fails_on_data = false;         // whether any kernel may reject its input data
 
-  // By instruction: the memory it touches.
+  // By instruction: the memory that it accesses.
   std::vector<std::vector<MemoryAccess>> accesses;
 
-  DispatchList dispatch;  // of the above, for the device type that this plan is for
+  DispatchList dispatch;  // for the plan's device type
 
-  // One line an instruction.
+  // One line for each instruction.
   std::string ToString() const;
 };
 
-// The largest values of the arena, up to five, and who makes them, for errors: `MatMul(y) with 4096
-// bytes, Tanh(z) with 1024 bytes`.
+// The largest values of the arena, up to five, and the nodes that produce them, for error messages:
+// `MatMul(y) with 4096 bytes, Tanh(z) with 1024 bytes`.
 std::string LargestValues(const Plan& plan);
 
-// `one_lane`: all on the compute lane, which needs no events: of a device that runs lanes inline,
-// and of bodies of branches and loops.
+// `one_lane` puts all instructions on the compute lane, which needs no events. It is set for
+// devices that run lanes inline, and for bodies of branches and loops.
 DispatchList MakeDispatchList(const Plan& plan, bool one_lane);
 
 }  // namespace mirrorflow

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Rows of a [*,m] and of b [*,n] that lie one after the other: a part of the operands of aᵀ · b.
+// Contiguous rows of a [*,m] and of b [*,n]: a part of the operands of aᵀ · b.
 struct ProductRows {
   const void* a = nullptr;
   const void* b = nullptr;

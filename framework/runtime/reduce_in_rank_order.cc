@@ -11,10 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-// Half of a small L1: a block that one pass leaves there is still there for the next.
+// Half of a small L1 cache, so that a block written by one pass is still there for the next.
 constexpr int64_t kBlockBytes = 16 << 10;
 
-// Signed integers are added as unsigned ones: they wrap instead of being undefined.
+// Signed integers are added as unsigned ones, so that overflow wraps instead of being undefined.
 template <typename T>
 struct Wrapping {
   using type = T;
@@ -31,15 +31,15 @@ T Sum(T a, T b) {
   return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
 }
 
-// One pass over two contributions. Each element is read before it is written, which is what lets
-// `out` be `a` or `b`; the pragma says that nothing else overlaps.
+// Combines two contributions in one pass. Each element is read before it is written, so `out` may
+// be `a` or `b`; the pragma asserts that nothing else overlaps.
 template <typename T, typename Op>
 void Combine(const T* a, const T* b, T* out, int64_t count, Op op) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) out[i] = op(a[i], b[i]);
 }
 
-// `last` is `op` for the last contribution, where a mean also divides.
+// `last` replaces `op` for the last contribution, where a mean also divides.
 template <typename T, typename Op, typename Last>
 void Reduce(absl::Span<const void* const> in, absl::Span<void* const> out, int64_t count, Op op,
             Last last) {
@@ -72,7 +72,7 @@ template <typename T>
 void ReduceNumbers(Reduction reduction, absl::Span<const void* const> in,
                    absl::Span<void* const> out, int64_t count) {
   const auto sum = [](T a, T b) { return Sum(a, b); };
-  // A NaN compares as neither larger nor smaller: `a` wins when it is one, `b` by default.
+  // A comparison with NaN is false: `a != a` selects a NaN in `a`, the default one in `b`.
   const auto max = [](T a, T b) { return ((a > b) | (a != a)) ? a : b; };
   const auto min = [](T a, T b) { return ((a < b) | (a != a)) ? a : b; };
   switch (reduction) {
@@ -97,7 +97,7 @@ void ReduceNumbers(Reduction reduction, absl::Span<const void* const> in,
   }
 }
 
-// As bytes: any value but 0 is true, and reading it is defined.
+// Bools are reduced as bytes: any nonzero value is true, and reading it is defined.
 void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Span<void* const> out,
                  int64_t count) {
   using Byte = uint8_t;
@@ -107,8 +107,8 @@ void ReduceBools(Reduction reduction, absl::Span<const void* const> in, absl::Sp
   if (reduction == Reduction::kAny) return Reduce<Byte>(in, out, count, any, any);
 }
 
-// half and bfloat16 are reduced in float and rounded once. Block by block, as elsewhere: all of a
-// block's contributions are read before the first `out` is written.
+// half and bfloat16 are reduced in float and rounded once. As in Reduce, all contributions of a
+// block are read before the first `out` is written.
 void ReduceReduced(Reduction reduction, DataType dtype, absl::Span<const void* const> in,
                    absl::Span<void* const> out, int64_t count) {
   constexpr int64_t kBlock = kBlockBytes / sizeof(float);

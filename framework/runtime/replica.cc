@@ -12,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-absl::Status WhatFor(const absl::Status& status, absl::string_view what, int rank,
-                     const Device& device) {
+absl::Status AnnotateAllocation(const absl::Status& status, absl::string_view what, int rank,
+                                const Device& device) {
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat(what, " of replica ", rank, " on ", device.name()));
 }
@@ -22,7 +22,7 @@ absl::Status CheckTime(absl::Time now, absl::Time deadline) {
   if (now <= deadline) [[likely]]
     return absl::OkStatus();
   return absl::DeadlineExceededError(
-      absl::StrCat("the step's time was up before this node; expected it by ",
+      absl::StrCat("the step's deadline passed before this node; expected it by ",
                    absl::FormatTime(deadline), ", got ", absl::FormatTime(now)));
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int ran
     }
     auto memory = region.gradients ? device->AllocateForCollectives(region.bytes)
                                    : device->Allocate(region.bytes);
-    MF_RETURN_IF_ERROR(WhatFor(memory.status(), "variables", rank, *device));
+    MF_RETURN_IF_ERROR(AnnotateAllocation(memory.status(), "variables", rank, *device));
     replica->layout_.push_back(*std::move(memory));
   }
   return replica;
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   bases.assign(plan->num_regions, nullptr);
   if (device_->traits().host_memory) {
     bases[kParamsRegion] = reinterpret_cast<std::byte*>(&bound->params_);
-    bases[Plan::kConstantsRegion] = plan->constants->data();  // all replicas read the plan's own
+    bases[Plan::kConstantsRegion] = plan->constants->data();  // all replicas read the plan's copy
   } else {
     MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
     MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
                                        plan->constants_bytes));
   }
   for (size_t f = 0; f < plan->feeds.size(); ++f) {
-    if (device_->traits().host_memory || inner) continue;  // bound to the fed memory itself
+    if (device_->traits().host_memory || inner) continue;  // bound to the memory that is fed
     MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))], own(plan->feeds[f].bytes()));
   }
   bound->next_feeds_.resize(plan->feeds.size());
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
 }
 
 absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
-  reached_ = 0;  // should this fail, nothing is written
+  reached_ = 0;  // if this fails, no variable has been written
   updated_.store(false, std::memory_order_relaxed);
   const RegionId region = plan_->feed_region(i);
   Device& device = replica_.device();
@@ -146,7 +146,7 @@ void BoundPlan::CopyNextFeeds() {
   for (size_t i = 0; i < next_feeds_.size(); ++i) {
     NextFeed& next = next_feeds_[i];
     if (next.host == nullptr || next.copied) continue;
-    // Whatever is in the way will be so in the next Run as well, which says it.
+    // Errors are not reported here: SetFeed then copies the feed itself, and reports them.
     next.copied =
         replica_.device().CopyAhead(next.host, next.ahead.get(), plan_->feeds[i].bytes()).ok();
   }
@@ -163,12 +163,13 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
   updated_.store(false, std::memory_order_relaxed);
   deadline_ = deadline;
   if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
-    // The old one first: there may be no room for both.
+    // Free the old arena first: there may not be room for both.
     replica_.arena_ = nullptr;
     replica_.arena_bytes_ = 0;
     auto arena = replica_.device().Allocate(plan_->arena_bytes);
     if (!arena.ok()) {
-      const absl::Status why = WhatFor(arena.status(), "arena", replica_.rank_, replica_.device());
+      const absl::Status why =
+          AnnotateAllocation(arena.status(), "arena", replica_.rank_, replica_.device());
       return absl::Status(
           why.code(), absl::StrCat(why.message(), "; the largest values: ", LargestValues(*plan_)));
     }
@@ -184,7 +185,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
 
 absl::Status BoundPlan::WriteParams() {
   const auto* params = reinterpret_cast<const std::byte*>(&params_);
-  if (bases_[kParamsRegion] == params) return absl::OkStatus();  // kernels read it where it is
+  if (bases_[kParamsRegion] == params) return absl::OkStatus();  // kernels read params_ itself
   return replica_.device().CopyIn(params, bases_[kParamsRegion], sizeof params_);
 }
 
@@ -194,7 +195,7 @@ absl::Status BoundPlan::Locate(const absl::Status& status, const Instruction& in
   const absl::Status located =
       Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(", name, ") on ",
                                     replica_.device().name(), ", rank ", replica_.rank()));
-  // What another rank has found, or the communicator, says where that was.
+  // An error from another rank, or from the communicator, already carries its place.
   if (FailureOf(status).has_value()) return located;
   return WithFailure(located, {.rank = replica_.rank(), .name = name});
 }
@@ -236,7 +237,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
                    deadline, &recording_);
   }
-  // What a small kernel costs is spent here, so what is the same for all is looked up once.
+  // This loop is the main cost of small kernels, so what they have in common is looked up once.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const Operand* const operands = plan_->operands.data();
   const std::unique_ptr<const Kernel>* const kernels = plan_->kernels.data();
@@ -300,7 +301,7 @@ Repetition BoundPlan::RepetitionOf(const Instruction& instruction) const {
       return Repetition::kOrder;
     case InstructionKind::kStart:
     case InstructionKind::kFinish:
-      // Without a communicator there is nothing to do.
+      // Without a communicator no other rank takes part.
       return replica_.communicator_ == nullptr || replica_.communicator_->can_be_repeated()
                  ? Repetition::kWork
                  : Repetition::kNone;
@@ -339,9 +340,9 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
        .deadline = deadline,
        .recording = recording,
        .outcome = &outcome_});
-  // How far a recording got, nobody knows.
+  // A replayed recording does not report its progress: assume that it reached its end.
   reached_ = recorded ? count : reached.load();
-  // Of a collective that was enqueued only this says how it ended.
+  // For a collective that was only enqueued, this status alone tells how it ended.
   if (replica_.communicator_ != nullptr) {
     const absl::Status failure = replica_.communicator_->status();
     if (!failure.ok()) return failure;

@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// About 50 microseconds: longer than the gap between two steps of a loop that has its data ready,
-// shorter than what a person or a power meter would notice.
+// About 50 microseconds: longer than the gap between two steps of a loop whose data is ready, and
+// too short to be noticed, even in the power consumption.
 constexpr int kSpins = 20000;
 
 void Pause() {
@@ -31,7 +31,7 @@ std::vector<int> UsableCores() {
   return cores;
 }
 
-// The cores are divided between the replicas; if there are too few, several replicas have one.
+// Divides the cores between the replicas; if there are too few, several replicas share one.
 cpu_set_t ShareOf(int replica, int replicas, const std::vector<int>& cores) {
   const int count = static_cast<int>(cores.size());
   int first = replica % count, end = first + 1;
@@ -61,7 +61,7 @@ void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
 
 ReplicaTeam::ReplicaTeam(int size, bool pin) {
   const std::vector<int> cores = UsableCores();
-  // Spinning takes the core from a replica that has work, if there are not enough.
+  // With fewer cores than replicas, spinning takes a core from a replica that has work.
   spins_ = size <= static_cast<int>(cores.size()) ? kSpins : 0;
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
@@ -70,13 +70,13 @@ ReplicaTeam::ReplicaTeam(int size, bool pin) {
       member.thread = std::thread([this, i, &member] { Loop(i, member); });
     } catch (const std::system_error& e) {
       members_.resize(i - 1);
-      status_ = absl::ResourceExhaustedError(absl::StrCat("replica threads: cannot start number ",
+      status_ = absl::ResourceExhaustedError(absl::StrCat("replica threads: cannot start thread ",
                                                           i, " of ", size - 1, ": ", e.what()));
       return;
     }
     if (pin && !cores.empty()) {
       const cpu_set_t set = ShareOf(i, size, cores);
-      // Without the right to pin, the thread runs where the kernel puts it.
+      // Without permission to pin, the thread runs where the operating system puts it.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }
   }
@@ -108,7 +108,7 @@ void ReplicaTeam::Run(absl::FunctionRef<void(int)> work) {
   ++run_;
   for (auto& member : members_) {
     member->go.store(run_, std::memory_order_release);
-    member->go.notify_one();  // no system call while nobody sleeps
+    member->go.notify_one();  // no system call unless the thread sleeps
   }
   work(0);
   for (auto& member : members_) Await(member->done, run_, spins_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicaTeam: one thread a replica; the caller's own thread is replica 0. Between steps the others
-// spin a while, then sleep; a step takes no lock.
+// ReplicaTeam: runs work on one thread per replica; the caller's own thread is that of replica 0.
+// Between steps the other threads spin for a while, then sleep. A step takes no lock.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_TEAM_H_
 
@@ -17,17 +17,17 @@ namespace mirrorflow {
 
 class ReplicaTeam {
  public:
-  // `pin`: thread i stays on the i-th share of the cores that the process may use. The caller's
-  // thread is left alone.
+  // `pin`: thread i is pinned to the i-th share of the cores that the process may use. The caller's
+  // thread is not pinned.
   ReplicaTeam(int size, bool pin);
   ~ReplicaTeam();
 
-  // ResourceExhausted if not all threads could be started; then the team must not Run.
+  // ResourceExhausted if not all threads could be started; Run must then not be called.
   const absl::Status& status() const { return status_; }
 
   int size() const { return static_cast<int>(members_.size()) + 1; }
-  // Calls work(i) for every replica i, each on its thread, and returns when all have returned. One
-  // caller at a time.
+  // Calls work(i) for every replica i, each on its own thread, and returns when all calls have
+  // returned. Only one caller at a time.
   void Run(absl::FunctionRef<void(int)> work);
 
  private:

@@ -15,8 +15,8 @@ struct Share {
   int64_t end() const { return first + count; }
 };
 
-// The elements of `count` that member `index` of `size` works on: whole cache lines, so that no two
-// members write to one, as even as they come.
+// Returns the part of `count` elements that member `index` of `size` works on. Parts are whole
+// cache lines, so that no two members write to the same line, and as even as that allows.
 inline Share ShareOf(int64_t count, int64_t element_bytes, int index, int size) {
   constexpr int64_t kLineBytes = 64;
   const int64_t per_line = kLineBytes / element_bytes;

@@ -15,24 +15,25 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kPieceBytes = 16 << 10;  // of a gradient: a part of a small L1
+constexpr int64_t kPieceBytes = 16 << 10;  // of a gradient; fits into a part of a small L1 cache
 
 const std::byte* At(const void* memory, int64_t bytes) {
   return static_cast<const std::byte*>(memory) + bytes;
 }
 
-// The update of a world without a team would be of one rank's part alone.
+// Without a team, an update would use only one rank's part of the gradient.
 absl::Status CheckTeam(const Communicator& communicator, const LocalTeam* team,
                        const TeamWork& work) {
   if (team != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(work.ToString(),
-                   ": expected ranks that share memory with others of their "
-                   "domain, got a communicator without a local team on rank ",
+                   ": expected ranks that share memory within their domain, "
+                   "got a communicator without a local team on rank ",
                    communicator.rank()));
 }
 
-// What this rank has written to its variables, unless they are those of the others.
+// Copies what this rank has written to its variables to those of the other ranks, unless they are
+// the same memory.
 void CopyVariables(const TeamOffer& own, absl::Span<const TeamOffer* const> offers, int64_t first,
                    int64_t bytes) {
   for (const TeamOffer* other : offers) {
@@ -86,14 +87,14 @@ absl::Status SharedUpdate::RunShare(Communicator& communicator,
                                     absl::Span<const TeamOffer* const> offers, Apply apply) {
   LocalTeam& team = *communicator.team();
   const Share share = ShareOf(what_.count, element_bytes_, team.rank(), team.size());
-  // Writes the reduction over the domain of `n` elements from `first` on.
+  // Writes elements [first, first + n) of the reduction over the domain to `out`.
   const auto reduce = [&](int64_t first, int64_t n, Reduction reduction, void* out) {
     for (size_t r = 0; r < offers.size(); ++r) ins_[r] = At(offers[r]->in, first * element_bytes_);
     ReduceInRankOrder(reduction, what_.dtype, ins_, {&out, 1}, n);
   };
   alignas(64) std::byte piece[kPieceBytes];
   const bool by_piece = what_.reduction.has_value() && communicator.num_domains() == 1;
-  // Where the whole gradient of the share is, unless it is made piece by piece.
+  // The whole gradient of the share, unless it is reduced piece by piece.
   const std::byte* whole = At(offer_.in, share.first * element_bytes_);
   if (what_.reduction.has_value() && !by_piece) {
     share_.resize(share.count * element_bytes_);
@@ -159,7 +160,7 @@ absl::Status SharedProductUpdate::Finish(Communicator* communicator, Apply apply
     for (size_t r = 0; r < offers.size(); ++r) {
       parts_[r] = {offers[r]->in, offers[r]->right, what_.counts[r]};
     }
-    constexpr int64_t kTogether = 4;  // rows; products like to work on more than one
+    constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
     const auto first_of = [&](int rank) {
       return rank == team.size() ? what_.rows
                                  : what_.rows * rank / team.size() / kTogether * kTogether;

@@ -22,22 +22,22 @@ std::vector<int> RanksWhere(const Topology& topology, const Wanted& wanted) {
 
 int Topology::num_domains() const {
   int count = 0;
-  for (const Replica& replica : replicas) count = std::max(count, replica.domain + 1);
+  for (const Place& replica : replicas) count = std::max(count, replica.domain + 1);
   return count;
 }
 
 std::vector<std::string> Topology::devices() const {
   std::vector<std::string> devices;
-  for (const Replica& replica : replicas) devices.push_back(replica.device);
+  for (const Place& replica : replicas) devices.push_back(replica.device);
   return devices;
 }
 
 std::vector<int> Topology::RanksOfWorker(int worker) const {
-  return RanksWhere(*this, [&](const Replica& replica) { return replica.worker == worker; });
+  return RanksWhere(*this, [&](const Place& replica) { return replica.worker == worker; });
 }
 
 std::vector<int> Topology::RanksOfDomain(int domain) const {
-  return RanksWhere(*this, [&](const Replica& replica) { return replica.domain == domain; });
+  return RanksWhere(*this, [&](const Place& replica) { return replica.domain == domain; });
 }
 
 absl::Status Topology::Check() const {
@@ -45,7 +45,7 @@ absl::Status Topology::Check() const {
   int last_worker = -1;
   std::set<int> domains;
   for (int rank = 0; rank < world_size(); ++rank) {
-    const Replica& replica = replicas[rank];
+    const Place& replica = replicas[rank];
     const bool follows = replica.worker == last_worker + 1;
     if (!follows && (rank == 0 || replica.worker != last_worker)) {
       return absl::InvalidArgumentError(
@@ -68,7 +68,7 @@ std::string Topology::ToString() const {
   std::string text;
   int worker = -1;
   for (int rank = 0; rank < world_size(); ++rank) {
-    const Replica& replica = replicas[rank];
+    const Place& replica = replicas[rank];
     if (replica.worker != worker) {
       worker = replica.worker;
       absl::StrAppend(&text, text.empty() ? "" : "; ", "worker ", worker, ": ");

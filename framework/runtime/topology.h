@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topology: the replicas of the world, and which of them share a worker (a process) and a memory
-// domain (ranks that can reach one another's memory). The same on every worker.
+// Topology lists the replicas of the world, and groups them by worker (a process) and by memory
+// domain (ranks that can access one another's memory). It is equal on every worker.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TOPOLOGY_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TOPOLOGY_H_
 
@@ -14,15 +14,16 @@
 namespace mirrorflow {
 
 struct Topology {
-  struct Replica {
+  // The location of a replica.
+  struct Place {
     int worker = 0;
     int domain = 0;
-    std::string device = "CPU:0";  // of its worker: `CPU:1`, `GPU:0`
+    std::string device = "CPU:0";  // on its worker: `CPU:1`, `GPU:0`
 
-    friend bool operator==(const Replica&, const Replica&) = default;
+    friend bool operator==(const Place&, const Place&) = default;
   };
   // By rank, worker by worker.
-  std::vector<Replica> replicas;
+  std::vector<Place> replicas;
 
   int world_size() const { return static_cast<int>(replicas.size()); }
   int num_workers() const { return replicas.empty() ? 0 : replicas.back().worker + 1; }
@@ -31,13 +32,13 @@ struct Topology {
   std::vector<int> RanksOfWorker(int worker) const;
   std::vector<int> RanksOfDomain(int domain) const;
 
-  // InvalidArgument, naming the rank, unless there is a replica, workers and domains are numbered
-  // from 0 without gaps, and workers in the order of the ranks.
+  // InvalidArgument unless there is at least one replica, workers and domains are numbered from 0
+  // without gaps, and ranks are ordered by worker. The error names the rank.
   absl::Status Check() const;
   // `worker 0: rank 0 on CPU:0 in domain 0, …`
   std::string ToString() const;
 
-  // A world of one worker: one domain for all devices, or one for each.
+  // A world of one worker, with one memory domain for all devices or one for each.
   static Topology OneWorker(absl::Span<const std::string> devices, bool one_domain);
 
   friend bool operator==(const Topology&, const Topology&) = default;

@@ -16,10 +16,10 @@ namespace {
 
 using Thread = std::pair<int, int>;  // pid, tid
 
-// By Kind: the letter in the file.
+// The phase letter in the file, by Kind.
 constexpr absl::string_view kPhases[] = {"X", "b", "e", "s", "f"};
 
-// Nanoseconds as the microseconds of the format; not through double, which would round them.
+// Formats nanoseconds as microseconds, the unit of the file. Integers avoid rounding.
 std::string Microseconds(uint64_t ns) { return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000); }
 
 std::string EventJson(const TraceEvent& event, int64_t origin_ns) {
@@ -32,10 +32,10 @@ std::string EventJson(const TraceEvent& event, int64_t origin_ns) {
   if (event.kind == TraceEvent::kSpan) {
     absl::StrAppend(&out, ",\"dur\":", Microseconds(event.duration_ns));
   } else {
-    // A string: JSON numbers are doubles to most readers.
+    // A string, because most readers parse JSON numbers as double.
     absl::StrAppend(&out, ",\"id\":\"", event.id, "\"");
   }
-  // The arrow ends at the span around it, not at the next one to begin.
+  // Binds the arrow to the enclosing span instead of the next span to begin.
   if (event.kind == TraceEvent::kFlowFinish) absl::StrAppend(&out, ",\"bp\":\"e\"");
   if (!event.args.empty()) {
     absl::string_view separator = ",\"args\":{";
@@ -72,7 +72,7 @@ absl::StatusOr<SpansByThread> CheckSpans(const std::vector<TraceEvent>& events) 
     spans[{event.pid, event.tid}].push_back(&event);
   }
   for (auto& [thread, list] : spans) {
-    // Outer spans before the inner ones that start with them.
+    // Outer spans come before inner ones with the same start.
     std::stable_sort(list.begin(), list.end(), [](const TraceEvent* a, const TraceEvent* b) {
       return std::make_tuple(a->start_ns, -a->duration_ns) <
              std::make_tuple(b->start_ns, -b->duration_ns);
@@ -91,7 +91,8 @@ absl::StatusOr<SpansByThread> CheckSpans(const std::vector<TraceEvent>& events) 
   return spans;
 }
 
-// Of the events with one key, the i-th beginning and the i-th end are a pair; pairs do not overlap.
+// Checks that, of the events with the same key, the i-th beginning pairs with the i-th end, and
+// that pairs do not overlap.
 absl::Status CheckPairs(const std::vector<TraceEvent>& events, TraceEvent::Kind first,
                         TraceEvent::Kind last) {
   using Key = std::tuple<int, std::string, std::string, uint64_t>;

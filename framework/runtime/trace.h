@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceWriter: what ran when, as a Chrome trace (chrome://tracing, ui.perfetto.dev). A replica is a
-// process of the trace and a lane is a thread of it. Collectives overlap what their lane does
-// meanwhile, so they are asynchronous spans (begin and end, joined by an id); an arrow leads from
-// the instruction that started one to the instruction that waits for it.
+// TraceWriter: collects what ran when, and writes it as a Chrome trace (chrome://tracing,
+// ui.perfetto.dev). A replica is a process of the trace, and a lane is a thread of it. Collectives
+// overlap other work of their lane, so they are asynchronous spans (begin and end, joined by an
+// id). An arrow leads from the instruction that starts a collective to the one that waits for it.
 //
-// Not thread-safe: replicas note times in their own memory, and events are added after the step.
+// Not thread-safe: replicas record times in their own memory, and events are added after the step.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TRACE_H_
 
@@ -50,13 +50,13 @@ class TraceWriter {
 
   const std::vector<TraceEvent>& events() const { return events_; }
 
-  // InvalidArgument, naming the event, for what viewers would show wrong or not at all: spans of
-  // one thread that overlap without nesting, a begin without its end or the reverse, an arrow with
-  // one end or with an end outside every span.
+  // Returns InvalidArgument, naming the event, for what viewers would show incorrectly or not at
+  // all: spans of one thread that overlap without nesting, a begin without an end or the reverse,
+  // an arrow with only one end, or with an end outside every span.
   absl::Status Check() const;
 
-  // Times count from the first event: viewers keep them as doubles, which are too coarse for the
-  // nanoseconds since 1970.
+  // Times count from the first event: viewers keep them in double precision, which is too coarse
+  // for the nanoseconds since 1970.
   std::string ToJson() const;
   absl::Status WriteFile(absl::string_view path) const;
 

@@ -21,8 +21,8 @@ absl::StatusOr<int> TuningTable::Choose(absl::string_view what, int num_proposal
     known = choices_.emplace(what, choice).first;
   }
   if (known->second < num_proposals) return known->second;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "autotune: of ", what, ": expected a choice below ", num_proposals, ", got ", known->second));
+  return absl::InvalidArgumentError(absl::StrCat("autotune: ", what, ": expected a choice below ",
+                                                 num_proposals, ", got ", known->second));
 }
 
 std::string TuningTable::ToString() const {
@@ -39,7 +39,7 @@ absl::Status TuningTable::TakeOver(absl::string_view text) {
     int choice = 0;
     if (!absl::SimpleAtoi(parts.first, &choice) || choice < 0 || parts.second.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "autotune: expected the number of a proposal and what it is for, got '", line, "'"));
+          "autotune: expected the number of a proposal and its purpose, got '", line, "'"));
     }
     const auto [known, is_new] = choices_.emplace(parts.second, choice);
     outdates |= !is_new && known->second != choice;

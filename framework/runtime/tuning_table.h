@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TuningTable: what autotune has chosen in a session: by the text that describes a product or
-// convolution and the device, which of the library's proposals computes it. Worker 0 measures and
-// the others take its choices, so that no bit depends on which worker was faster.
+// TuningTable: the choices that autotune has made in a session. Maps a text that describes a
+// product or convolution and the device to the number of the library's proposal that computes it.
+// Worker 0 measures and the other workers take over its choices, so no bit of a result depends on
+// which worker was faster.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_TUNING_TABLE_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_TUNING_TABLE_H_
 
@@ -18,20 +19,22 @@ namespace mirrorflow {
 
 class TuningTable {
  public:
-  // One that does not measure chooses the first proposal, which is the library's own choice, for
-  // what it was told nothing about.
+  // Without `measures`, the table chooses the first proposal, which is the library's own choice,
+  // wherever it has no choice yet.
   explicit TuningTable(bool measures) : measures_(measures) {}
 
-  // The choice for `what`, a text without line breaks: one that is known, or what `measure` finds.
-  // Requires proposals.
+  // Returns the choice for `what`, a text without line breaks: the known one, or the result of
+  // `measure`.
+  // REQUIRES: num_proposals > 0.
   absl::StatusOr<int> Choose(absl::string_view what, int num_proposals,
                              absl::FunctionRef<absl::StatusOr<int>()> measure);
 
-  // A line for each choice, `number what`, sorted by `what`.
+  // One line per choice, `number what`, sorted by `what`.
   std::string ToString() const;
-  // Takes over the choices of such a text. InvalidArgument that names the line if it is none.
+  // Takes over the choices of such a text. InvalidArgument, naming the line, if it is malformed.
   absl::Status TakeOver(absl::string_view text);
-  // Grows when TakeOver changes a choice that Choose has given: what was made of it is out of date.
+  // Incremented when TakeOver changes a choice that was already known: whatever was built with the
+  // old choice is out of date.
   int version() const { return version_; }
 
  private:

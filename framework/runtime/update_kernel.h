@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of optimizers' updates, which can update a part of a variable by itself.
+// Kernels of optimizer updates, which can update a part of a variable alone.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_UPDATE_KERNEL_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_UPDATE_KERNEL_H_
 
@@ -12,19 +12,19 @@
 
 namespace mirrorflow {
 
-// Works element by element, with a gradient that lies anywhere.
+// An update that works element by element. The gradient may be anywhere in memory.
 class UpdateKernel : public Kernel {
  public:
-  // Updates elements [first, first + count) of the variables. `gradient` has those alone; the
-  // operand of that name is not read.
+  // Updates elements [first, first + count) of the variables. `gradient` has only these elements;
+  // the operand of that name is not read.
   virtual void RunPart(const KernelArgs& args, const void* gradient, int64_t first,
                        int64_t count) const = 0;
 };
 
-// The gradient is a product aᵀ · b, which is made here.
+// An update whose gradient is a product aᵀ · b, which the kernel computes.
 class UpdateByProductKernel : public Kernel {
  public:
-  // Updates rows [first, last) of the variable. The operands a and b are not read, but all `parts`.
+  // Updates rows [first, last) of the variable. Reads `parts` instead of the operands a and b.
   virtual void RunRows(const KernelArgs& args, absl::Span<const ProductRows> parts, int64_t first,
                        int64_t last) const = 0;
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
@@ -10,8 +12,8 @@
 namespace mirrorflow {
 namespace {
 
-// The attributes that CreateVariable writes, in TensorFlow's words; a graph of another maker has
-// none of them.
+// Whether the variable is synchronised on read, according to the attributes that CreateVariable
+// writes. Their values are TensorFlow's; graphs from other sources do not have them.
 absl::StatusOr<bool> IsOnRead(const Node& node) {
   auto word = [&](absl::string_view attr, absl::string_view otherwise) {
     return node.has_attr(attr) ? node.attr<std::string>(attr) : std::string(otherwise);
@@ -28,8 +30,8 @@ absl::StatusOr<bool> IsOnRead(const Node& node) {
       synchronization, " of ", DataTypeName(node.attr<DataType>("dtype")), " with ", aggregation));
 }
 
-// Whether reads and optimizers' updates in parts are all that is done with the handle. A function
-// could write the variable in other ways, so there must be none.
+// Whether the handle is used only by reads and by optimizer updates that can run in parts. A
+// function could write the variable in other ways, so the graph must not have any.
 bool OnlyOptimizersWrite(const Graph& graph, const Node& handle) {
   const DataType dtype = handle.attr<DataType>("dtype");
   if ((dtype != DT_FLOAT && dtype != DT_DOUBLE) || !graph.functions().functions().empty()) {
@@ -54,7 +56,15 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
     info.dtype = node->attr<DataType>("dtype");
     info.shape = node->attr<Shape>("shape");
     info.handle = node->id();
+    info.is_optimizer_state = node->has_attr(kOptimizerStateAttr);
     if (node->has_attr("_initializer")) info.initializer = node->attr<std::string>("_initializer");
+    if (std::any_of(name.begin(), name.end(), absl::ascii_iscntrl)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(OpAndName(*node),
+                       ": illegal name of a variable; expected printable "
+                       "characters, got '",
+                       absl::CHexEscape(name), "'"));
+    }
     if (!info.shape.IsFullyDefined() || DataTypeSize(info.dtype) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "variable '", name, "': expected a numeric dtype and a fully defined shape, got ",
@@ -66,7 +76,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
         Annotate(info.shape.Validate(info.dtype), absl::StrCat("variable '", name, "'")));
     const int existing = Find(name);
     if (existing < 0) {
-      // Twice, for gradients; far from what offsets can hold.
+      // The sum is doubled for gradients, and still far below what offsets can hold.
       constexpr int64_t kMaxBytes = int64_t{1} << 60;
       total_bytes += std::min(info.bytes(), kMaxBytes);
       if (total_bytes > kMaxBytes) {
@@ -90,12 +100,12 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
 }
 
 absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_bytes, int world_size) {
-  // The updates in the order in which their gradients are made. Ids follow the order of creation,
-  // and a backward pass is created in the order in which it runs.
+  // The updates in the order in which their gradients are computed. Node ids follow the order of
+  // creation, and a backward pass is created in the order in which it runs.
   std::vector<Node*> updates;
   for (Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
-    // No step can run one whose operands come from an op that is not known.
+    // No step can run an update whose operands come from an unknown op.
     if (std::none_of(node->inputs().begin(), node->inputs().end(), OfUnknownDtype)) {
       updates.push_back(node);
     }
@@ -125,7 +135,7 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
           "', which is synchronised on read; expected one that is equal on all replicas"));
     }
     VariableInfo& weight = variables_[updated[0]];
-    if (weight.bucket >= 0) continue;  // updated twice: its place is known
+    if (weight.bucket >= 0) continue;  // updated twice: already placed
     const int64_t bytes = AlignUp(weight.bytes());
     const bool fits = !buckets_.empty() && buckets_.back().dtype == weight.dtype &&
                       buckets_.back().shared == weight.can_share &&
@@ -146,8 +156,8 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
     const int b = static_cast<int>(buckets_.size()) - 1;
     for (size_t k = 0; k < updated.size(); ++k) {
       VariableInfo& variable = variables_[updated[k]];
-      // A slot of another size, or one that others write too, lies with the rest; one that is
-      // another weight, or another's slot, where it lies already.
+      // A slot of another size, or one that other nodes write, too, goes to the region of all other
+      // variables. A slot that is also a weight, or a slot of another weight, keeps its place.
       if (k > 0 && (variable.bytes() != weight.bytes() || variable.bucket >= 0 ||
                     variable.can_share < weight.can_share)) {
         continue;
@@ -155,6 +165,7 @@ absl::Status VariableLayout::FillBuckets(const Graph& graph, int64_t bucket_byte
       variable.region = regions_of[b][k];
       variable.offset = used[b];
       variable.is_slot = k > 0;
+      variable.is_optimizer_state |= k > 0;
       variable.bucket = b;
     }
     buckets_[b].bytes = used[b] + weight.bytes();

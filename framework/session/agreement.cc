@@ -27,11 +27,11 @@ absl::string_view Last(const std::string& hashes) {
   return absl::string_view(hashes).substr(hashes.size() - std::min(hashes.size(), kHashBytes));
 }
 
-// The first line whose prefixes differ.
+// The index of the first line whose prefix hashes differ.
 size_t FirstDifference(absl::string_view a, absl::string_view b) {
   const size_t lines = std::min(a.size(), b.size()) / kHashBytes;
   size_t low = 0, high = lines;
-  // invariant: the prefixes before `low` are equal, and those from `high` on are not
+  // Invariant: the prefixes before `low` are equal, and those from `high` on differ.
   while (low < high) {
     const size_t middle = (low + high) / 2;
     if (a.substr(middle * kHashBytes, kHashBytes) == b.substr(middle * kHashBytes, kHashBytes)) {
@@ -80,14 +80,14 @@ absl::Status Agree(const Agreement& own, absl::string_view name, const Topology&
   const auto key = [&](absl::string_view what, int worker) {
     return absl::StrCat("agreement/", name, "/", what, "/", worker);
   };
-  // A worker that puts nothing is at fault.
+  // If the wait times out, the worker that has not put its value is at fault.
   const auto get = [&](absl::string_view what, int worker) -> absl::StatusOr<std::string> {
     absl::StatusOr<std::string> value = workers.Get(key(what, worker), deadline);
     if (!absl::IsDeadlineExceeded(value.status())) return value;
     return WithFailure(value.status(), {.worker = worker, .name = std::string(name)});
   };
   MF_RETURN_IF_ERROR(workers.Put(key("hash", self), std::string(Last(hashes)), deadline));
-  // Worker 0 is the measure. All workers find the same odd one, and return the same error.
+  // Worker 0 is the reference. All workers find the same odd one and return the same error.
   std::string first;
   int odd = -1;
   for (int w = 0; w < workers.num_workers() && odd < 0; ++w) {

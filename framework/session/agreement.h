@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all workers must have in common before a step runs for the first time, and the check that
-// they do. Workers compare hashes; only if these differ do they look for the first difference.
+// Agreement: everything that must be equal on all workers before a step first runs. Agree() checks
+// it: workers compare hashes, and search for the first difference only if the hashes differ.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_AGREEMENT_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_AGREEMENT_H_
 
@@ -17,26 +17,26 @@
 
 namespace mirrorflow {
 
-// A list of lines, the ones that explain a difference best first: an option before the schedule
+// A list of lines. Those that best explain a difference come first: an option before the schedule
 // that it changes.
 class Agreement {
  public:
-  // `what = value`
+  // Adds the line `what = value`.
   void Add(absl::string_view what, absl::string_view value);
-  // Each line of `text`.
+  // Adds each line of `text`.
   void AddText(absl::string_view text);
 
   const std::vector<std::string>& lines() const { return lines_; }
-  // By line: SHA-256 over this line and all before it, 32 bytes each.
+  // One SHA-256 hash of 32 bytes for each line, over that line and all lines before it.
   std::string PrefixHashes() const;
 
  private:
   std::vector<std::string> lines_;
 };
 
-// Compares it with what the other workers have under the same `name`, a new one for each call.
-// InvalidArgument, the same on all workers, with the first line that differs, both its values and
-// both workers with their ranks.
+// Compares `own` with the agreements of the other workers under the same `name`; each call needs a
+// new name. If they differ, all workers return the same InvalidArgument, which quotes the first
+// differing line of both workers and names their ranks.
 absl::Status Agree(const Agreement& own, absl::string_view name, const Topology& topology,
                    WorkerGroup& workers, absl::Time deadline);
 

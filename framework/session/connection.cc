@@ -10,7 +10,7 @@
 namespace mirrorflow {
 
 void Connection::Disconnect() {
-  if (workers_ != nullptr) workers_->OnFailure(nullptr);  // which knows the communicators
+  if (workers_ != nullptr) workers_->OnFailure(nullptr);  // its callback uses the communicators
   for (Replica* replica : replicas_) replica->set_communicator(nullptr);
   replicas_.clear();
   communicators_.clear();

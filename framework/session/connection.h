@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connection: what ties a session's replicas to one another and to those of other workers. It is a
+// Connection joins a session's replicas with one another and with those of other workers. It is a
 // state machine: connected; broken, with the first cause; connected again, as a new incarnation.
 //
 //   MF_RETURN_IF_ERROR(connection.Connect(replicas, deadline));
 //   …
-//   if (!status.ok()) return connection.Break(status, step);  // the first cause, on every worker
+//   if (!status.ok()) return connection.Break(status, step, deadline);  // the first cause
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
 
@@ -26,8 +26,8 @@
 
 namespace mirrorflow {
 
-// Connects the communicators of `local_ranks`, one each, for one incarnation of the world, and
-// returns when all ranks are connected, at most at `deadline`. `workers` is null where there is one
+// Connects one communicator for each of `local_ranks`, for one incarnation of the world. Returns
+// once all ranks are connected, at the latest at `deadline`. `workers` is null if there is only one
 // worker.
 using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
@@ -37,7 +37,7 @@ class Connection {
  public:
   enum class State { kBroken, kConnected };
 
-  // `workers`, borrowed, is null for one worker.
+  // `workers` is borrowed; null if there is only one worker.
   Connection(Topology topology, WorkerGroup* workers, ConnectFn connect)
       : topology_(std::move(topology)),
         has_other_workers_(topology_.num_workers() > 1),
@@ -54,32 +54,32 @@ class Connection {
   State state() const { return state_; }
   // The first cause of the last break, with its Failure as a payload; OK if there was none.
   const absl::Status& failure() const { return failure_; }
-  // Of the connection: 0 before the first.
+  // The number of the current incarnation; 0 before the first Connect.
   uint64_t incarnation() const { return incarnation_; }
 
-  // Connects the local replicas, in the order of their ranks, as a new incarnation. Waits for the
-  // other workers, which have to connect, too.
+  // Connects the local replicas, in rank order, as a new incarnation. Waits for the other workers,
+  // which must call Connect as well.
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
 
-  // The failure that another rank has caused meanwhile; OK if there is none.
+  // The failure that another rank has caused since Connect; OK if there is none.
   absl::Status Check() const;
 
-  // Ends what any rank waits in, on all workers, and returns the first cause: `cause` unless
-  // another one came before it. `step`: for its Failure.
+  // Ends every wait of every rank, on all workers, and returns the first cause: `cause` unless
+  // another failure preceded it. `step` is recorded in its Failure.
   absl::Status Break(const absl::Status& cause, uint64_t step, absl::Time deadline);
 
  private:
   void Disconnect();
 
   const Topology topology_;
-  const bool has_other_workers_;  // asked for in every step
+  const bool has_other_workers_;  // cached, because every step reads it
   WorkerGroup* const workers_;
   const ConnectFn connect_;
   State state_ = State::kBroken;
   absl::Status failure_;
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<Replica*> replicas_;  // that hold them
+  std::vector<Replica*> replicas_;  // hold pointers to the communicators
 };
 
 }  // namespace mirrorflow

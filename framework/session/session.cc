@@ -2,217 +2,67 @@
 #include "framework/session/session.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/session/session_memory.h"
-#include "framework/session/session_variant.h"
+#include "framework/session/session_state.h"
 
 namespace mirrorflow {
 
-Session::Session(SessionBackend backend, SessionOptions options)
-    : backend_(std::move(backend)),
-      options_(std::move(options)),
-      connection_(backend_.topology, backend_.workers, backend_.connect) {}
-
-Session::~Session() {
-  // Threads first: they run what is destroyed after them.
-  team_.reset();
+void StepOutputs::OutOfRange(size_t i) const {
+  internal::Misused(
+      absl::StrCat("StepOutputs[", i, "]: no such fetch; the step has ", values_.size()));
 }
+
+Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
+Session::~Session() = default;
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, SessionBackend backend,
                                                          SessionOptions options) {
-  MF_RETURN_IF_ERROR(graph.status());
-  MF_RETURN_IF_ERROR(backend.topology.Check());
-  std::unique_ptr<Session> session(new Session(std::move(backend), std::move(options)));
-  const absl::Status made = session->Initialize(graph);
-  if (made.ok()) return session;
-  // Other workers wait for this one's part in the initial values.
-  Connection& connection = session->connection_;
-  const bool is_awaited =
-      connection.has_other_workers() && connection.state() == Connection::State::kConnected;
-  return is_awaited ? connection.Break(made, session->next_step_, session->ConnectDeadline())
-                    : made;
-}
-
-absl::Status Session::Initialize(const Graph& graph) {
-  const std::vector<int> ranks = connection_.local_ranks();
-  if (ranks.empty() || ranks.size() != backend_.devices.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a device for each local replica and one or more, ", ranks.size(),
-                     " in ", backend_.topology.ToString(), "; got ", backend_.devices.size()));
-  }
-  options_.compile.shard = world_size() > 1;
-  if (options_.compile.kernels.autotune) {
-    tuning_ = std::make_unique<TuningTable>(/*measures=*/connection_.worker() == 0);
-  }
-  graph_ = graph.Clone();
-  int64_t bucket_bytes = options_.bucket_bytes;
-  if (bucket_bytes == 0) bucket_bytes = backend_.devices[0]->traits().bucket_bytes;
-  MF_ASSIGN_OR_RETURN(
-      layout_, VariableLayout::Create(graph_, bucket_bytes, world_size(), SharesVariables()));
-  MF_RETURN_IF_ERROR(CheckVariableMemory(layout_, ranks.size(), options_.max_bytes));
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
-                        Replica::Create(backend_.devices[i].get(), ranks[i], layout_,
-                                        i > 0 ? replicas_[0].get() : nullptr));
-    replicas_.push_back(std::move(replica));
-  }
-  team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads);
-  MF_RETURN_IF_ERROR(team_->status());
-  variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
-  MF_RETURN_IF_ERROR(Reconnect());
-  if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
-  MF_RETURN_IF_ERROR(InitializeVariables());
-  return connection_.has_other_workers() ? TakeVariablesOfRank0() : absl::OkStatus();
-}
-
-bool Session::SharesVariables() const {
-  return backend_.has_teams && world_size() > 1 &&
-         !options_.compile.disabled_passes.contains("reduce_in_updates") &&
-         std::all_of(backend_.devices.begin(), backend_.devices.end(),
-                     [](const auto& device) { return device->traits().host_memory; });
-}
-
-absl::Status Session::Reconnect() {
-  for (const auto& step : steps_) {
-    for (const auto& variant : step->variants) {
-      variant->agreed = false;
-      for (const auto& bound : variant->bound) bound->DropRecording();
-    }
-  }
-  num_agreements_ = 0;
-  return connection_.Connect(replicas_, ConnectDeadline());
-}
-
-absl::Status Session::OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work) {
-  std::vector<absl::Status> statuses(replicas_.size());
-  team_->Run([&](int r) {
-    Replica& replica = *replicas_[r];
-    constexpr LaneKind kLane = LaneKind::kCommunicate;
-    statuses[r] = replica.device().Execute(
-        {.count = 1,
-         .lane_of = [](int) { return kLane; },
-         .repetition_of = [](int) { return Repetition::kNone; },
-         .run = [&](int) { return work(replica, replica.device().lane(kLane)); },
-         .meanwhile = [] {},
-         .deadline = absl::Now() + options_.step_timeout,
-         .recording = nullptr,
-         .outcome = nullptr});
-  });
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return connection_.Break(status, next_step_, ConnectDeadline());
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Output> Session::FindOutput(absl::string_view name) const {
-  int index = 0;
-  const size_t colon = name.find(':');
-  const absl::string_view node_name = name.substr(0, colon);
-  if (colon != absl::string_view::npos && !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' names no output"));
-  }
-  Node* node = graph_.FindNode(node_name);
-  if (node == nullptr || index < 0 || index >= node->num_outputs()) {
-    return absl::NotFoundError(absl::StrCat("the graph has no output '", name, "'"));
-  }
-  return node->output(index);
-}
-
-absl::StatusOr<StepSignature> Session::Resolve(absl::Span<const Output> feeds,
-                                               absl::Span<const Output> fetches,
-                                               absl::Span<const Operation> targets) const {
-  auto own_node = [&](const Output& output, absl::string_view what) -> absl::StatusOr<Node*> {
-    if (!output.valid()) {
-      return absl::InvalidArgumentError(absl::StrCat("a ", what, " is no output of any node"));
-    }
-    Node* node = output.node->id() < graph_.id_limit() ? graph_.node(output.node->id()) : nullptr;
-    if (node == nullptr || node->name() != output.node->name()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the ", what, " ", output.ToString(),
-                       " is not in the graph that the session was made of"));
-    }
-    return node;
-  };
-  auto own = [&](const Output& output, absl::string_view what) -> absl::StatusOr<Output> {
-    MF_ASSIGN_OR_RETURN(Node * node, own_node(output, what));
-    if (output.index < 0 || output.index >= node->num_outputs()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the ", what, " ", output.ToString(), ": the node has no such output; expected 0 to ",
-          node->num_outputs() - 1, ", got ", output.index));
-    }
-    return node->output(output.index);
-  };
-  StepSignature signature;
-  for (const Output& feed : feeds) {
-    MF_ASSIGN_OR_RETURN(const Output output, own(feed, "feed"));
-    const auto& given = signature.feeds;
-    if (std::find(given.begin(), given.end(), output) != given.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the feed ", output.ToString(), " is given twice; expected it once"));
-    }
-    signature.feeds.push_back(output);
-  }
-  for (const Output& fetch : fetches) {
-    MF_ASSIGN_OR_RETURN(const Output output, own(fetch, "fetch"));
-    signature.fetches.push_back(output);
-  }
-  for (const Operation& target : targets) {
-    MF_ASSIGN_OR_RETURN(Node * node, own_node(Output{target.node, 0}, "target"));
-    signature.targets.push_back(node);
-  }
-  return signature;
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<SessionState> state,
+                      SessionState::Create(graph, std::move(backend), std::move(options)));
+  return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 
 absl::StatusOr<Step> Session::Prepare(absl::Span<const Output> feeds,
                                       absl::Span<const Output> fetches,
                                       absl::Span<const Operation> targets,
                                       const PrepareOptions& options) {
-  auto state = std::make_unique<Step::State>();
-  state->session = this;
-  MF_ASSIGN_OR_RETURN(state->signature, Resolve(feeds, fetches, targets));
-  MF_ASSIGN_OR_RETURN(const StepSignature local, Resolve({}, options.local_fetches, {}));
-  for (const Output& fetch : local.fetches) {
-    if (absl::c_linear_search(state->signature.fetches, fetch)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("local_fetches: expected some of the fetches, got ", fetch.ToString()));
-  }
-  state->signature.gathers_fetches = connection_.has_other_workers();
-  state->signature.local_fetches = local.fetches;
-  steps_.push_back(std::move(state));
-  return Step(steps_.back().get());
+  return state_->Prepare(feeds, fetches, targets, options);
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::Run(absl::Span<const std::pair<Output, Tensor>> feeds,
                                                  absl::Span<const Output> fetches,
                                                  absl::Span<const Operation> targets) {
-  std::vector<Output> feed_outputs;
-  std::vector<Tensor> values;
-  for (const auto& [output, value] : feeds) {
-    feed_outputs.push_back(output);
-    values.push_back(value);
-  }
-  MF_ASSIGN_OR_RETURN(const StepSignature wanted, Resolve(feed_outputs, fetches, targets));
-  const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const auto& state) {
-    const StepSignature& s = state->signature;
-    return s.feeds == wanted.feeds && s.fetches == wanted.fetches && s.targets == wanted.targets;
-  });
-  Step step;
-  if (found != steps_.end()) {
-    step = Step(found->get());
-  } else {
-    MF_ASSIGN_OR_RETURN(step, Prepare(feed_outputs, fetches, targets));
-  }
-  MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(values));
-  std::vector<Tensor> copies;
-  for (const Tensor& output : outputs) {
-    MF_ASSIGN_OR_RETURN(Tensor copy, output.Clone());
-    copies.push_back(std::move(copy));
-  }
-  return copies;
+  return state_->Run(feeds, fetches, targets);
 }
+
+int Session::num_local_replicas() const { return state_->num_local_replicas(); }
+int Session::world_size() const { return state_->world_size(); }
+absl::Status Session::Reconnect() { return state_->Reconnect(); }
+uint64_t Session::step() const { return state_->step(); }
+void Session::SetStep(uint64_t step) { state_->SetStep(step); }
+
+std::vector<std::string> Session::VariableNames() const {
+  std::vector<std::string> names;
+  for (const VariableInfo& variable : state_->layout().variables()) names.push_back(variable.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
+  return state_->ReadVariable(name);
+}
+
+absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica) const {
+  return state_->ReadVariable(name, replica);
+}
+
+absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value) {
+  return state_->AssignVariable(name, value);
+}
+
+bool Session::IsInitialized(absl::string_view name) const { return state_->IsInitialized(name); }
+void Session::TraceTo(TraceWriter* trace) { state_->TraceTo(trace); }
 
 }  // namespace mirrorflow

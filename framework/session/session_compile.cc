@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of a session, compiled for the shapes of their feeds.
+// Compiles the steps of a session for the shapes of their feeds.
 #include <algorithm>
 #include <utility>
 
@@ -9,12 +9,12 @@
 #include "framework/compiler/row_shares.h"
 #include "framework/core/status.h"
 #include "framework/session/session_memory.h"
-#include "framework/session/session_variant.h"
+#include "framework/session/step_state.h"
 
 namespace mirrorflow {
 namespace {
 
-// Variables that the step reads before it writes them, and those that it writes; sorted.
+// Finds the variables that the step reads before it writes them, and those that it writes; sorted.
 absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_first,
                               std::vector<int>* writes) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
@@ -40,10 +40,10 @@ absl::Status FindVariableUses(const Compilation& c, std::vector<int>* reads_firs
 
 }  // namespace
 
-absl::Status Session::MakePlans(const Step::State& step, Variant& variant) {
+absl::Status SessionState::MakePlans(const StepState& step, StepVariant& variant) {
   const int tuning_version = tuning_ != nullptr ? tuning_->version() : 0;
   std::vector<std::pair<absl::string_view, std::shared_ptr<const Plan>>> plans;  // by device type
-  // No rank is in a plan.
+  // Plans do not depend on the rank, so replicas with equal shares can use the same one.
   for (const auto& other : step.variants) {
     if (other->program != variant.program || other->tuning_version != tuning_version) continue;
     for (size_t r = 0; r < replicas_.size(); ++r) {
@@ -51,7 +51,7 @@ absl::Status Session::MakePlans(const Step::State& step, Variant& variant) {
     }
   }
   std::vector<std::shared_ptr<const Plan>> of_replica;
-  std::vector<int64_t> own;  // rows of each axis
+  std::vector<int64_t> own;  // this replica's rows of each axis
   for (const auto& replica : replicas_) {
     own.clear();
     for (const std::vector<int64_t>& shares : variant.rows) own.push_back(shares[replica->rank()]);
@@ -76,10 +76,10 @@ absl::Status Session::MakePlans(const Step::State& step, Variant& variant) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
-    Step::State& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
-  auto variant = std::make_unique<Variant>();
-  // No split is in a program.
+absl::StatusOr<std::unique_ptr<StepVariant>> SessionState::CompileVariant(
+    StepState& step, std::vector<Shape> shapes, std::vector<int64_t> replica_rows) {
+  auto variant = std::make_unique<StepVariant>();
+  // Programs do not depend on the shares of rows.
   for (const auto& other : step.variants) {
     if (other->shapes == shapes && HasStates(*other)) variant->program = other->program;
   }
@@ -100,34 +100,26 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
     for (int d = 1; d < feed.global_shape.rank(); ++d) bytes *= feed.global_shape.dim(d);
     variant->feed_row_bytes.push_back(AsSharded(feed.sharding) != nullptr ? bytes : 0);
   }
-  const bool host_memory = replicas_[0]->device().traits().host_memory;
   const Plan& plan = variant->bound[0]->plan();
-  for (size_t i = 0; i < plan.fetches.size(); ++i) {
-    const PlannedFetch& fetch = plan.fetches[i];
+  for (const PlannedFetch& fetch : plan.fetches) {
+    variant->output_pools.emplace_back();
     if (IsPerReplica(fetch.sharding)) {
-      variant->output_is_view.push_back(true);
       variant->outputs.emplace_back();
       continue;
     }
-    // A value that is whole on replica 0 is handed out where it lies, if that is scratch memory.
-    // What is fed lies elsewhere in each step, and nobody may write to a variable or a constant.
-    const bool is_view = host_memory && fetch.operand.region == Plan::kArenaRegion &&
-                         AsSharded(fetch.sharding) == nullptr;
-    variant->output_is_view.push_back(is_view);
-    if (is_view) {
-      // Where it lies is known when it has run.
-      variant->outputs.push_back(Tensor::View(fetch.dtype, fetch.global_shape, nullptr, nullptr));
+    if (fetch.global_shape.rank() == 0 && Tensor::FitsInline(fetch.dtype)) {
+      variant->outputs.push_back(Tensor::InlineScalar(fetch.dtype));
       continue;
     }
     Shape shape = fetch.global_shape;
     if (const Sharded* s = AsSharded(fetch.sharding)) {
-      // Where it is not gathered, the rows of this worker, which has all if it is alone.
+      // A fetch that is not gathered has the rows of this worker; a single worker has all rows.
       int64_t rows = 0;
       for (const auto& replica : replicas_) rows += variant->rows[s->axis][replica->rank()];
       shape.set_dim(s->dim, rows * s->factor);
     }
-    MF_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(fetch.dtype, shape));
-    variant->outputs.push_back(std::move(output));
+    // MakeOutputs provides the memory for each run.
+    variant->outputs.push_back(Tensor::View(fetch.dtype, shape, nullptr, nullptr));
   }
   MF_RETURN_IF_ERROR(FindVariableUses(c, &variant->reads_first, &variant->writes));
   variant->statuses.resize(replicas_.size());
@@ -136,16 +128,16 @@ absl::StatusOr<std::unique_ptr<Session::Variant>> Session::CompileVariant(
   return variant;
 }
 
-bool Session::HasStates(const Variant& variant) const {
+bool SessionState::HasStates(const StepVariant& variant) const {
   return std::all_of(variant.states.begin(), variant.states.end(), [&](const auto& needed) {
     return (variable_states_[needed.first] != VariableState::kUnset) == needed.second;
   });
 }
 
-absl::StatusOr<Session::Variant*> Session::FindVariant(Step::State& step,
+absl::StatusOr<StepVariant*> SessionState::FindVariant(StepState& step,
                                                        absl::Span<const Shape> shapes,
                                                        absl::Span<const int64_t> rows) {
-  auto matches = [&](const Variant& v) {
+  auto matches = [&](const StepVariant& v) {
     return HasStates(v) &&
            std::equal(v.shapes.begin(), v.shapes.end(), shapes.begin(), shapes.end()) &&
            std::equal(v.replica_rows.begin(), v.replica_rows.end(), rows.begin(), rows.end());
@@ -153,7 +145,7 @@ absl::StatusOr<Session::Variant*> Session::FindVariant(Step::State& step,
   for (const auto& variant : step.variants) {
     if (matches(*variant)) return variant.get();
   }
-  MF_ASSIGN_OR_RETURN(std::unique_ptr<Variant> variant,
+  MF_ASSIGN_OR_RETURN(std::unique_ptr<StepVariant> variant,
                       CompileVariant(step, std::vector<Shape>(shapes.begin(), shapes.end()),
                                      std::vector<int64_t>(rows.begin(), rows.end())));
   step.variants.push_back(std::move(variant));

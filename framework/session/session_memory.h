@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session takes of the machine's memory, found out before it is taken. ResourceExhausted
-// says what is the largest part, how much is asked for and how much is allowed.
+// Checks that a session's memory fits its limit, before any of it is allocated. The error
+// (ResourceExhausted) names the largest part, the bytes needed and the limit.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_MEMORY_H_
 
@@ -15,11 +15,11 @@
 
 namespace mirrorflow {
 
-// The variables of `replicas` replicas.
+// Checks the variables of `replicas` replicas.
 absl::Status CheckVariableMemory(const VariableLayout& layout, size_t replicas, int64_t max_bytes);
 
-// These, and a step whose plan for each replica is given: its constants, what it computes, and
-// copies of what it fetches.
+// Checks the variables together with a step, given its plan for each replica: its constants, its
+// intermediate values, and the host copies of its fetches.
 absl::Status CheckStepMemory(const VariableLayout& layout,
                              absl::Span<const std::shared_ptr<const Plan>> plans,
                              int64_t max_bytes);

@@ -1,28 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running a compiled step of a session, and what is left when it has run or failed.
+// Runs the compiled steps of a session, and handles their outputs and failures.
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
-#include "framework/session/session_variant.h"
+#include "framework/session/step_state.h"
 #include "framework/session/trace_session.h"
 
 namespace mirrorflow {
 namespace {
 
-absl::Status NotPrepared() {
-  return absl::FailedPreconditionError("step: used before it was made by Session::Prepare");
+absl::Status CheckUsable(const StepState* step) {
+  if (step == nullptr) {
+    return absl::FailedPreconditionError("step: not prepared; expected one from Session::Prepare");
+  }
+  if (step->session == nullptr) {
+    return absl::FailedPreconditionError(
+        "step: its session was destroyed; expected one that outlives the step's last use");
+  }
+  return absl::OkStatus();
+}
+
+std::string FeedNames(absl::Span<const Output> feeds) {
+  return absl::StrJoin(feeds, ", ", [](std::string* out, const Output& feed) {
+    absl::StrAppend(out, feed.ToString());
+  });
 }
 
 bool IsFed(const Plan& plan, const Operand& operand) {
   return operand.region >= Plan::kFirstFeedRegion && operand.region < plan.layout_region(0);
 }
 
-// Calls copy(offset in the share, offset in the output, bytes) for each piece of memory that makes
-// up one replica's share of a fetch. `first_row`: of the share in the output, in rows of its axis.
+// Calls copy(offset in the share, offset in the output, bytes) for each contiguous piece of one
+// replica's share of a fetch. `first_row` is the share's first row in the output, in rows of its
+// axis.
 template <typename Copy>
 absl::Status ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
                           const Copy& copy) {
@@ -41,7 +58,7 @@ absl::Status ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_
   return absl::OkStatus();
 }
 
-// The global shapes of feeds, of which those that are split have this worker's rows alone.
+// Returns the global shapes of `feeds`, in which split feeds have only this worker's rows.
 absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs,
                                                 absl::Span<const Tensor> feeds,
                                                 absl::Span<const int64_t> replica_rows,
@@ -74,32 +91,48 @@ absl::StatusOr<std::vector<Shape>> GlobalShapes(absl::Span<const Output> outputs
 
 }  // namespace
 
-// Where a replica's rows of a split fetch begin in the output, which has all rows or, if the fetch
-// is local, those of this worker.
-int64_t Session::FirstLocalRow(const Variant& variant, const PlannedFetch& fetch,
-                               const BoundPlan& bound) const {
+// Returns the row at which a replica's share of a split fetch begins in the output. The output has
+// all rows or, if the fetch is local, those of this worker.
+int64_t SessionState::FirstLocalRow(const StepVariant& variant, const PlannedFetch& fetch,
+                                    const BoundPlan& bound) const {
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return 0;
   return bound.first_rows()[s->axis] - variant.bound[0]->first_rows()[s->axis];
 }
 
-// The piece of a feed that is this replica's.
-const std::byte* Session::ShareOf(const Variant& variant, const Tensor& feed, int replica,
-                                  size_t index) const {
+// Returns the address of a replica's share of a feed.
+const std::byte* SessionState::ShareOf(const StepVariant& variant, const Tensor& feed, int replica,
+                                       size_t index) const {
   const BoundPlan& bound = *variant.bound[replica];
   const Sharded* s = AsSharded(bound.plan().feeds[index].sharding);
   if (s == nullptr) return feed.raw();
-  // The first row that the feed has.
+  // The first row in the feed's memory.
   const int64_t first = variant.local_feeds ? variant.bound[0]->first_rows()[s->axis] : 0;
   return feed.raw() + (bound.first_rows()[s->axis] - first) * variant.feed_row_bytes[index];
 }
 
-absl::Status Session::CopyFetches(Variant& variant, int replica) {
+// Provides each output with memory to which no caller holds a reference.
+absl::Status SessionState::MakeOutputs(StepVariant& variant) {
+  for (size_t i = 0; i < variant.outputs.size(); ++i) {
+    Tensor& output = variant.outputs[i];
+    if (!output.has_value() || output.is_inline()) continue;
+    const DataType dtype = output.dtype();
+    const Shape shape = output.shape();
+    const size_t bytes = output.bytes();
+    output = Tensor();  // frees its buffer unless the caller has kept a reference
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, variant.output_pools[i].Take(bytes));
+    std::byte* const data = buffer->data();
+    output = Tensor::View(dtype, shape, data, std::move(buffer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SessionState::CopyFetches(StepVariant& variant, int replica) {
   BoundPlan& bound = *variant.bound[replica];
   for (size_t i = 0; i < variant.outputs.size(); ++i) {
     const PlannedFetch& fetch = bound.plan().fetches[i];
-    // What is whole on every replica is taken from the first.
-    if (variant.output_is_view[i] || (AsSharded(fetch.sharding) == nullptr && replica != 0)) {
+    // A replicated value is taken from the first replica.
+    if (!variant.outputs[i].has_value() || (AsSharded(fetch.sharding) == nullptr && replica != 0)) {
       continue;
     }
     const std::byte* from = bound.fetch_address(static_cast<int>(i));
@@ -113,20 +146,8 @@ absl::Status Session::CopyFetches(Variant& variant, int replica) {
   return absl::OkStatus();
 }
 
-// The arena moves when a larger step has run.
-void Session::PlaceViews(Variant& variant) {
-  for (size_t i = 0; i < variant.outputs.size(); ++i) {
-    Tensor& output = variant.outputs[i];
-    if (!variant.output_is_view[i] || !output.has_value()) continue;
-    std::byte* address = variant.bound[0]->fetch_address(static_cast<int>(i));
-    if (output.raw() == address) continue;
-    output = Tensor::View(output.dtype(), output.shape(), address, nullptr);
-  }
-}
-
-// Those of other shapes come in their own Run. Where kernels read the host's memory nothing
-// travels.
-void Session::SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds) {
+// Feeds of other shapes are copied in their own Run. Devices that read host memory need no copy.
+void SessionState::SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds) {
   if (replicas_[0]->device().traits().host_memory) return;
   variant.next_feeds.clear();
   if (feeds.size() != variant.fed_shapes.size()) return;
@@ -139,9 +160,12 @@ void Session::SetNextFeeds(Variant& variant, absl::Span<const Tensor> feeds) {
   variant.next_feeds.assign(feeds.begin(), feeds.end());
 }
 
-absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feeds) {
+absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds) {
   const absl::Time deadline = absl::Now() + options_.step_timeout;
-  const uint64_t step = next_step_++;
+  const bool writes = !variant.writes.empty();
+  const uint64_t step = writes ? next_step_++ : next_reading_step_++;
+  const uint64_t drawn_from = StreamOfRun(step, writes);
+  MF_RETURN_IF_ERROR(MakeOutputs(variant));
   if (trace_ != nullptr) variant.spans.resize(replicas_.size());
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
@@ -153,15 +177,15 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
           bound.SetNextFeed(static_cast<int>(f), ShareOf(variant, variant.next_feeds[f], r, f)));
     }
     if (trace_ != nullptr) {
-      MF_RETURN_IF_ERROR(bound.RunTraced(step, options_.seed, deadline, &variant.spans[r]));
+      MF_RETURN_IF_ERROR(bound.RunTraced(drawn_from, options_.seed, deadline, &variant.spans[r]));
     } else {
-      MF_RETURN_IF_ERROR(bound.Run(step, options_.seed, deadline));
+      MF_RETURN_IF_ERROR(bound.Run(drawn_from, options_.seed, deadline));
     }
     return CopyFetches(variant, r);
   };
   team_->Run([&](int r) {
     variant.statuses[r] = work(r);
-    // The others would wait for this replica's collectives, unless it has come to its end.
+    // The other replicas would wait for this one's collectives, unless it has completed the step.
     if (!variant.statuses[r].ok() && replicas_[r]->communicator() != nullptr &&
         !variant.bound[r]->completed()) {
       replicas_[r]->communicator()->Abort(variant.statuses[r]);
@@ -169,11 +193,11 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
   });
   for (const absl::Status& status : variant.statuses) {
     if (status.ok()) continue;
-    // No replica holds what these are copies of any more.
+    // After a failure, the prefetched tensors may be gone before the next run.
     for (const auto& bound : variant.bound) bound->ForgetNextFeeds();
     const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
                                    [](const auto& bound) { return bound->wrote(); });
-    // Replicas that have all come to the end of the step wait for nothing.
+    // If all replicas have completed the step, none of them waits for another.
     const bool completed = std::all_of(variant.bound.begin(), variant.bound.end(),
                                        [](const auto& bound) { return bound->completed(); });
     const absl::Status cause = completed && connection_.Check().ok()
@@ -185,12 +209,11 @@ absl::Status Session::RunVariant(Variant& variant, absl::Span<const Tensor> feed
     }
     return cause;
   }
-  PlaceViews(variant);
   if (trace_ != nullptr) AddTrace(variant, step);
   return absl::OkStatus();
 }
 
-void Session::AddTrace(const Variant& variant, uint64_t step) {
+void SessionState::AddTrace(const StepVariant& variant, uint64_t step) {
   for (size_t r = 0; r < variant.spans.size(); ++r) {
     AddTraceOfStep(variant.bound[r]->plan(), step, replicas_[r]->rank(),
                    replicas_[r]->device().name(), variant.spans[r], trace_);
@@ -198,33 +221,35 @@ void Session::AddTrace(const Variant& variant, uint64_t step) {
 }
 
 absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunOptions& options) {
-  if (state_ == nullptr) return NotPrepared();
-  Session& session = *state_->session;
+  MF_RETURN_IF_ERROR(CheckUsable(state_.get()));
+  SessionState& session = *state_->session;
   if (session.connection_.state() == Connection::State::kBroken) {
     MF_RETURN_IF_ERROR(session.Reconnect());
   }
   absl::StatusOr<StepOutputs> outputs = session.RunStep(*state_, feeds, options);
-  if (outputs.ok() || session.connection_.state() == Connection::State::kBroken) return outputs;
-  // Other workers must not wait for a step that this one does not take part in, and what has failed
-  // between steps is connected again by the next.
-  if (session.connection_.has_other_workers() || !session.connection_.Check().ok()) {
-    return session.connection_.Break(outputs.status(), session.next_step_,
-                                     session.ConnectDeadline());
+  const bool broken = session.connection_.state() == Connection::State::kBroken;
+  // Other workers must not wait for a step in which this one does not take part. After a failure
+  // between steps, the next step reconnects.
+  if (!outputs.ok() && !broken &&
+      (session.connection_.has_other_workers() || !session.connection_.Check().ok())) {
+    outputs =
+        session.connection_.Break(outputs.status(), session.next_step_, session.ConnectDeadline());
   }
   return outputs;
 }
 
-absl::StatusOr<StepOutputs> Session::RunStep(Step::State& step, absl::Span<const Tensor> feeds,
-                                             const RunOptions& options) {
+absl::StatusOr<StepOutputs> SessionState::RunStep(StepState& step, absl::Span<const Tensor> feeds,
+                                                  const RunOptions& options) {
   MF_RETURN_IF_ERROR(connection_.Check());
   const std::vector<Output>& signature = step.signature.feeds;
   if (feeds.size() != signature.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected ", signature.size(), " feeds, got ", feeds.size()));
+    return absl::InvalidArgumentError(absl::StrCat("step: wrong number of feeds; expected ",
+                                                   signature.size(), " (", FeedNames(signature),
+                                                   "), got ", feeds.size()));
   }
   const bool local_feeds = options.local_feeds && connection_.has_other_workers();
-  // The common case, without an allocation: the shapes of the last run.
-  Variant* variant = step.last;
+  // Fast path without an allocation: the shapes are those of the last run.
+  StepVariant* variant = step.last;
   bool same = variant != nullptr && HasStates(*variant) && variant->local_feeds == local_feeds &&
               std::equal(variant->replica_rows.begin(), variant->replica_rows.end(),
                          options.replica_rows.begin(), options.replica_rows.end());
@@ -264,14 +289,17 @@ absl::StatusOr<StepOutputs> Session::RunStep(Step::State& step, absl::Span<const
   for (int v : variant->writes) variable_states_[v] = VariableState::kSet;
   last_run_ = variant;
   step.last = variant;
-  return StepOutputs(variant->outputs);
+  StepOutputs outputs;
+  outputs.values_.assign(variant->outputs.begin(), variant->outputs.end());
+  return outputs;
 }
 
-absl::StatusOr<StepPlans> Step::Compile(absl::Span<const Shape> feed_shapes,
-                                        const RunOptions& options) {
-  if (state_ == nullptr) return NotPrepared();
-  MF_ASSIGN_OR_RETURN(Session::Variant * variant,
-                      state_->session->FindVariant(*state_, feed_shapes, options.replica_rows));
+absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
+                                      const RunOptions& options) {
+  StepState* const state = SessionState::StateOf(step);
+  MF_RETURN_IF_ERROR(CheckUsable(state));
+  MF_ASSIGN_OR_RETURN(StepVariant * variant,
+                      state->session->FindVariant(*state, feed_shapes, options.replica_rows));
   StepPlans plans;
   plans.program = variant->program;
   for (const auto& bound : variant->bound) plans.plans.push_back(bound->shared_plan());
@@ -284,9 +312,9 @@ absl::Duration Step::host_time() const {
 }
 
 absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
-  if (state_ == nullptr) return NotPrepared();
-  const Session& session = *state_->session;
-  const Session::Variant* variant = state_->last;
+  MF_RETURN_IF_ERROR(CheckUsable(state_.get()));
+  const SessionState& session = *state_->session;
+  const StepVariant* variant = state_->last;
   if (variant == nullptr) return absl::FailedPreconditionError("the step has not run yet");
   const int fetches = static_cast<int>(state_->signature.fetches.size());
   if (i < 0 || i >= fetches) {
@@ -295,9 +323,8 @@ absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
   }
   if (session.last_run_ != variant) {
     return absl::FailedPreconditionError(
-        "step: the replicas' values are gone, because it was not the last to run, or a variable "
-        "was "
-        "assigned since; expected a call right after Run");
+        "step: the replicas' values are gone, because another step ran or a variable was assigned "
+        "since; expected a call right after Run");
   }
   std::vector<Tensor> values;
   for (size_t r = 0; r < variant->bound.size(); ++r) {
@@ -308,7 +335,7 @@ absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
       MF_RETURN_IF_ERROR(session.replicas_[r]->device().CopyOut(bound.fetch_address(i), value.raw(),
                                                                 value.bytes()));
     } else {
-      // What was fed may be freed by now; each replica had its share of the copy that was made.
+      // The fed tensor may be freed by now, so the value is taken from the copy in the output.
       MF_RETURN_IF_ERROR(ForEachPiece(
           fetch, variant->outputs[i].shape(), session.FirstLocalRow(*variant, fetch, bound),
           [&](int64_t local, int64_t global, int64_t bytes) {

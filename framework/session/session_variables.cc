@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of a session: their initial values, and reading and setting them from the host.
+// Initialises the variables of a session, and reads and assigns them from the host.
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/op_registry.h"
 #include "framework/runtime/reduce_in_rank_order.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 
 namespace mirrorflow {
 namespace {
 
-// Steps of users are numbered from 0; initialisers draw from a stream of their own.
+// User steps are numbered from 0; initialisers draw from a separate stream.
 constexpr uint64_t kInitializerStep = ~uint64_t{0};
 
 std::string InitializerOf(const VariableInfo& variable) {
   return absl::StrCat("initializer of variable '", variable.name, "'");
 }
 
-// The variables whose handles are among what `value` is made of.
+// Returns the variables on whose handles `value` depends.
 std::vector<int> VariablesBehind(const Output& value, const VariableLayout& layout) {
   std::vector<int> variables;
   absl::flat_hash_set<const Node*> seen = {value.node};
@@ -43,8 +45,8 @@ std::vector<int> VariablesBehind(const Output& value, const VariableLayout& layo
 
 }  // namespace
 
-// Initialisers run once, those that read variables after those of what they read.
-absl::Status Session::InitializeVariables() {
+// Each initialiser runs once, after those of the variables that it reads.
+absl::Status SessionState::InitializeVariables() {
   std::vector<int> left;
   std::vector<Output> initializers(layout_.variables().size());
   for (size_t v = 0; v < layout_.variables().size(); ++v) {
@@ -71,11 +73,12 @@ absl::Status Session::InitializeVariables() {
       }
       waiting.push_back(v);
       const VariableInfo& read = layout_.variables()[*missing];
-      waits.Update(absl::InvalidArgumentError(absl::StrCat(
-          InitializerOf(layout_.variables()[v]), " reads variable '", read.name,
-          "'; expected one that is initialised before it, got ",
-          read.initializer.empty() ? "one without an initializer"
-                                   : "one that waits for it, or for what is never initialised")));
+      waits.Update(absl::InvalidArgumentError(
+          absl::StrCat(InitializerOf(layout_.variables()[v]), " reads variable '", read.name,
+                       "'; expected one that can be initialised first, got ",
+                       read.initializer.empty()
+                           ? "one without an initializer"
+                           : "one that depends on it, or on one that stays uninitialised")));
     }
     if (ready.empty()) return waits;
     MF_RETURN_IF_ERROR(RunInitializers(ready, values));
@@ -84,15 +87,14 @@ absl::Status Session::InitializeVariables() {
   return absl::OkStatus();
 }
 
-// On one device; every replica gets the same bits.
-absl::Status Session::RunInitializers(absl::Span<const int> variables,
-                                      absl::Span<const Output> values) {
+// Runs the initialisers on one device, so every replica gets the same bits.
+absl::Status SessionState::RunInitializers(absl::Span<const int> variables,
+                                           absl::Span<const Output> values) {
   GlobalSignature signature;
   signature.step.fetches.assign(values.begin(), values.end());
-  CompileOptions options = options_.compile;
-  options.shard = false;
+  signature.shard = false;
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
-                      backend_.compile(graph_, signature, layout_, backend_, options));
+                      backend_.compile(graph_, signature, layout_, backend_, options_.compile));
   Device& device = replicas_[0]->device();
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                       backend_.compile_plan(*program, {}, device.traits(), tuning_.get()));
@@ -116,15 +118,26 @@ absl::Status Session::RunInitializers(absl::Span<const int> variables,
   return absl::OkStatus();
 }
 
-absl::Status Session::CheckDeterminate(int variable) const {
+absl::Status SessionState::CheckDeterminate(int variable) const {
   if (variable_states_[variable] != VariableState::kIndeterminate) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("variable '", layout_.variables()[variable].name,
                    "' is indeterminate, because a step failed while it updated variables (",
-                   indeterminate_cause_, "); expected that it is assigned before it is read"));
+                   indeterminate_cause_, "); expected an assignment before it is read"));
 }
 
-absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
+absl::StatusOr<int> SessionState::FindVariable(absl::string_view name) const {
+  const int v = layout_.Find(name);
+  if (v >= 0) return v;
+  std::vector<std::string> names;
+  for (const VariableInfo& variable : layout_.variables()) names.push_back(variable.name);
+  const std::string nearest = NearestName(name, names);
+  return absl::NotFoundError(
+      absl::StrCat("no variable '", absl::CHexEscape(name), "'",
+                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
+}
+
+absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name) {
   MF_ASSIGN_OR_RETURN(Tensor value, ReadVariable(name, 0));
   if (!layout_.variables()[layout_.Find(name)].on_read) return value;
   if (connection_.has_other_workers()) return SumOverRanks(layout_.Find(name));
@@ -137,11 +150,11 @@ absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
   return value;
 }
 
-absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica) const {
-  const int v = layout_.Find(name);
-  if (v < 0) return absl::NotFoundError(absl::StrCat("no variable '", name, "'"));
+absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name, int replica) const {
+  MF_ASSIGN_OR_RETURN(const int v, FindVariable(name));
   if (replica < 0 || replica >= num_local_replicas()) {
-    return absl::InvalidArgumentError(absl::StrCat("no local replica ", replica));
+    return absl::InvalidArgumentError(absl::StrCat("no such local replica; expected 0 to ",
+                                                   num_local_replicas() - 1, ", got ", replica));
   }
   MF_RETURN_IF_ERROR(CheckDeterminate(v));
   const VariableInfo& variable = layout_.variables()[v];
@@ -151,16 +164,15 @@ absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica
   return value;
 }
 
-absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value) {
-  const int v = layout_.Find(name);
-  if (v < 0) return absl::NotFoundError(absl::StrCat("no variable '", name, "'"));
+absl::Status SessionState::AssignVariable(absl::string_view name, const Tensor& value) {
+  MF_ASSIGN_OR_RETURN(const int v, FindVariable(name));
   const VariableInfo& variable = layout_.variables()[v];
   if (value.dtype() != variable.dtype || value.shape() != variable.shape) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable '", name, "': expected ", DataTypeName(variable.dtype), variable.shape.ToString(),
         ", got ", DataTypeName(value.dtype()), value.shape().ToString()));
   }
-  // A sum over the replicas has its value on the first of them.
+  // A variable that is synchronised on read has the whole value on rank 0 and zeros elsewhere.
   const Tensor* own = &value;
   Tensor zeros;
   for (const auto& replica : replicas_) {
@@ -177,7 +189,7 @@ absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value
   return absl::OkStatus();
 }
 
-bool Session::IsInitialized(absl::string_view name) const {
+bool SessionState::IsInitialized(absl::string_view name) const {
   const int v = layout_.Find(name);
   return v >= 0 && variable_states_[v] == VariableState::kSet;
 }

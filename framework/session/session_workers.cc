@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session does where the replicas are on several workers: all start from worker 0's seed and
-// rank 0's variables, and agree on each step before it first runs.
+// Coordination of a session whose replicas are on several workers: all start from worker 0's seed
+// and rank 0's variables, and agree on each step before it first runs.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/session/agreement.h"
-#include "framework/session/session_variant.h"
+#include "framework/session/step_state.h"
 
 namespace mirrorflow {
 namespace {
@@ -73,11 +73,12 @@ void AddSchedule(const Plan& plan, Agreement* agreement) {
 
 }  // namespace
 
-absl::Status Session::AgreeOn(const Step::State& step, Variant& variant) {
+absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) {
   constexpr const char* kStates[] = {"not initialised", "initialised", "indeterminate"};
   Agreement agreement;
   agreement.Add("topology", connection_.topology().ToString());
   agreement.Add("step", absl::StrCat(next_step_));
+  agreement.Add("runs that write nothing", absl::StrCat(next_reading_step_));
   agreement.Add("seed", absl::StrCat(options_.seed));
   agreement.Add("option bucket_bytes", absl::StrCat(options_.bucket_bytes));
   AddOptions(options_.compile, &agreement);
@@ -104,9 +105,9 @@ absl::Status Session::AgreeOn(const Step::State& step, Variant& variant) {
   return absl::OkStatus();
 }
 
-// What it has for other numbers of rows than this worker's replicas have is of no use here; for
-// theirs the library's own choice remains.
-absl::Status Session::TakeTuningOfWorker0(absl::string_view agreement) {
+// Choices for row counts that no local replica has are ignored. Row counts that worker 0 has not
+// tuned keep the library's default.
+absl::Status SessionState::TakeTuningOfWorker0(absl::string_view agreement) {
   WorkerGroup& workers = *connection_.workers();
   const std::string key = absl::StrCat("autotune of ", agreement);
   if (workers.worker() == 0) return workers.Put(key, tuning_->ToString(), ConnectDeadline());
@@ -114,7 +115,7 @@ absl::Status Session::TakeTuningOfWorker0(absl::string_view agreement) {
   return tuning_->TakeOver(choices);
 }
 
-absl::Status Session::TakeSeedOfWorker0() {
+absl::Status SessionState::TakeSeedOfWorker0() {
   WorkerGroup& workers = *connection_.workers();
   if (workers.worker() == 0) {
     return workers.Put("seed", absl::StrCat(options_.seed), ConnectDeadline());
@@ -124,16 +125,18 @@ absl::Status Session::TakeSeedOfWorker0() {
   return absl::InternalError(absl::StrCat("seed of worker 0: expected a number, got '", seed, "'"));
 }
 
-// Workers may compute initial values on processors that round differently.
-absl::Status Session::TakeVariablesOfRank0() {
+// Copies rank 0's values, because workers may compute initial values on processors that round
+// differently.
+absl::Status SessionState::TakeVariablesOfRank0() {
   int64_t largest = 0;
   for (const VariableInfo& v : layout_.variables()) largest = std::max(largest, v.bytes());
   return OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
-    // Of what the replicas share the first takes the value, and the others take it from there.
+    // Only the first replica receives the value of a shared variable into its memory; the others
+    // receive it into a buffer that is dropped.
     MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> unused,
                         replica.device().Allocate(largest));
     for (const VariableInfo& v : layout_.variables()) {
-      if (v.on_read) continue;  // whose parts differ, and sum up to the value
+      if (v.on_read) continue;  // the replicas' parts differ and sum up to the value
       const bool takes = !layout_.regions()[v.region].shared || &replica == replicas_[0].get();
       std::byte* const memory = replica.VariableAddress(v);
       MF_RETURN_IF_ERROR(replica.communicator()->Run(
@@ -148,7 +151,7 @@ absl::Status Session::TakeVariablesOfRank0() {
   });
 }
 
-absl::StatusOr<Tensor> Session::SumOverRanks(int variable) {
+absl::StatusOr<Tensor> SessionState::SumOverRanks(int variable) {
   const VariableInfo& v = layout_.variables()[variable];
   if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
   std::vector<std::shared_ptr<std::byte>> sums(replicas_.size());

@@ -14,7 +14,7 @@ const char* LaneTitle(int lane) {
   return kTitles[lane];
 }
 
-// What a lane does while it runs such an instruction.
+// The trace category of an instruction.
 const char* CategoryOf(InstructionKind kind) {
   switch (kind) {
     case InstructionKind::kKernel:
@@ -60,7 +60,7 @@ void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view
   for (int lane = 0; lane < kNumLanes; ++lane) trace->NameThread(rank, lane, LaneTitle(lane));
   TraceEvent whole{.name = absl::StrCat("step ", step), .category = "step", .pid = rank};
   int64_t end_ns = 0;
-  // By collective: what joins its events, unlike that of any other collective in the trace.
+  // By collective: the id that joins its events, unique in the trace.
   std::vector<uint64_t> ids(plan.collectives.size());
   for (const TraceSpan& span : spans) {
     if (span.end_ns == 0) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a replica's step a trace shows.
+// AddTraceOfStep converts the recorded timeline of a replica's step into trace events.
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_TRACE_SESSION_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_TRACE_SESSION_H_
 
@@ -14,13 +14,19 @@
 
 namespace mirrorflow {
 
-// Adds one replica's step to `trace`: a span for the whole on the thread of the compute lane, and
-// within its time a span an instruction on the thread of its lane. Their categories say what the
-// lane does: `kernel`, `copy`, `collective` (it starts one) or `wait` (for an event, or for a
-// collective to finish, and on a device that runs its lanes inline it works off its share of that
-// then). The pieces in which a collective updates variables are put together
-// behind it, as an `update`. From start to finish a collective is an asynchronous span, so several
-// may overlap, and an arrow leads from the one to the other.
+// Adds one replica's step to `trace`: a span for the whole step on the thread of the compute lane,
+// and within it one span for each instruction, on the thread of its lane. The categories of spans:
+//
+//   step        the whole step
+//   kernel      computation
+//   copy        a copy
+//   collective  the start of a collective
+//   wait        a wait for an event or for a collective; on a device that runs its lanes inline,
+//               the lane works on its share of that collective meanwhile
+//   update      all pieces in which a collective updates variables, joined at the end of its span
+//
+// From start to finish, a collective is also an asynchronous span, so that several may overlap, and
+// an arrow leads from its start to its finish.
 void AddTraceOfStep(const Plan& plan, uint64_t step, int rank, absl::string_view device,
                     const std::vector<TraceSpan>& spans, TraceWriter* trace);
 

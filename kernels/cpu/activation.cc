@@ -9,18 +9,18 @@
 namespace mirrorflow {
 namespace {
 
-// Klambauer et al., Self-Normalizing Neural Networks: with these constants activations of mean 0
-// and variance 1 stay so.
+// With these constants, activations keep mean 0 and variance 1.
+// Source: Klambauer et al., "Self-Normalizing Neural Networks".
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 
-// low below 0, else high, element by element; a NaN takes high.
+// Selects `low` where x < 0 and `high` elsewhere, also for NaN.
 template <typename Block>
 auto BelowZero(const Block& x, const Block& low, const Block& high) {
   return (x < 0).select(low, high).eval();
 }
 
-// y[i] = Fn(alpha, x[i], …) with alpha, the op's attribute.
+// LeakyRelu and its gradient are outside the tables: their slope is an attribute.
 absl::StatusOr<KernelPlan> CreateLeakyRelu(const KernelContext& c) {
   const float slope = c.node().attr<float>("alpha");
   return ForType(FloatingTypes(), c.input_dtype(0), [&](auto tag) {
@@ -58,7 +58,8 @@ void RegisterGradients(KernelRegistry& kernels) {
 
   add("EluGrad", Binary(kFloating, [](auto dy, auto y) { return y < 0 ? (y + 1) * dy : dy; }));
   add("LeakyReluGrad", CreateLeakyReluGrad);
-  // A product, so that a gradient that is not finite shows, as in TensorFlow.
+  // Multiplies instead of selecting, so that an infinite or NaN gradient propagates, as in
+  // TensorFlow.
   add("Relu6Grad", Binary(NumericTypes(), [](auto dy, auto x) {
         using T = decltype(dy);
         return static_cast<T>(dy * (x > 0 && x < 6 ? T(1) : T(0)));
@@ -87,7 +88,7 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
         return BelowZero(v, v.expm1().eval(), v);
       }));
   add("LeakyRelu", CreateLeakyRelu);
-  // Comparisons that a NaN fails.
+  // NaN fails both comparisons and passes through.
   add("Relu6", Scalars(NumericTypes(), [](auto x) {
         using T = decltype(x);
         return x < 0 ? T(0) : x > 6 ? T(6) : x;
@@ -97,7 +98,7 @@ void RegisterActivationCpu(KernelRegistry& kernels) {
         using T = typename std::decay_t<decltype(v)>::Scalar;
         return BelowZero(v, (T(kSeluScaleAlpha) * v.expm1()).eval(), (T(kSeluScale) * v).eval());
       }));
-  // max(x, 0) + log(1 + e^-|x|): nothing overflows.
+  // max(x, 0) + log(1 + e^-|x|), which cannot overflow.
   add("Softplus", Blocks([](const auto& x) {
         const auto v = x.eval();
         const auto tail = ExpToZero((-v.abs()).eval()).log1p().eval();

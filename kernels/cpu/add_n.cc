@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AddN on the CPU: block by block, so that the sum stays in the first cache.
+// AddN on the CPU, block by block, so that partial sums stay in the L1 cache.
 #include <algorithm>
 #include <cstring>
 
@@ -33,7 +33,8 @@ KernelPlan AddNPlan(const KernelContext& c) {
     }
     return absl::OkStatus();
   });
-  // Not over an operand that is read again after the first sum was written.
+  // The output must not overwrite a value that is also a later operand: it is read after the first
+  // sum is written.
   const absl::Span<const Output> inputs = c.node().inputs();
   if (std::count(inputs.begin(), inputs.end(), inputs[0]) == 1) plan.in_place = {{0, 0}};
   return plan;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line a stem, sorted.
+// Table of contents of the CPU kernels: one line per file, sorted.
 #include "kernels/cpu/all_kernels.h"
 
 #include "kernels/cpu/reduced_precision.h"
 
 namespace mirrorflow {
 
-// A list and no includes: a stem of kernels has no header.
+// F(Stem) stands for the file of that name, which defines Register<Stem>Cpu. Kernel files have no
+// headers to include.
 // clang-format off
 #define MF_STEMS(F)       \
   F(Activation)           \

@@ -8,7 +8,7 @@ namespace mirrorflow {
 
 // Adds every CPU kernel to `kernels`.
 void RegisterCpuKernels(KernelRegistry& kernels);
-// A registry of just those, made at the first call.
+// Returns a registry of only these kernels, created at the first call.
 const KernelRegistry& CpuKernels();
 
 }  // namespace mirrorflow

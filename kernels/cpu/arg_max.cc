@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArgMax and ArgMin on the CPU, over tiles of neighbouring results.
+// ArgMax and ArgMin on the CPU, in tiles of adjacent results.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kTile = 256;
 
-// Where to start: no number beats it by more than itself, so index 0 stands until one does. Of
-// equal ones the first is met first, and a NaN beats nothing.
+// The order of ArgMax. Start() is the smallest value, so index 0 stands until an element beats it.
+// Of equal elements the first wins, and NaN beats nothing.
 struct Largest {
   template <typename T>
   static constexpr T Start() {
@@ -54,7 +54,7 @@ int64_t ArgOf(const T* x, int64_t count) {
   return index;
 }
 
-// The same for `inner` neighbouring results, whose elements are rows.
+// ArgOf() for `inner` adjacent results at once: row k of `x` holds element k of all of them.
 template <typename Which, typename T, typename Index>
 void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   for (int64_t j = 0; j < inner; j += kTile) {
@@ -73,7 +73,7 @@ void ArgOfRows(const T* x, Index* index, int64_t count, int64_t inner) {
   }
 }
 
-// The input is [outer, count, inner].
+// The input has shape [outer, count, inner] and is searched along `count`.
 template <typename Which, typename T, typename Index>
 KernelPlan ArgPlan(int64_t outer, int64_t count, int64_t inner) {
   return {.kernel = MakeKernel([=](const KernelArgs& args, Lane&) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient on the CPU, in tiles of queries times keys that stay in the cache: the
-// weights of all pairs are never stored. See Dao et al., "FlashAttention", 2022, algorithms 1
-// and 4.
+// Attention and its gradient on the CPU, in tiles of queries by keys that stay in the cache. The
+// weights of all pairs are never stored.
+// Source: Dao et al., "FlashAttention", 2022, algorithms 1 and 4.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +32,7 @@ struct Problem {
   bool causal;
   std::array<int64_t, 4> mask_steps;  // 0 where the mask is broadcast
 
-  // Of a node whose q is input `first`.
+  // Reads the sizes of a node whose q is input `first`.
   Problem(const KernelContext& c, int first)
       : batch(c.input_shape(first).dim(0)),
         heads(c.input_shape(first).dim(1)),
@@ -51,24 +51,24 @@ struct Problem {
       step *= mask.dim(d);
     }
   }
-  // Of products that take `numbers` of each pair of a query and a key that it sees.
+  // Operations of products that take `numbers` multiply-adds per pair of a query and a visible key.
   int64_t Flops(int64_t numbers) const {
     const double pairs = static_cast<double>(batch * heads) * queries * keys / (causal ? 2 : 1);
     return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
   }
-  // The keys that the queries before `end_of_queries` see.
+  // End of the keys that are visible to the queries before `end_of_queries`.
   int64_t EndOfKeys(int64_t end_of_queries) const {
     return causal ? std::min(keys, end_of_queries) : keys;
   }
 };
 
-// Some queries against some keys, of one head.
+// A block of queries against a block of keys of one head: their first indices and their counts.
 struct Tile {
   int64_t query, queries, key, keys;
 };
 
-// scores = scale * q · kᵀ + mask; -infinity where a key is not seen. q and k are those of the head,
-// the mask is where its first pair is, or null.
+// Computes scores = scale * q · kᵀ + mask, and -infinity where a key is not visible. `q` and `k`
+// point to the head, `mask` to the mask of its first pair; `mask` may be null.
 template <typename T>
 void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
   Rows<T> s(scores, t.queries, t.keys);
@@ -88,7 +88,7 @@ void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T
   }
 }
 
-// The softmax of the queries of a tile as far as their keys have been seen.
+// Softmax of the queries of a tile over the keys processed so far.
 template <typename T>
 class RunningSoftmax {
  public:
@@ -97,7 +97,8 @@ class RunningSoftmax {
     sum_.fill(0);
   }
 
-  // Makes scores weights, relative to the largest score so far, and the values so far likewise.
+  // Turns scores into weights relative to the largest score so far, and rescales the values
+  // accumulated so far to match.
   void Weigh(const Tile& t, T* scores, T* values, int64_t value_depth) {
     for (int64_t r = 0; r < t.queries; ++r) {
       RowMap<T> row(scores + r * t.keys, t.keys);
@@ -114,7 +115,8 @@ class RunningSoftmax {
     }
   }
 
-  // A query that has seen none of its keys is NaN; one that has none is 0.
+  // Normalises the values and writes the logarithms of the sums. A query whose keys are all masked
+  // gets NaN; with no keys at all the values stay 0.
   void Finish(int64_t queries, bool has_keys, T* values, int64_t value_depth, T* log_sums) const {
     for (int64_t r = 0; r < queries; ++r) {
       if (has_keys) RowMap<T>(values + r * value_depth, value_depth) *= 1 / sum_[r];
@@ -124,7 +126,7 @@ class RunningSoftmax {
   }
 
  private:
-  // As long as nothing is seen, any number will do.
+  // The largest score so far. Before a key is visible, any finite number will do.
   T Pivot(int64_t r) const {
     return largest_[r] == -std::numeric_limits<T>::infinity() ? 0 : largest_[r];
   }
@@ -132,7 +134,7 @@ class RunningSoftmax {
   std::array<T, kTileQueries> largest_, sum_;
 };
 
-// Calls body(index of the head, where its mask is) for each head of each example.
+// Calls body(head, mask of the head) for each head of each example.
 template <typename T, typename Body>
 void ForEachHead(const Problem& p, const T* mask, Body body) {
   for (int64_t b = 0; b < p.batch; ++b) {
@@ -143,7 +145,7 @@ void ForEachHead(const Problem& p, const T* mask, Body body) {
   }
 }
 
-// Calls body(tile) for the tiles of keys that the queries from `query` on see.
+// Calls body(tile) for each tile of keys that is visible to the tile of queries from `query` on.
 template <typename Body>
 void ForEachTileOfKeys(const Problem& p, int64_t query, Body body) {
   const int64_t queries = std::min(kTileQueries, p.queries - query);
@@ -187,12 +189,12 @@ KernelPlan Attention(const KernelContext& c) {
           .flops = p.Flops(p.depth + p.value_depth)};
 }
 
-// The operands and results of one head.
+// Operands, results and scratch of one head.
 template <typename T>
 struct HeadGradient {
   const T *dy, *q, *k, *v, *y, *log_sum, *mask;
   T *dq, *dk, *dv;
-  T *weights, *dscores;  // scratch, each as large as a tile
+  T *weights, *dscores;  // scratch, one tile each
 
   HeadGradient(const Problem& p, const KernelArgs& args, int64_t head, const T* mask)
       : dy(args.input<T>(0) + head * p.queries * p.value_depth),
@@ -214,7 +216,7 @@ struct HeadGradient {
     std::fill_n(dv, p.keys * p.value_depth, T{0});
   }
 
-  // What a tile adds to all three.
+  // Adds the contribution of a tile to dq, dk and dv.
   void AddTile(const Problem& p, const Tile& t) const {
     MakeScores(p, t, q, k, mask, weights);
     Rows<T> w(weights, t.queries, t.keys), ds(dscores, t.queries, t.keys);

@@ -34,7 +34,7 @@ void Pool(const PoolGeometry& g, const T* images, T* out) {
   }
 }
 
-// Gives each of the pixels its share of dy.
+// Adds to each pixel its share of dy.
 template <typename V, typename T>
 MF_INLINE inline void Share(V dy, Pixels pixels, T* dx) {
   const V share = dy / static_cast<T>(pixels.rows * pixels.columns);
@@ -72,7 +72,7 @@ absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
   });
 }
 
-// The shape in the static input is global; what a replica has is the shape of the output.
+// Takes the image shape from the output, because the static input holds the global shape.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const PoolGeometry g,
                       PoolGeometryOf(c.node(), c.output_shape(0), c.input_shape(1)));

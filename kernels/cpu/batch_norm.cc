@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FusedBatchNormV3 and its gradient on the CPU. Sums are taken in double: a channel may have
-// millions of numbers.
+// FusedBatchNormV3 and its gradient on the CPU. Sums are accumulated in double precision: a channel
+// may have millions of elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// Images as [outer, channels, inner]: inner is 1 where channels are the last dimension.
+// Images viewed as [outer, channels, inner]; `inner` is 1 if channels are the last dimension.
 struct Layout {
   int64_t outer = 1;
   int64_t channels = 1;
@@ -28,11 +28,11 @@ struct Layout {
       if (d > channel_dim) inner *= images.dim(d);
     }
   }
-  // Numbers of a channel.
+  // Elements per channel.
   int64_t count() const { return outer * inner; }
 };
 
-// Calls fn(i, c) for each element i, of channel c.
+// Calls fn(i, c) for each element i and its channel c.
 template <typename Fn>
 MF_INLINE inline void ForEach(const Layout& layout, Fn fn) {
   const int64_t channels = layout.channels, inner = layout.inner;
@@ -72,7 +72,8 @@ MF_INLINE inline void Sum(const Layout& layout, double* sums, Fn fn) {
   }
 }
 
-// Scratch: a vector of sums, then vectors of T; each has a number for each channel.
+// The vectors of T in the scratch, after a vector of sums in double precision. Each vector has one
+// element per channel.
 template <typename T>
 T* Vectors(const KernelArgs& args, int64_t channels) {
   return reinterpret_cast<T*>(args.scratch<double>() + channels);
@@ -95,7 +96,8 @@ void Normalize(const Layout& layout, const KernelArgs& args, const T* mean, cons
           [=](int64_t i, int64_t c) MF_INLINE { y[i] = (x[i] - mean[c]) * factor[c] + offset[c]; });
 }
 
-// Mean and variance of each channel, into outputs 3 and 4; then the moving averages.
+// Writes mean and variance of each channel to outputs 3 and 4, then updates the moving averages in
+// outputs 1 and 2.
 template <typename T>
 void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
   const T* const x = args.input<T>(0);
@@ -110,7 +112,7 @@ void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
     const double centered = x[i] - mean[c];
     return centered * centered;
   });
-  // Of no rows nothing is known.
+  // Without elements the moving averages become NaN.
   const T nan = std::numeric_limits<T>::quiet_NaN();
   const T one = n == 0 ? nan : T{1};
   const T bessel = n == 0 ? nan : static_cast<T>(n / std::max(n - 1, 1.0));
@@ -120,7 +122,7 @@ void TakeStatistics(const Layout& layout, const KernelArgs& args, T weight) {
     variance[c] = static_cast<T>(sums[c] / std::max(n, 1.0));
     moved_mean[c] = mean[c] * one;
     moved_variance[c] = variance[c] * bessel;
-    if (weight == 1) continue;  // the old ones may be missing
+    if (weight == 1) continue;  // the old averages may be missing
     moved_mean[c] = old_mean[c] * (1 - weight) + moved_mean[c] * weight;
     moved_variance[c] = old_variance[c] * (1 - weight) + moved_variance[c] * weight;
   }

@@ -12,7 +12,7 @@
 
 namespace mirrorflow {
 
-// out = value + bias, for `rows` rows of `channels`; may be in place.
+// Computes out = value + bias for `rows` rows of `channels` elements; `out` may be `value`.
 template <typename T>
 void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* out) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -25,8 +25,8 @@ void AddBias(int64_t rows, int64_t channels, const T* value, const T* bias, T* o
   }
 }
 
-// `product`, a kernel that makes `rows` rows of `channels` floats, and then adds the bias in input
-// 2 to each.
+// Extends `product`, a kernel that computes `rows` rows of `channels` floats: the result also adds
+// the bias in input 2 to each row.
 inline KernelPlan ThenAddBias(KernelPlan product, int64_t rows, int64_t channels) {
   product.kernel = MakeKernel(
       [rows, channels, kernel = std::shared_ptr<const Kernel>(std::move(product.kernel))](

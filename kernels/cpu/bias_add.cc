@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BiasAdd and its gradient on the CPU: rows of as many elements as the bias has,
-// or with NCHW images of planes that have a channel each.
+// BiasAdd and its gradient on the CPU. Values are rows with one element per channel or, for NCHW
+// images, planes with one channel each.
 #include <algorithm>
 #include <string>
 
@@ -12,11 +12,11 @@
 namespace mirrorflow {
 namespace {
 
-// Elements or rows that are summed by themselves first, so that the rounding error grows with the
-// number of blocks and not with that of the terms.
+// Elements or rows per block. Each block is summed separately first, so that the rounding error
+// grows with the number of blocks instead of the number of terms.
 constexpr int64_t kBlock = 64;
 
-// out = value + bias, where each channel's elements come in runs of `plane`.
+// The value viewed as [rows, channels, plane]; `plane` is 1 if channels are the last dimension.
 struct Geometry {
   int64_t rows;
   int64_t channels;
@@ -46,7 +46,7 @@ void AddBiasToPlanes(const Geometry& g, const T* value, const T* bias, T* out) {
   }
 }
 
-// sum[c] = sum over `rows` rows, which are at least one.
+// sum[c] = the sum of channel c over all rows. Requires rows >= 1.
 template <typename T>
 void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t channels) {
   std::copy_n(in, channels, sum);
@@ -61,7 +61,7 @@ void SumRows(const T* __restrict in, T* __restrict sum, int64_t rows, int64_t ch
   }
 }
 
-// `block` has room for a row.
+// Adds the sum of all rows to `out`. `block` has room for one row.
 template <typename T>
 void SumAllRows(const Geometry& g, const T* in, T* out, T* block) {
   for (int64_t r = 0; r < g.rows; r += kBlock) {

@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Shapes that do not broadcast get here only with incompatible_shape_error = false: they differ as
-// a whole.
+// Shapes that do not broadcast reach the kernel only if incompatible_shape_error is false. Then the
+// operands are unequal as a whole, and the result is a scalar.
 template <bool kEqual>
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -26,7 +26,7 @@ struct IntegerDivision {
   static constexpr char kError[] = "Integer division by zero; expected divisors other than 0";
 };
 
-// Towards zero. The smallest integer divided by -1 wraps around; the processor would trap.
+// Rounds towards zero. The smallest integer divided by -1 wraps around; the processor would trap.
 struct Div : IntegerDivision {
   template <typename T>
   T operator()(T x, T y, bool& bad) const {
@@ -39,7 +39,7 @@ struct Div : IntegerDivision {
   }
 };
 
-// Of floating numbers, too.
+// Rounds floating-point quotients towards zero, too.
 struct TruncateDiv : IntegerDivision {
   template <typename T>
   T operator()(T x, T y, bool& bad) const {
@@ -64,7 +64,7 @@ struct FloorDiv : IntegerDivision {
   T operator()(T x, T y, bool& bad) const {
     if constexpr (std::is_integral_v<T>) {
       const T q = Div()(x, y, bad);
-      // Rounded towards zero from below: one too much.
+      // Div rounds a negative quotient up, to one too large.
       const bool inexact = y != 0 && static_cast<T>(Wrapping(q) * Wrapping(y)) != x;
       return inexact && (x < 0) != (y < 0) ? q - 1 : q;
     } else {
@@ -94,7 +94,7 @@ struct Pow {
     if constexpr (std::is_integral_v<T>) {
       bad |= y < 0;
       auto result = Wrapping(T(1)), factor = Wrapping(x);
-      // invariant: the power is result * factor^y
+      // Invariant: the power is result * factor^y.
       for (; y > 0; y >>= 1, factor *= factor) {
         if (y & 1) result *= factor;
       }
@@ -130,7 +130,7 @@ void RegisterBinaryCpu(KernelRegistry& kernels) {
   add("LessEqual", Binary(kNumeric, [](auto x, auto y) { return x <= y; }));
   add("LogicalAnd", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x & y; }));
   add("LogicalOr", Binary(BoolTypes(), [](bool x, bool y) -> bool { return x | y; }));
-  // Both comparisons are false if y is a NaN, and x is if it is one itself.
+  // A NaN operand wins: both tests fail if only y is NaN, and the second holds if x is NaN.
   add("Maximum", Binary(kNumeric, [](auto x, auto y) { return x > y || x != x ? x : y; }));
   add("Minimum", Binary(kNumeric, [](auto x, auto y) { return x < y || x != x ? x : y; }));
   add("Mod", Binary(kSigned, TruncateMod()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops of element-wise ops of two operands, which broadcast, for tables of formulas.
+// Loops for tables of element-wise formulas with two operands, which broadcast. Binary(types, fn)
+// is the kernel factory of one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_BINARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_BINARY_LOOPS_H_
 
@@ -13,7 +14,7 @@
 
 namespace mirrorflow {
 
-// Formulas that can fail take a flag to raise: `bool& bad`.
+// Whether a formula can fail. Such formulas are on integers and take a flag to set, `bool& bad`.
 template <typename Fn, typename T>
 constexpr bool kCanFail = std::is_integral_v<T>&& std::is_invocable_v<Fn, T, T, bool&>;
 
@@ -26,7 +27,7 @@ auto Apply(T x, T y, bool& bad) {
   }
 }
 
-// One run: operands that move along with it, or stand still.
+// Computes one run. Each operand moves along with it or stays at one element.
 template <typename Fn, bool kXMoves, bool kYMoves, typename T, typename R>
 bool ApplyRun(const T* x, const T* y, R* z, int64_t n) {
   bool bad = false;

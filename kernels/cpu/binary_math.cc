@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of two operands on the CPU: quotients and logarithms with a value at 0, angles, gamma
-// functions.
+// Mathematical functions of two operands on the CPU: quotients and logarithms with a value at 0,
+// angles, gamma functions.
 #include <cmath>
 #include <limits>
 
@@ -27,7 +27,7 @@ absl::StatusOr<KernelPlan> CreateApproximateEqual(const KernelContext& c) {
   });
 }
 
-// Eigen's has NaN at infinity, where each derivative falls to 0.
+// Eigen's polygamma is NaN at infinity, where every derivative tends to 0.
 template <typename T>
 T Polygamma(T a, T x) {
   const bool falls = a >= 1 && std::floor(a) == a && x == std::numeric_limits<T>::infinity();

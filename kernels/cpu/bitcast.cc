@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bitcast on the CPU: the same bytes.
+// Bitcast on the CPU: copies the bytes unchanged.
 #include <cstring>
 
 #include "framework/runtime/kernel_registry.h"

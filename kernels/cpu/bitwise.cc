@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bits of integers on the CPU.
+// Bitwise ops and shifts of integers on the CPU.
 #include <algorithm>
 
 #include "kernels/cpu/binary_loops.h"
@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// By how many bits to shift: C++ leaves it open beyond these.
+// The shift count, clamped to the range that C++ defines.
 template <typename T>
 T Bits(T y) {
   return std::clamp<T>(y, 0, 8 * sizeof(T) - 1);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BroadcastLoop: how to walk over operands that broadcast. Neighbouring dimensions in which the
-// same operands move are one dimension, so that equal shapes, a scalar and a row vector come out as
-// one or a few long runs: a run is contiguous in the output, and each operand either moves along
-// with it or stands still.
+// BroadcastLoop iterates over operands that broadcast to one output, run by run. A run is
+// contiguous in the output; each operand either moves along with it or stays at one element.
+//
+// Adjacent dimensions in which the same operands move are merged. Equal shapes, a scalar or a row
+// vector therefore give one or a few long runs.
 #ifndef MIRRORFLOW_KERNELS_CPU_BROADCAST_H_
 #define MIRRORFLOW_KERNELS_CPU_BROADCAST_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BroadcastGradientArgs on the CPU. Its operands are static, and shape inference knows its results
-// when they are: for whoever evaluates nodes one by one.
+// BroadcastArgs and BroadcastGradientArgs on the CPU, for EvaluateNode only. Their operands are
+// static, and from these shape inference already knows the results.
 #include <array>
 
 #include "framework/core/status.h"
@@ -50,7 +50,7 @@ absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
   for (int i = 0; i < 2; ++i) {
     MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
     if (dims.size() > both.size()) both.swap(dims);
-    // `dims` is the shorter one: a 1 in either gives way.
+    // `dims` is the shorter shape; a size of 1 in either yields to the other size.
     for (size_t d = 1; d <= dims.size(); ++d) {
       int64_t& size = both[both.size() - d];
       if (size == 1) size = dims[dims.size() - d];

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// A float type to int32 or int64. C++ leaves open what becomes of a number that does not fit; this
-// is what x86 does.
+// Converts a floating-point number to int32 or int64. C++ leaves numbers out of range undefined;
+// here they become the smallest integer, as on x86.
 template <typename To, typename From>
 To RoundTowardsZero(From x) {
   constexpr From kLimit = From(uint64_t{1} << (8 * sizeof(To) - 1));
@@ -44,7 +44,7 @@ template <typename From, typename To>
 KernelPlan CastPlan(int64_t n) {
   KernelPlan plan;
   plan.kernel = MakeKernel([n](const KernelArgs& args, Lane&) {
-    // Of a bool its byte: the compiler widens bytes to vectors.
+    // Reads a bool as its byte, because the compiler can widen bytes to vectors.
     using Stored = std::conditional_t<std::is_same_v<From, bool>, uint8_t, From>;
     const Stored* x = args.input<Stored>(0);
     To* y = args.output<To>(0);
@@ -62,14 +62,14 @@ KernelPlan CastPlan(int64_t n) {
 
 using CastTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool, uint32_t, uint64_t>;
 
-// Calls convert(begin, count) for one block after the other of n elements.
+// Calls convert(begin, count) for consecutive blocks of n elements.
 constexpr int64_t kBlock = 512;
 template <typename Fn>
 void ForEachBlock(int64_t n, const Fn& convert) {
   for (int64_t i = 0; i < n; i += kBlock) convert(i, std::min(kBlock, n - i));
 }
 
-// From half or bfloat16, which widens to float without rounding.
+// Casts from half or bfloat16, which widen to float without rounding.
 template <typename To>
 KernelPlan CastFromReduced(DataType from, int64_t n) {
   return {.kernel = MakeKernel([from, n](const KernelArgs& args, Lane&) {

@@ -19,7 +19,8 @@ absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
     return KernelPlan{
         .kernel = MakeKernel([n, message](const KernelArgs& args, Lane&) -> absl::Status {
           const T* in = args.input<T>(0);
-          // x - x is 0 for every finite x and NaN for the others; a sum can be vectorised.
+          // x - x is 0 for a finite x and NaN otherwise, so one sum without branches checks all
+          // elements.
           T check = 0;
           for (int64_t i = 0; i < n; ++i) check += in[i] - in[i];
           for (int64_t i = 0; check != 0 && i < n; ++i) {

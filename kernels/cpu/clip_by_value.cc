@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClipByValue on the CPU. A bound is one value or moves along with t.
+// ClipByValue on the CPU. Each bound is a scalar or has the shape of t.
 #include "kernels/cpu/type_list.h"
 #include "kernels/cpu/vectorize.h"
 
@@ -14,7 +14,7 @@ void Clip(const T* t, const T* low, const T* high, T* out, int64_t n) {
   MF_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const T l = kLowMoves ? low[i] : low0, h = kHighMoves ? high[i] : high0;
-    const T x = h < t[i] ? h : t[i];  // comparisons that a NaN fails
+    const T x = h < t[i] ? h : t[i];  // NaN fails both comparisons
     out[i] = x < l ? l : x;
   }
 }

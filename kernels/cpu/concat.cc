@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Of ConcatV2, and of Concat, whose axis comes first.
+// The kernel of Concat, whose axis is the first input, or of ConcatV2, whose axis is the last.
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1, first = kAxisFirst ? 1 : 0;
@@ -30,7 +30,7 @@ absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), std::move(moves));
 }
 
-// The piece with index i along the packed dimension is row i of those before it.
+// Views the output as [rows, n, piece]: input i fills index i of the middle dimension.
 absl::StatusOr<KernelPlan> CreatePack(const KernelContext& c) {
   const int n = c.node().num_inputs();
   const Shape& out = c.output_shape(0);
@@ -69,7 +69,7 @@ KernelPlan OffsetKernel(int n, int rank, int axis) {
           for (int d = 0; d < rank; ++d) {
             if (d != axis && shape[d] != args.input<T>(1)[d]) {
               return absl::InvalidArgumentError(absl::StrCat(
-                  "shapes must be equal but for dimension ", axis, ", got sizes ",
+                  "shapes must be equal except in dimension ", axis, ", got sizes ",
                   args.input<T>(1)[d], " and, in shape ", i, ", ", shape[d], " of dimension ", d));
             }
             args.output<T>(i)[d] = d == axis ? begin : 0;

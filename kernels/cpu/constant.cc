@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Const on the CPU: for whoever evaluates nodes one by one; a plan keeps constants in a region.
+// Const on the CPU, for EvaluateNode only: a plan keeps constants in a memory region.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 

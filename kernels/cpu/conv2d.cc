@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients on the CPU: oneDNN for floats; for other dtypes, and where it has no
-// implementation, a matrix product per image. Row (y, x) of the matrix of an image holds the pixels
-// under the taps of the window at (y, x), [size_h, size_w, channels]; zeros outside the image.
-// Groups of channels are convolutions of their own.
+// Conv2D and its gradients on the CPU. oneDNN computes float convolutions that it implements; all
+// others are one matrix product per image and group of channels. Each group is a separate
+// convolution.
+//
+// Row (y, x) of the matrix of an image holds the pixels under the window at (y, x), with shape
+// [size_h, size_w, channels] and with zeros outside the image.
 #include "ops/conv2d.h"
 
 #include <algorithm>
@@ -32,13 +34,13 @@ using Geometry = ConvolutionGeometry;
 
 int64_t ImageSize(const Geometry& g) { return g.h.in * g.w.in * g.in_channels; }
 int64_t OutputSize(const Geometry& g) { return g.h.out * g.w.out * g.out_channels; }
-// Channels of one group.
+// Channels per group.
 int64_t GroupIn(const Geometry& g) { return g.in_channels / g.groups; }
 int64_t GroupOut(const Geometry& g) { return g.out_channels / g.groups; }
 int64_t WindowSize(const Geometry& g) { return g.h.size * g.w.size * GroupIn(g); }
 
-// Calls copy(row, offset, pixel): the values of one group of channels of pixel number `pixel` of an
-// image belong to element `offset` of matrix row `row`.
+// Calls copy(row, offset, pixel) for each pixel under a window. The channels of one group of pixel
+// `pixel` correspond to the elements from `offset` on in matrix row `row`.
 template <typename Fn>
 void ForEachPixel(const Geometry& g, Fn copy) {
   for (int64_t y = 0; y < g.h.out; ++y) {
@@ -85,7 +87,7 @@ void AddMatrixToImage(const Geometry& g, int64_t group, const T* matrix, T* imag
   });
 }
 
-// Calls fn(m) for a group of channels of an image of the output, as a matrix of pixels by channels.
+// Calls fn(m) with one group of channels of an output image as a matrix of pixels by channels.
 template <typename MapOrConstMap, typename T, typename Fn>
 void WithOutputMatrix(const Geometry& g, int64_t group, T* image, Fn fn) {
   const int64_t pixels = g.h.out * g.w.out, channels = GroupOut(g), first = group * channels;
@@ -98,7 +100,8 @@ void WithOutputMatrix(const Geometry& g, int64_t group, T* image, Fn fn) {
   }
 }
 
-// Each of the three, with `matrix` as scratch for one image. All add to `out`, which holds zeros.
+// Forward() and the two gradients use `matrix` as scratch for one image and add to `out`, which
+// initially holds zeros.
 template <typename T>
 void Forward(const Geometry& g, const T* images, const T* filter, T* out, T* matrix) {
   const ConstMap<T> weights(filter, WindowSize(g), g.out_channels);
@@ -179,7 +182,7 @@ absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
   return absl::UnimplementedError("unknown");
 }
 
-// Nothing is added up: the output is zeros, or empty.
+// For empty operands: the output is zeros, or empty itself.
 KernelPlan Zeros(int64_t bytes) {
   return {.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
             std::memset(args.output<char>(0), 0, bytes);
@@ -189,8 +192,8 @@ KernelPlan Zeros(int64_t bytes) {
 
 template <Which which>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  // Shapes of images, filter and output by what they are to this op. The sizes in a static input
-  // are global; what a replica has is in the shape of the output.
+  // Shapes of images, filter and output of the forward convolution. A static input holds global
+  // sizes; the shape of the output holds those of the replica.
   const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
   const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
   const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
@@ -214,13 +217,13 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
       plan = ByProducts<double>(which, g, out_elements);
       break;
     case DT_INT32:
-      plan = ByProducts<uint32_t>(which, g, out_elements);  // which wraps around
+      plan = ByProducts<uint32_t>(which, g, out_elements);  // unsigned: wraps around
       break;
     default:
       break;
   }
-  // The windows that hang over the edge count in full, as everybody counts.
-  // A double holds every count below 2^53, and no product of sizes overflows it.
+  // Windows that reach into the padding count in full, as is customary. Double precision holds
+  // every count below 2^53, and no product of sizes overflows it.
   const double flops = 2.0 * g.batch * OutputSize(g) * WindowSize(g);
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;

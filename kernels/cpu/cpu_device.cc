@@ -55,7 +55,7 @@ class CpuDevice final : public Device {
   InlineLane lane_;
 };
 
-// A number that Linux knows of a CPU; -1 if it does not.
+// An entry of the CPU topology that Linux reports; -1 if it is missing.
 int Topology(int cpu, absl::string_view what) {
   std::ifstream file(absl::StrCat("/sys/devices/system/cpu/cpu", cpu, "/topology/", what));
   int value = -1;
@@ -73,7 +73,7 @@ int NumUsableCores() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &set)) continue;
     const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
-    cores.emplace(package, core >= 0 ? core : -1 - cpu);  // a core of its own if nobody knows
+    cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: a separate core
   }
   return static_cast<int>(cores.size());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuDevice: a replica on the CPU. One thread, the one that calls Execute, runs all lanes inline in
-// the order of the plan: no queue and no wait between nodes.
+// CpuDevice: the device of a replica on the CPU. The thread that calls Execute runs all lanes
+// inline, in the order of the plan, without queues or waits between nodes.
 #ifndef MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 
@@ -11,10 +11,10 @@
 
 namespace mirrorflow {
 
-// Device `CPU:index`.
+// Creates device `CPU:index`.
 std::unique_ptr<Device> CreateCpuDevice(int index);
 
-// The cores that this process may run on; two CPUs that share one count once.
+// Number of cores that this process may run on. CPUs that share a core count once.
 int NumUsableCores();
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cumsum and Cumprod on the CPU. What follows the axis is a row: each row is made of the one
-// before.
+// Cumsum and Cumprod on the CPU. The dimensions after the axis form a row, and each row of the
+// result is computed from the one before.
 #include <algorithm>
 
 #include "framework/core/status.h"
@@ -28,7 +28,8 @@ struct ProductOf {
   }
 };
 
-// One [rows, width] part of the input; `step` is width, or -width from the last row to the first.
+// Scans one [rows, width] part of the input. `step` is `width`, or `-width` to go from the last row
+// to the first.
 template <typename Op, typename T>
 void Scan(const T* x, T* y, int64_t rows, int64_t width, int64_t step, bool exclusive) {
   if (exclusive) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients on the CPU: the three walk over the same triples of a
-// pixel, a tap of the filter and a pixel of the output, and each adds to another one of them.
+// DepthwiseConv2dNative and its gradients on the CPU, by oneDNN where it implements them. Otherwise
+// all three ops visit the same triples of an image pixel, a filter tap and an output pixel, and
+// each accumulates into a different member of the triple.
 #include <algorithm>
 
 #include "framework/core/status.h"
@@ -17,7 +18,7 @@ namespace {
 struct Geometry {
   int64_t batch;
   int64_t channels;
-  int64_t each;  // filters of a channel
+  int64_t each;  // filters per channel
   Window h;
   Window w;
   bool nchw;
@@ -27,7 +28,7 @@ struct Geometry {
   int64_t output_size() const { return h.out * w.out * out_channels(); }
 };
 
-// Calls fn(pixel, tap, out): where channel 0 of each lies, in elements.
+// Calls fn(pixel, tap, out) for each triple, with the element offsets of channel 0.
 template <typename Fn>
 void ForEachTap(const Geometry& g, Fn fn) {
   const int64_t pixel_step = g.nchw ? 1 : g.channels, out_step = g.nchw ? 1 : g.out_channels();
@@ -48,7 +49,7 @@ void ForEachTap(const Geometry& g, Fn fn) {
   }
 }
 
-// Calls add(pixel, tap, out), references to elements, for all channels of all triples.
+// Calls add(pixel, tap, out) with references to elements, for all channels of all triples.
 template <typename Pixel, typename Tap, typename Out, typename Add>
 void Walk(const Geometry& g, Pixel* images, Tap* filter, Out* outputs, Add add) {
   if (!g.nchw && g.each == 1) {
@@ -91,7 +92,7 @@ void Run(Which which, const Geometry& g, const KernelArgs& args, int64_t out_ele
   }
 }
 
-// As a convolution of as many groups as channels, whose filter lies in the same way.
+// Computes the op as a convolution with one group per channel. The filter has the same layout.
 absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
   const ConvolutionGeometry c = {.batch = g.batch,
                                  .in_channels = g.channels,
@@ -113,8 +114,8 @@ absl::StatusOr<KernelPlan> ByOneDnn(Which which, const Geometry& g) {
 
 template <Which which>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
-  // By what they are to this op. The sizes in a static input are global; what a replica has is in
-  // the shape of the output.
+  // Shapes of images, filter and output of the forward convolution. A static input holds global
+  // sizes; the shape of the output holds those of the replica.
   const Shape& images = which == Which::kBackpropInput ? c.output_shape(0) : c.input_shape(0);
   const Shape& filter = which == Which::kBackpropFilter ? c.output_shape(0) : c.input_shape(1);
   const Shape& output = which == Which::kForward ? c.output_shape(0) : c.input_shape(2);
@@ -140,7 +141,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     });
   }
   const double flops = 2.0 * g.batch * g.output_size() * g.h.size * g.w.size;
-  // A double holds every count below 2^53, and no product of sizes overflows it.
+  // Double precision holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// Each row is a move of its own; rows that several indices name are written by the last one.
+// Copies each row by a separate move. If several indices name a row, the last one is copied.
 absl::StatusOr<KernelPlan> CreateDynamicStitch(const KernelContext& c) {
   const int n = c.node().num_inputs() / 2;
   const DataType dtype = c.output_dtype(0);

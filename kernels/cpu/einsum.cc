@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Einsum on the CPU, by the definition: a sum of products for each element of the result. What is a
-// product of matrices is one by the time that a plan is made (ops/passes/make_products.h).
+// Einsum on the CPU by its definition: a sum of products for each element of the result. A pass
+// replaces equations that are matrix products before (ops/passes/make_products.h).
 #include "ops/einsum.h"
 
 #include <algorithm>
@@ -16,13 +16,13 @@
 namespace mirrorflow {
 namespace {
 
-// One label: how many steps, and how far a step goes in the result and in the operands.
+// The loop over one label: its size, and its strides in the result and in the operands.
 struct Loop {
   int64_t size;
   std::array<int64_t, 3> step = {};
 };
 
-// Calls run(where) for each combination of the loops, from `at` on.
+// Calls run(offsets) for each combination of the loops, starting from the offsets `at`.
 template <typename Run>
 void ForEach(absl::Span<const Loop> loops, std::array<int64_t, 3> at, Run run) {
   if (loops.empty()) return run(at);
@@ -45,7 +45,7 @@ Contraction ContractionOf(const KernelContext& c, const EinsumTerms& terms) {
   for (size_t l = 0; l < labels.size(); ++l) {
     if (labels.find(labels[l]) != l) continue;
     Loop loop{.size = 1};
-    // A dimension of size 1 that broadcasts is not moved along.
+    // A dimension of size 1 broadcasts: it adds no stride.
     auto add = [&](int k, const std::string& term, const Shape& shape) {
       int64_t stride = 1;
       for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -75,7 +75,7 @@ KernelPlan ContractionPlan(Contraction contraction, bool has_second) {
                 const auto* b =
                     has_second ? reinterpret_cast<const Element*>(args.input<T>(1)) : nullptr;
                 auto* out = reinterpret_cast<Element*>(args.output<T>(0));
-                std::fill_n(out, contraction.elements, Element());  // what is off a diagonal
+                std::fill_n(out, contraction.elements, Element());  // elements off a diagonal
                 ForEach(contraction.kept, {}, [&](const auto& at) {
                   Element sum = Element();
                   ForEach(contraction.summed, at, [&](const auto& term) {

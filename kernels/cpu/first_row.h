@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// Where row 0 of dimension `dim` of this replica's share is among the rows of all replicas: what
-// an error says of a row should hold for the global batch.
+// Turns rows of a replica into rows of the global batch, for error messages: of(params) is the
+// global index of row 0 of this replica's share of dimension `dim`.
 class FirstRow {
  public:
   FirstRow(const Sharding& sharding, int dim) {

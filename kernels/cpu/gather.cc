@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherV2 and UnsortedSegmentSum on the CPU: rows moved or added by number.
+// GatherV2, ResourceGather and UnsortedSegmentSum on the CPU: rows copied or added by index.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -24,8 +24,8 @@ int64_t Product(absl::Span<const int64_t> dims) {
   return product;
 }
 
-// `indices[1,0] must be in [0, 3), got 7`, for the first one in `values` that is not. Row 0 here is
-// row `first_row` of all replicas.
+// Returns the error for the first of `values` that is out of range, for example
+// `indices[1,0] must be in [0, 3), got 7`. Row 0 here is row `first_row` of the global batch.
 template <typename Index>
 absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index* values,
                         int64_t limit, bool negative_ok, int64_t first_row = 0) {
@@ -47,11 +47,11 @@ absl::Status OutOfRange(absl::string_view name, const Shape& shape, const Index*
 
 template <typename Index>
 struct GatherKernel {
-  int64_t batch;  // gathers of their own, behind each other
+  int64_t batch;  // independent gathers, one after the other
   int64_t outer;  // slices of params before the axis
   int64_t limit;  // elements along the axis
   int64_t count;  // indices of one gather
-  size_t bytes;   // of what comes with one index
+  size_t bytes;   // of the slice that one index selects
   Shape indices_shape;
   FirstRow first_row;  // of the indices
 
@@ -66,7 +66,7 @@ struct GatherKernel {
       return OutOfRange("indices", indices_shape, indices, limit, /*negative_ok=*/false,
                         first_row.of(args.params()));
     }
-    // A row of one number is worth a loop that the compiler can see through.
+    // Rows of one element get a loop with a constant row size, which the compiler optimises.
     const std::byte* from = args.input<std::byte>(0);
     std::byte* to = args.output<std::byte>(0);
     if (bytes == 4) return Rows<4>(indices, from, to);
@@ -74,7 +74,7 @@ struct GatherKernel {
     return Rows<0>(indices, from, to);
   }
 
-  // kBytes: the size of a row, if it is known here.
+  // kBytes: the size of a row if known at compile time, else 0.
   template <size_t kBytes>
   absl::Status Rows(const Index* indices, const std::byte* from, std::byte* to) const {
     const size_t n = kBytes == 0 ? bytes : kBytes;
@@ -88,7 +88,7 @@ struct GatherKernel {
   }
 };
 
-// `dtype` is that of params.
+// `dtype` is the dtype of params.
 template <typename Index>
 KernelPlan GatherPlan(const KernelContext& c, int axis, DataType dtype, int batch_dims) {
   const Shape &params = c.input_shape(0), &indices = c.input_shape(1);
@@ -115,8 +115,8 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
                                       : GatherPlan<int32_t>(c, axis, dtype, batch);
 }
 
-// For whoever runs nodes one by one, and knows the variable's shape by its handle: in a plan there
-// is a read in its place.
+// For EvaluateNode only, where the handle's shape is that of the variable: in a plan, a read of the
+// variable and a GatherV2 take its place.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   const DataType dtype = c.output_dtype(0);
   if (c.input_shape(0).rank() == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherNd and ScatterNd on the CPU.
+// GatherNd, ScatterNd and TensorScatterUpdate on the CPU.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@
 namespace mirrorflow {
 namespace {
 
-// Where in a value the slices lie that an operand of indices [i…, K] names.
+// Locates the slices of a value that an operand of indices [i…, K] selects.
 template <typename Index>
 class SlicePlaces {
  public:
@@ -30,9 +30,10 @@ class SlicePlaces {
   }
 
   int64_t count() const { return count_; }
-  int64_t slice() const { return slice_; }  // elements of one
+  int64_t slice() const { return slice_; }  // elements per slice
 
-  // The first element of slice i.
+  // Sets `place` to the offset of slice i. InvalidArgument if its indices are out of range; the
+  // message counts slices from `first_row` on.
   absl::Status Find(const Index* indices, int64_t i, int64_t first_row, int64_t* place) const {
     const Index* at = indices + i * depth_;
     *place = 0;
@@ -60,7 +61,7 @@ template <typename Index>
 KernelPlan GatherNdPlan(const KernelContext& c) {
   const SlicePlaces<Index> places(c.input_shape(1), c.input_shape(0));
   const FirstRow first_row(c.output_sharding(0), 0);
-  // Slices behind one index of the first dimension, for what is said of the global batch.
+  // Slices per index of the first dimension, for error messages in terms of the global batch.
   const int64_t per_row = c.input_shape(1).rank() > 1 && c.input_shape(1).dim(0) > 0
                               ? places.count() / c.input_shape(1).dim(0)
                               : 1;

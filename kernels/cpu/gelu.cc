@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gelu and its gradient on the CPU. Both forms are a distribution function times x, made of one
-// exponential of a number that is not positive: nothing overflows, and the tail keeps its digits.
+// Gelu and its gradient on the CPU. Both forms are x times a distribution function, computed from
+// one exponential of a number that is not positive. So nothing overflows, and the tail keeps its
+// precision.
 #include <cmath>
 
 #include "kernels/cpu/softmax_rows.h"
@@ -13,12 +14,13 @@ namespace {
 
 template <typename T>
 struct AtPoint {
-  T share;    // what x is multiplied by
+  T share;    // the factor of x
   T density;  // its derivative
 };
 
-// erfc(z) / exp(-z²) for z >= 0, within 1.2e-7 of it.
-// Source: Press et al., "Numerical Recipes", section 6.2 (erfcc), of which this is the logarithm.
+// log(erfc(z) * exp(z²) / t) for z >= 0 and t = 1 / (1 + z / 2). The relative error of erfc is at
+// most 1.2e-7.
+// Source: Press et al., "Numerical Recipes", section 6.2 (erfcc).
 MF_INLINE inline float LogOfScaledErfc(float t) {
   float p = 0.17087277f;
   p = p * t - 0.82215223f;
@@ -32,7 +34,7 @@ MF_INLINE inline float LogOfScaledErfc(float t) {
   return p * t - 1.26551223f;
 }
 
-// The part of the normal distribution beyond |x|.
+// The probability that a normal variable exceeds |x|.
 MF_INLINE inline float UpperTail(float x) {
   constexpr float kRootOfHalf = 0.70710678f;
   const float z = std::abs(x) * kRootOfHalf, t = 1.0f / (1.0f + 0.5f * z);
@@ -107,7 +109,7 @@ KernelPlan GeluGrad(int64_t n) {
           .in_place = {{0, 0}, {1, 0}}};
 }
 
-// make(form, type tag, elements)
+// Returns make(form, type tag, number of elements).
 template <typename Make>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c, Make make) {
   const int64_t n = c.output_shape(0).num_elements();

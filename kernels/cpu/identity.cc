@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identity and its kin on the CPU. But for IdentityN, this is for whoever evaluates
-// nodes one by one: in a plan they are views.
+// Identity and related ops on the CPU. All except IdentityN are for EvaluateNode only: in a plan
+// they are views.
 #include <cstring>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// L2Loss on the CPU: a reduction of everything.
+// L2Loss on the CPU: a reduction over all elements.
 #include "kernels/cpu/reducer.h"
 #include "kernels/cpu/type_list.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LayerNorm and its gradient on the CPU, row by row: a row is read again while it is in the cache.
+// LayerNorm and its gradient on the CPU, row by row: a row is still in the cache when it is read
+// again.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +24,7 @@ Matrix MatrixOf(const Shape& shape) {
   return {rows, columns};
 }
 
-// The sum of fn(i) for all i < n, in lanes that are added up in the end.
+// The sum of fn(i) over all i < n, accumulated in lanes that are added at the end.
 template <typename T, typename Fn>
 MF_INLINE inline T Sum(int64_t n, Fn fn) {
   constexpr int kLanes = 128 / sizeof(T);
@@ -69,11 +70,11 @@ KernelPlan LayerNorm(const KernelContext& c) {
           .in_place = {{0, 0}}};
 }
 
-// Rows whose sums are taken by themselves first, so that the rounding error grows with the number
-// of blocks and not with that of the rows.
+// Rows per block. Each block is summed separately first, so that the rounding error grows with the
+// number of blocks instead of the number of rows.
 constexpr int64_t kBlock = 64;
 
-// Where the gradients of `gamma` and `beta` grow.
+// Accumulators for the gradients of `gamma` and `beta`.
 template <typename T>
 struct ColumnSums {
   T *dgamma, *dbeta;
@@ -88,7 +89,7 @@ struct ColumnSums {
   }
 };
 
-// dx of one row, which may lie where dy or x does; the row's part of the sums is added first.
+// Adds one row's contribution to the sums, then computes its dx. `dx` may be `dy` or `x`.
 template <typename T>
 MF_INLINE inline void RowGradient(const T* dy, const T* x, const T* gamma, T mean, T inverse, T* dx,
                                   const ColumnSums<T>& sums, int64_t n) {

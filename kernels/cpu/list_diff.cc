@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ListDiff on the CPU: of constants, a constant.
+// ListDiff on the CPU. The operands are constants, so the result is computed when the plan is made.
 #include "ops/list_diff.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul and BatchMatMulV2 on the CPU: our own product or oneDNN for large products of floats,
-// whichever is faster, Eigen for everything else.
+// MatMul and BatchMatMulV2 on the CPU. Large float products go to Product or oneDNN, whichever is
+// faster; Eigen computes all others.
 #include "ops/matmul.h"
 
 #include <algorithm>
@@ -54,15 +54,16 @@ void OwnProduct(const ProductGeometry& g, const float* a, const float* b, float*
   Product{{&term, 1}, g.m, g.n}.Store(out, bias);
 }
 
-// A call of either costs what Eigen needs for about this many operations.
+// The overhead of Product or oneDNN equals the time that Eigen takes for about this many
+// operations.
 constexpr double kMinLargeFlops = 65536;
 
-// The dimensions in front of the matrices.
+// The dimensions before those of the matrices.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
-// `multiply(g, a, b, out)` for every matrix of the output.
+// A kernel that calls multiply(g, a, b, out) for each matrix of the output.
 template <typename T, typename Multiply>
 KernelPlan ForEachMatrix(const KernelContext& c, const ProductGeometry& g, Multiply multiply) {
   if (c.output_shape(0).rank() == 2 && c.input_shape(0).rank() == 2 &&
@@ -120,7 +121,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     plan = OwnMatMul(c, g);
   } else if (c.output_dtype(0) == DT_FLOAT && flops >= kMinLargeFlops &&
              (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1)) {
-    // Of the ways to broadcast oneDNN gets the simple ones: all of an operand, or nothing of it.
+    // OneDnnProduct broadcasts only operands that are a single matrix.
     plan = OneDnnProduct(g);
   }
   if (absl::IsUnimplemented(plan.status())) {
@@ -130,7 +131,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     });
     if (plan.ok() && g.bias) plan = ThenAddBias(*std::move(plan), g.m, g.n);
   }
-  // A double holds every count below 2^53, and no product of sizes overflows it.
+  // Double precision holds every count below 2^53, and no product of sizes overflows it.
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Diagonals of matrices on the CPU: a diagonal is a run of elements, one row and one column apart.
+// Diagonals of matrices on the CPU. The elements of a diagonal are one row and one column apart.
 #include "ops/matrix_diag.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// Matrices, their diagonals `band`, and where each of those lies.
+// A batch of matrices, and the layout of their diagonals `band` in a separate tensor.
 struct Diagonals {
   int64_t batch, rows, columns;
   DiagonalBand band;
@@ -24,7 +24,7 @@ struct Diagonals {
 
   int64_t matrix_size() const { return rows * columns; }
   int64_t diagonals_size() const { return (band.upper - band.lower + 1) * max_length; }
-  // Whether one of them has padding.
+  // Returns whether some diagonal is shorter than the longest and has padding.
   bool padded() const {
     for (int64_t k = band.lower; k <= band.upper; ++k) {
       if (DiagonalBand::Length(k, rows, columns) < max_length) return true;
@@ -33,7 +33,7 @@ struct Diagonals {
   }
 };
 
-// `k` is the number of the operand that says which; there may be no such operand.
+// Input `k` selects the diagonals. Ops without such an input use the main diagonal.
 absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matrix, int k) {
   Diagonals d = {.batch = NumRows(matrix, matrix.rank() - 2),
                  .rows = matrix.dim(matrix.rank() - 2),
@@ -47,7 +47,7 @@ absl::StatusOr<Diagonals> DiagonalsOf(const KernelContext& c, const Shape& matri
   return d;
 }
 
-// The move of each diagonal from input `input`: into the matrix, or out of it.
+// Returns one move per diagonal from input `input`, either into a matrix or from one.
 std::vector<Move> Moves(const Diagonals& d, DataType dtype, int input, bool into_matrix) {
   std::vector<Move> moves;
   for (int64_t k = d.band.lower; k <= d.band.upper; ++k) {
@@ -70,8 +70,8 @@ std::vector<Move> Moves(const Diagonals& d, DataType dtype, int input, bool into
   return moves;
 }
 
-// All of output 0 gets the scalar that input `input` is, or zeros if there is no such input; then
-// come the moves.
+// With `fill`, first sets all of output 0 to the scalar in input `input`, or to zeros if there is
+// no such input. Then performs the moves.
 absl::StatusOr<KernelPlan> FillAndMove(const KernelContext& c, int input, bool fill,
                                        std::vector<Move> moves) {
   const DataType dtype = c.output_dtype(0);

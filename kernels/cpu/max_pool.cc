@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxPool and its gradient on the CPU.
+// MaxPool and its first and second gradients on the CPU.
 #include <algorithm>
 
 #include "framework/core/status.h"
@@ -16,7 +16,7 @@ MF_INLINE inline V Largest(const T* corner, Pixels pixels) {
   for (int64_t i = 0; i < pixels.rows; ++i) {
     for (int64_t j = 0; j < pixels.columns; ++j) {
       const V v = LoadVector<V>(corner + i * pixels.row_stride + j * pixels.column_stride);
-      largest = ((v > largest) | (v != v)) ? v : largest;  // NaN stays
+      largest = ((v > largest) | (v != v)) ? v : largest;  // NaN wins
     }
   }
   return largest;
@@ -35,14 +35,14 @@ void Pool(const PoolGeometry& g, const T* images, T* out) {
   }
 }
 
-// A pixel is the largest of its window if it is `largest`, or NaN, which no number is larger than.
+// Returns whether a pixel is the largest of its window: equal to `largest`, or NaN.
 template <typename V>
 MF_INLINE inline auto IsLargest(V pixel, V largest) {
   return (pixel == largest) | (pixel != pixel);
 }
 
-// Gives dy to the first of the pixels that is the largest, zero to the others. A pixel of several
-// windows gets the sum.
+// Passes dy to the first of the largest pixels and zero to the others. With kSeveralWindows, a
+// pixel of several windows accumulates their sum.
 template <bool kSeveralWindows, typename V, typename T>
 MF_INLINE inline void GiveToLargest(const T* in, V largest, V dy, Pixels pixels, T* dx) {
   const V zero = V();
@@ -77,12 +77,12 @@ void PoolGrad(const PoolGeometry& g, const T* images, const T* out, const T* dy,
   }
 }
 
-// The pixel of dx where the first of the largest pixels of `in` is.
+// Returns dx at the first of the largest pixels of `in`.
 template <typename V, typename T>
 MF_INLINE inline V AtLargest(const T* in, V largest, const T* dx, Pixels pixels) {
   V found = V();
   for (int64_t i = pixels.rows - 1; i >= 0; --i) {
-    for (int64_t j = pixels.columns - 1; j >= 0; --j) {  // backwards: the last one counts
+    for (int64_t j = pixels.columns - 1; j >= 0; --j) {  // backwards: the last hit counts
       const int64_t at = i * pixels.row_stride + j * pixels.column_stride;
       found = IsLargest(LoadVector<V>(in + at), largest) ? LoadVector<V>(dx + at) : found;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirrorPad and MirrorPadGrad on the CPU: each element of the padded side has its place on the
-// other one, which is the sum of one place a dimension.
+// MirrorPad and MirrorPadGrad on the CPU. Each element of the padded tensor mirrors one of the
+// inner tensor, whose offset is a sum of one term per dimension.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// For each dimension, and each index on the padded side, the offset of the element on the other.
+// Terms of the offsets in the inner tensor, by dimension and by index in the padded tensor.
 using Places = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<Places> PlacesOf(const KernelContext& c, const Shape& padded, const Shape& inner) {
@@ -35,8 +35,8 @@ absl::StatusOr<Places> PlacesOf(const KernelContext& c, const Shape& padded, con
   return places;
 }
 
-// Calls row(padded, inner) for each row of the padded side: where it begins, and the place of its
-// outer indices on the other. Returns where the next row begins.
+// Calls row(padded, inner) for each row of the padded tensor, with the offset of the row and the
+// offset of its outer indices in the inner tensor. Returns the offset of the next row.
 template <typename Row>
 int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length, int64_t padded,
                    int64_t inner, const Row& row) {
@@ -50,7 +50,8 @@ int64_t ForEachRow(absl::Span<const std::vector<int64_t>> outer, int64_t length,
   return padded;
 }
 
-// A scalar is a row of one element.
+// Splits the places into those of the outer dimensions and those of a row. A scalar counts as a row
+// of one element.
 std::pair<absl::Span<const std::vector<int64_t>>, absl::Span<const int64_t>> SplitPlaces(
     const Places& places) {
   static constexpr int64_t kOrigin[] = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OneHot on the CPU: off_value everywhere, then on_value where an index says so.
+// OneHot on the CPU: fills the output with off_value, then writes on_value where the indices point.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A primitive is oneDNN's word for an operation compiled for given shapes. Compiling takes 0.1 to
-// 0.5 ms, so there is one of each in the process, shared by equal layers and by all replicas.
-// Running it needs memory objects that name its operands; those are made at the first run on a
-// lane, belong to that lane, and only get new pointers afterwards.
+// 0.5 ms, so the process keeps one of each, shared by equal layers and by all replicas. Running it
+// needs memory objects for its operands. They are created at the first run on a lane, belong to
+// that lane, and afterwards only receive new pointers.
 #include "kernels/cpu/onednn.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/device.h"
 
-// Of the OpenMP run-time that oneDNN brings along; its header comes with one compiler only.
+// Part of the OpenMP runtime that oneDNN links; only one compiler ships the header.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -32,9 +32,9 @@ namespace {
 
 using dnnl::memory;
 
-// A primitive keeps the number of OpenMP threads that it was made with, and some ask again when
-// they run: both happen with one. A replica is one thread; a team of threads would fight with the
-// other replicas for their cores.
+// Limits OpenMP to one thread while it exists. A primitive keeps the number of threads that it was
+// created with, and some ask again when they run, so both need this. A replica is one thread; a
+// team of threads would compete with the other replicas for cores.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
@@ -62,7 +62,7 @@ absl::Status ErrorOf(dnnl_status_t status, absl::string_view what) {
 
 class Primitive {
  public:
-  // An operand: oneDNN's number for its part, and how it lies in memory.
+  // An operand: its number in oneDNN and its memory layout.
   struct Arg {
     int part;
     memory::desc desc;
@@ -73,19 +73,19 @@ class Primitive {
 
   const memory::desc& desc(int i) const { return args_[i].desc; }
 
-  // `operands` in the order of `args`. A scratchpad of no size may be null.
+  // Runs on `operands`, in the order of `args`. An empty scratchpad may be null.
   absl::Status Run(Lane& lane, std::initializer_list<const void*> operands) const;
 
  private:
   friend class LaneOperands;
 
-  const int id_;  // small: 0, 1, 2 … in order of creation
+  const int id_;  // 0, 1, 2, … in order of creation
   const dnnl::primitive primitive_;
   const std::vector<Arg> args_;
 };
 
-// What a lane needs to run primitives: a stream, and by primitive the memory objects that stand for
-// its operands. Two lanes may run one primitive at the same time, so they cannot share these.
+// The oneDNN objects of a lane: a stream and, for each primitive, the memory objects of its
+// operands. Two lanes may run the same primitive at the same time, so they cannot share these.
 class LaneOperands {
  public:
   LaneOperands() = default;
@@ -98,15 +98,15 @@ class LaneOperands {
     if (stream_ != nullptr) dnnl_stream_destroy(stream_);
   }
 
-  // Of the last call of Of() that succeeded.
+  // Requires a successful call of Of().
   dnnl_stream_t stream() const { return stream_; }
 
-  // The operands of `primitive`, pointing nowhere yet or to where they pointed last.
+  // Returns the operands of `primitive`. Their pointers are null or those of the last run.
   absl::StatusOr<std::vector<dnnl_exec_arg_t>*> Of(const Primitive& primitive) {
     if (stream_ == nullptr) {
       const dnnl_status_t status =
           dnnl_stream_create(&stream_, Engine().get(), dnnl_stream_default_flags);
-      if (status != dnnl_success) return ErrorOf(status, "no stream");
+      if (status != dnnl_success) return ErrorOf(status, "cannot create a stream");
     }
     if (static_cast<size_t>(primitive.id_) >= by_id_.size()) by_id_.resize(primitive.id_ + 1);
     std::vector<dnnl_exec_arg_t>& args = by_id_[primitive.id_];
@@ -114,7 +114,7 @@ class LaneOperands {
       dnnl_memory_t object = nullptr;
       const dnnl_status_t status = dnnl_memory_create(&object, &primitive.args_[i].desc.data,
                                                       Engine().get(), DNNL_MEMORY_NONE);
-      if (status != dnnl_success) return ErrorOf(status, "no memory object");
+      if (status != dnnl_success) return ErrorOf(status, "cannot create a memory object");
       args.push_back({primitive.args_[i].part, object});
     }
     return &args;
@@ -139,7 +139,7 @@ absl::Status Primitive::Run(Lane& lane, std::initializer_list<const void*> opera
   return status == dnnl_success ? absl::OkStatus() : ErrorOf(status, "a primitive failed");
 }
 
-// The primitive called `key`. At the first call `make(id)` makes it.
+// Returns the primitive called `key`. The first call creates it with make(id).
 absl::StatusOr<const Primitive*> Cached(const std::string& key,
                                         absl::FunctionRef<std::unique_ptr<Primitive>(int)> make) {
   static std::mutex mu;
@@ -156,13 +156,13 @@ absl::StatusOr<const Primitive*> Cached(const std::string& key,
   }
 }
 
-// A bias of `channels`, or none.
+// Describes a bias of `channels` elements, or none.
 memory::desc FloatBias(bool bias, memory::dims channels, memory::format_tag layout) {
   if (!bias) return {};
   return memory::desc(std::move(channels), memory::data_type::f32, layout);
 }
 
-// The scratchpad is given by us, from the plan's scratch memory.
+// Makes the scratchpad an operand, which comes from the plan's scratch memory.
 dnnl::primitive_attr Attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -174,19 +174,19 @@ Primitive::Arg Scratchpad(const Pd& pd) {
   return {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()};
 }
 
-// Pieces of a kernel's scratch memory, each at a cache line.
+// The pieces of a kernel's scratch memory, each aligned to a cache line.
 class Scratch {
  public:
-  // Returns where the piece starts.
+  // Adds a piece and returns its offset.
   int64_t Add(const memory::desc& desc) {
     const int64_t offset = bytes_;
     bytes_ += static_cast<int64_t>(AlignUp(desc.get_size()));
     return offset;
   }
-  // Room to start at a cache line wherever the memory is.
+  // Includes room to align the first piece.
   int64_t bytes() const { return bytes_ == 0 ? 0 : bytes_ + kBufferAlignment; }
 
-  // Null where no piece has a size.
+  // Returns the address of the first piece, or null if all pieces are empty.
   static std::byte* Start(const KernelArgs& args, int64_t bytes) {
     if (bytes == 0) return nullptr;
     return reinterpret_cast<std::byte*>(
@@ -197,7 +197,7 @@ class Scratch {
   int64_t bytes_ = 0;
 };
 
-// No operand may be larger: oneDNN's code counts elements in 32 bits here and there.
+// Rejects operands of more than INT32_MAX elements: parts of oneDNN count them in 32 bits.
 absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   for (const double count : element_counts) {
     if (count > INT32_MAX) return absl::UnimplementedError("an operand is too large for oneDNN");
@@ -205,7 +205,7 @@ absl::Status CheckSizes(std::initializer_list<double> element_counts) {
   return absl::OkStatus();
 }
 
-// Matrices; with `batched` a dimension in front counts them.
+// Describes matrices; with `batched`, `batch` is the leading dimension.
 memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t columns,
                            bool transposed) {
   using Tag = memory::format_tag;
@@ -221,19 +221,19 @@ memory::desc FloatImages(bool nchw, int64_t batch, int64_t channels, int64_t h, 
                       nchw ? memory::format_tag::nchw : memory::format_tag::nhwc);
 }
 
-// Dimensions in oneDNN's order, laid out as oneDNN chooses.
+// Describes a filter in oneDNN's order of dimensions. By default oneDNN chooses the layout.
 memory::desc FloatFilter(const ConvolutionGeometry& g,
                          memory::format_tag layout = memory::format_tag::any) {
   memory::dims dims = {g.out_channels / g.groups, g.in_channels / g.groups, g.h.size, g.w.size};
   if (g.groups > 1) dims.insert(dims.begin(), g.groups);
   return memory::desc(dims, memory::data_type::f32, layout);
 }
-// As filters lie in the graph.
+// The layout of filters in the graph.
 memory::desc PlainFilter(const ConvolutionGeometry& g) {
   return FloatFilter(g, g.groups > 1 ? memory::format_tag::hwigo : memory::format_tag::hwio);
 }
 
-// The descriptors of one convolution and of its gradients.
+// Descriptors of a convolution and its gradients.
 struct Convolution {
   explicit Convolution(const ConvolutionGeometry& g)
       : images(FloatImages(g.nchw, g.batch, g.in_channels, g.h.in, g.w.in)),
@@ -244,7 +244,7 @@ struct Convolution {
         before({g.h.before, g.w.before}),
         after({g.h.after(), g.w.after()}) {}
 
-  // A `bias` of no size is none.
+  // An empty `bias` stands for none.
   dnnl::convolution_forward::primitive_desc Forward(const memory::desc& bias = {}) const {
     return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, images, filter,
              bias, output, strides, dilates, before, after},
@@ -286,7 +286,7 @@ absl::Status CheckSizes(const ConvolutionGeometry& g) {
                      in * out * g.h.size * g.w.size});
 }
 
-// Copies a filter from one layout to the other; null if they are one.
+// Returns a primitive that copies a filter from one layout to the other, or null if they are equal.
 absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const memory::desc& from,
                                                const memory::desc& to) {
   if (from == to) return nullptr;
@@ -298,8 +298,8 @@ absl::StatusOr<const Primitive*> FilterReorder(const std::string& key, const mem
   });
 }
 
-// The kernel that brings the filter (input 1) into oneDNN's layout, then runs `primitive` on input
-// `input`, the filter, output 0, and the bias (input 2) if there is one.
+// Returns a kernel that converts the filter (input 1) to oneDNN's layout, then runs `primitive` on
+// input `input`, the filter, output 0 and, if there is one, the bias (input 2).
 absl::StatusOr<KernelPlan> WithReorderedFilter(const ConvolutionGeometry& g, const std::string& key,
                                                const Primitive* primitive, int input) {
   const memory::desc plain = PlainFilter(g);

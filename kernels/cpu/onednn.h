@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What oneDNN computes here: float products and convolutions, on the thread that runs the kernel
-// alone. A build without oneDNN links onednn_none.cc in place of onednn.cc: then everything is
-// Unimplemented, and callers have their own way in that case.
+// Kernels that oneDNN computes: float products and convolutions. They use only the thread that runs
+// the kernel. The functions return Unimplemented where oneDNN has no implementation; callers have
+// their own code for that case. A build without oneDNN links onednn_none.cc instead of onednn.cc,
+// and everything is Unimplemented.
 //
-// Requires for all: no dimension is 0. Unimplemented also where oneDNN has no implementation.
+// All functions require that no dimension is 0.
 #ifndef MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
 #define MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
 
@@ -16,8 +17,8 @@
 
 namespace mirrorflow {
 
-// output 0 [m,n] = input 0 [m,k] · input 1 [k,n]; a transposed operand lies in memory as [k,m] or
-// [n,k]. Of a batch of products, each operand has either all matrices or one for all of them.
+// output 0 [m,n] = input 0 [m,k] · input 1 [k,n]. A transposed operand is stored as [k,m] or [n,k].
+// In a batch of products, each operand has one matrix per product or a single one for all.
 struct ProductGeometry {
   int64_t m;
   int64_t n;
@@ -26,15 +27,17 @@ struct ProductGeometry {
   bool transpose_b;
   int64_t batch_a = 1;
   int64_t batch_b = 1;
-  bool bias = false;  // input 2 [n] is added to every row; not of a batch
+  bool bias = false;  // input 2 [n] is added to every row; not for batches
 };
 absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g);
 
-// output 0 = convolution of images (input 0) with a filter (input 1).
+// output 0 = the convolution of the images (input 0) with the filter (input 1).
 absl::StatusOr<KernelPlan> OneDnnConvolution(const ConvolutionGeometry& g);
-// output 0 = gradient of the images, from the filter (input 1) and that of the output (input 2).
+// output 0 = the gradient of the images, from the filter (input 1) and the gradient of the output
+// (input 2).
 absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeometry& g);
-// output 0 = gradient of the filter, from the images (input 0) and that of the output (input 2).
+// output 0 = the gradient of the filter, from the images (input 0) and the gradient of the output
+// (input 2).
 absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry& g);
 
 }  // namespace mirrorflow

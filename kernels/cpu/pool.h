@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What pooling shares: a vector of channels at a time, which lie next to each other, goes through
-// all pixels of a window in registers.
+// Loops for pooling kernels. They load a vector of adjacent channels at a time and keep it in
+// registers while they visit all pixels of a window.
 #ifndef MIRRORFLOW_KERNELS_CPU_POOL_H_
 #define MIRRORFLOW_KERNELS_CPU_POOL_H_
 
@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Images of `channels` that lie next to each other; those of NCHW are as many images of one.
+// Sizes of images with adjacent channels. An NCHW image counts as one image per channel.
 struct PoolGeometry {
   int64_t batch;
   int64_t channels;
@@ -24,7 +24,7 @@ struct PoolGeometry {
 
   int64_t image_size() const { return h.in * w.in * channels; }
   int64_t output_size() const { return h.out * w.out * channels; }
-  // Whether each input is in exactly one window.
+  // Returns whether each pixel is in exactly one window.
   bool tiles() const { return Tiles(h) && Tiles(w); }
 
  private:
@@ -33,7 +33,7 @@ struct PoolGeometry {
   }
 };
 
-// For images and pooled ones of these local shapes.
+// `images` and `output` are the local shapes before and after pooling.
 inline absl::StatusOr<PoolGeometry> PoolGeometryOf(const Node& node, const Shape& images,
                                                    const Shape& output) {
   MF_ASSIGN_OR_RETURN(const WindowAttrs attrs, ReadWindowAttrs(node));
@@ -45,7 +45,7 @@ inline absl::StatusOr<PoolGeometry> PoolGeometryOf(const Node& node, const Shape
                       .w = WindowOf(attrs, 1, images, output, ksize[attrs.layout.space[1]])};
 }
 
-// A vector of channels, or a single one: both compare, select and add alike.
+// A vector of channels. Comparison, selection and addition look the same as for a single T.
 template <typename T>
 struct PoolVector {
   typedef T Type __attribute__((vector_size(32)));
@@ -63,17 +63,16 @@ void StoreVector(T* to, V v) {
   std::memcpy(to, &v, sizeof(v));
 }
 
-// The pixels of one window: `rows` times `columns` of them from a corner on, as far as they are
-// inside the image.
+// The pixels of one window that are inside the image: `rows` by `columns` from a corner on.
 struct Pixels {
   int64_t rows;
   int64_t columns;
-  int64_t row_stride;  // in elements, likewise the other
-  int64_t column_stride;
+  int64_t row_stride;     // in elements
+  int64_t column_stride;  // in elements
 };
 
-// Calls fn(corner, pixels, o) for each window of an image: the element that it starts at, and the
-// element of the output that it makes.
+// Calls fn(corner, pixels, o) for each window of an image: the offset of its first element, its
+// pixels, and the offset of its result in the output.
 template <typename Fn>
 void ForEachWindow(const PoolGeometry& g, Fn fn) {
   int64_t o = 0;
@@ -82,7 +81,7 @@ void ForEachWindow(const PoolGeometry& g, Fn fn) {
       const int64_t corner = (g.h.first(y) * g.w.in + g.w.first(x)) * g.channels;
       const int64_t rows = g.h.last(y) - g.h.first(y), columns = g.w.last(x) - g.w.first(x);
       const int64_t row_stride = g.w.in * g.channels;
-      if (rows == 2 && columns == 2) {  // by far the most common: compilers unroll its loops
+      if (rows == 2 && columns == 2) {  // by far the most common; compilers unroll its loops
         fn(corner, Pixels{2, 2, row_stride, g.channels}, o);
       } else {
         fn(corner, Pixels{rows, columns, row_stride, g.channels}, o);
@@ -91,7 +90,7 @@ void ForEachWindow(const PoolGeometry& g, Fn fn) {
   }
 }
 
-// Calls fn(c, V()) for the channels, a vector at a time and the rest one by one.
+// Calls fn(c, V()) for the channels, a vector at a time, and fn(c, T()) for the rest.
 template <typename T, typename Fn>
 MF_INLINE inline void ForEachChannel(int64_t channels, Fn fn) {
   using V = typename PoolVector<T>::Type;

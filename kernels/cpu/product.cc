@@ -9,25 +9,26 @@
 namespace mirrorflow {
 namespace {
 
-// What is copied together: of b a quarter of a small L2, which all rows read, of a half of it.
+// Sizes of packed blocks. That of b, which all rows read, is a quarter of a small L2 cache; that of
+// a is half of it.
 constexpr int64_t kNearFloats = 32 << 10;
 constexpr int64_t kLeftFloats = 64 << 10;
-constexpr int64_t kMaxDepth = 512;      // of k at once, unless a product is made in pieces
-constexpr int64_t kMostColumns = 2048;  // at once
-constexpr int kMostRows = 12;           // of a tile
+constexpr int64_t kMaxDepth = 512;      // k per block, except for a product in pieces
+constexpr int64_t kMostColumns = 2048;  // per block
+constexpr int kMostRows = 12;           // per tile
 
 template <int kFloats>
 struct VectorOf {
   typedef float type __attribute__((vector_size(kFloats * sizeof(float))));
 };
 
-// From and to any address.
+// A vector that may be at any address.
 template <int kFloats>
 struct Unaligned {
   typename VectorOf<kFloats>::type vector;
 } __attribute__((packed));
 
-// to[8 * i + j] = from[j * step + i], 8 by 8; rows of `to` are `to_step` apart.
+// Transposes 8 by 8 elements: to[i * to_step + j] = from[j * step + i].
 MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int64_t to_step) {
   using Vector = VectorOf<8>::type;
   const auto ab = [](Vector a, Vector b)
@@ -63,8 +64,8 @@ MF_INLINE inline void Transpose8(const float* from, int64_t step, float* to, int
   }
 }
 
-// A panel [depth, kLanes] of `lanes` rows of a or columns of b, and zeros: number (d, lane) comes
-// from `from[d * step + lane * lane_step]`.
+// Packs `lanes` rows of a or columns of b into a panel [depth, kLanes], padded with zeros. Element
+// (d, lane) is from[d * step + lane * lane_step].
 template <int kLanes>
 MF_INLINE inline void PackPanel(const float* from, int64_t step, int64_t lane_step, int64_t depth,
                                 int64_t lanes, float* to) {
@@ -95,8 +96,8 @@ MF_INLINE inline void PackPanel(const float* from, int64_t step, int64_t lane_st
   }
 }
 
-// Of all terms, one behind the other, what lies in [first, first + depth):
-// pack(term, its first, depth, to of its first).
+// Visits the part [first, first + depth) of the concatenated k of all terms. Calls pack(term, begin
+// in the term, count, offset in the part) for each term that has some of it.
 template <typename Pack>
 MF_INLINE inline void ForEachTerm(absl::Span<const ProductTerm> terms, int64_t first, int64_t depth,
                                   const Pack pack) {
@@ -109,13 +110,14 @@ MF_INLINE inline void ForEachTerm(absl::Span<const ProductTerm> terms, int64_t f
   }
 }
 
-// `finish(at, j, sum)` for the vectors of a tile, of which the first is element `at` of the result,
-// in column j; rows are n elements. Only `columns` of it are, where those are fewer.
+// Computes a tile and calls finish(at, j, sum) for each of its vectors. The tile begins at element
+// `at` of the result, in column `j`; rows have `n` elements. Unless kWhole, only its first
+// `columns` columns exist.
 template <int kFloats, int kRows, bool kWhole, typename Finish>
 MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_t at, int64_t j,
                            int64_t n, int64_t columns, const Finish finish) {
   using Vector = typename VectorOf<kFloats>::type;
-  // Two arrays, not an array of two: GCC would keep those in memory.
+  // Two arrays instead of an array of two, which GCC would keep in memory.
   Vector left[kRows] = {}, right[kRows] = {};
   for (int64_t d = 0; d < depth; ++d, a += kRows, b += 2 * kFloats) {
     const auto* const row = reinterpret_cast<const Vector*>(b);
@@ -125,8 +127,8 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
       right[r] += a[r] * b_right;
     }
   }
-  // Where the numbers go is worked out here and not before: GCC would keep an address a row in the
-  // registers that it needs for the sums.
+  // Forces addresses to be computed here: otherwise GCC keeps one per row in registers that the
+  // sums need.
   asm("" : "+r"(at));
   for (int r = 0; r < kRows; ++r, at += n) {
     if (kWhole) {
@@ -141,9 +143,9 @@ MF_INLINE inline void Tile(const float* a, const float* b, int64_t depth, int64_
   }
 }
 
-// Blocks of a and of b that were copied together, and where their product goes.
+// Packed blocks of a and b, and the place of their product in the result.
 struct Block {
-  const float* a;  // panels of as many rows as a tile has
+  const float* a;  // panels with the rows of a tile
   const float* b;  // panels of 2 * kFloats columns
   int64_t depth;
   int64_t first_row, rows;
@@ -151,7 +153,7 @@ struct Block {
   int64_t n;
 };
 
-// kRows rows after the other. `sink` says where each of these goes.
+// Computes the tiles of kRows rows from `row` on. `sink` decides where they go.
 template <int kFloats, int kRows, typename Sink>
 MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const Sink sink) {
   constexpr int64_t kWidth = 2 * kFloats;
@@ -170,7 +172,8 @@ MF_INLINE inline void TilesOf(const Block p, const float* a, int64_t row, const 
   sink.Done(at, p.n, kRows, p.columns);
 }
 
-// Calls some(rows, i) for panels of kRows rows, of 4 and of 1, one behind the other.
+// Calls some(rows, i) for consecutive panels of kRows rows, then of 4, then of 1; `i` is the first
+// row.
 template <int kRows, typename Some>
 MF_INLINE inline void ForEachPanel(int64_t rows, const Some some) {
   int64_t i = 0;
@@ -263,14 +266,14 @@ struct SubtractFrom {
   template <typename Vector>
   MF_INLINE void operator()(int64_t at, int64_t, const Vector& sum) const {
     auto* to = reinterpret_cast<Unaligned<sizeof(Vector) / sizeof(float)>*>(out + at);
-    // Here and not before, as above: GCC would keep a vector of it.
+    // Forces alpha to be loaded here: otherwise GCC keeps a vector of it in a register.
     float by = alpha;
     asm volatile("" : "+x"(by));
     to->vector = to->vector - by * sum;
   }
 };
 
-// Each number goes where it belongs.
+// Base of sinks that write each element directly to its place in the result.
 struct InPlace {
   MF_INLINE int64_t First(int64_t at) const { return at; }
   MF_INLINE int64_t Stride(int64_t n, int64_t) const { return n; }
@@ -282,7 +285,8 @@ struct Stored : InPlace {
   const float* bias;
   PutTo to = {};
   Stored(float* out, const float* bias) : out(out), bias(bias) {}
-  // Sums over the first of k are stored, those over the others added.
+  // Stores the sums over the first block of k, adds the others to them, and adds the bias with the
+  // last.
   MF_INLINE void Begin(bool first, bool last) { to = {out, last ? bias : nullptr, !first}; }
   MF_INLINE PutTo finish() const { return to; }
 };
@@ -294,7 +298,7 @@ struct Subtracted : InPlace {
   MF_INLINE SubtractFrom finish() const { return from; }
 };
 
-// Some rows are collected, then handed on.
+// Collects the rows of a panel, then hands them on.
 struct InPieces {
   float* piece;
   absl::FunctionRef<void(int64_t, const float*, int64_t)> use;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops on the CPU. Element i of the global tensor is made of block i/4 of the op's Philox
-// stream (of two blocks for four doubles), whoever computes it: a replica that has some rows of the
-// tensor starts at their first element. All is computed in chunks that begin at multiples of
-// kChunk, so that vectors hold the same elements, rounded the same way, wherever the rows were cut.
+// Random ops on the CPU. Element i of the global tensor comes from block i/4 of the op's Philox
+// stream (block i/2 for double), whichever replica computes it. A replica that holds some rows of
+// the tensor starts at their first element.
+//
+// Elements are computed in chunks that begin at multiples of kChunk. A vector therefore holds the
+// same elements, rounded the same way, wherever the rows are split.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -22,7 +24,8 @@ namespace {
 
 constexpr int kChunk = 64;  // elements, a multiple of 4
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood; OOPSLA 2014): every bit depends on every bit.
+// The finaliser of SplitMix64: every bit of the result depends on every bit of x.
+// Source: Steele, Lea and Flood, OOPSLA 2014.
 uint64_t Mix(uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
@@ -40,8 +43,8 @@ double ToUniform(uint64_t word) {
   return absl::bit_cast<double>(uint64_t{0x3FF} << 52 | word >> 12) - 1;
 }
 
-// Each distribution fills a chunk: elements [first, first + kChunk) of the global tensor, `first` a
-// multiple of kChunk. Other values of `draw` are other streams.
+// Fill() of each distribution computes a chunk: elements [first, first + kChunk) of the global
+// tensor, where `first` is a multiple of kChunk. Each value of `draw` names a separate stream.
 
 // Uniform in [0, 1).
 template <typename T>
@@ -71,11 +74,11 @@ struct Uniform {
   }
 };
 
-// The sine and cosine of `turns`, in [0, 1), of a full turn: Taylor's series around the nearest
-// quarter, nested, without a jump.
+// Computes the sine and cosine of `turns` full turns, in [0, 1): Taylor series around the nearest
+// quarter turn, in nested form, without branches.
 template <typename T>
 void SinCosOfTurns(T turns, T& sine, T& cosine) {
-  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;  // the first one left out is below the rounding
+  constexpr int kTerms = sizeof(T) == 4 ? 5 : 9;  // the first omitted term is below the rounding
   const T quarter = std::floor(4 * turns + T(0.5));
   const T angle = (turns - quarter / 4) * (2 * std::numbers::pi_v<T>);
   const T square = angle * angle;
@@ -91,7 +94,7 @@ void SinCosOfTurns(T turns, T& sine, T& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// Normal, by Box and Muller: two uniform numbers are a radius and an angle.
+// Normal by the Box-Muller method: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -111,7 +114,7 @@ struct Normal {
   }
 };
 
-// Normal; an element beyond 2 (one in 22) is drawn anew.
+// Normal; an element beyond 2 (one in 22) is drawn again.
 template <typename T>
 struct Truncated {
   static void Fill(uint64_t key, uint64_t first, uint32_t draw, T* out) {
@@ -125,7 +128,7 @@ struct Truncated {
   }
 };
 
-// Elements [first, first + n) of the global tensor.
+// Computes elements [first, first + n) of the global tensor.
 template <typename Distribution, typename T>
 void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
   while (n > 0) {
@@ -140,7 +143,8 @@ void Generate(uint64_t key, uint64_t first, int64_t n, T* out) {
   }
 }
 
-// The same numbers as half or bfloat16. Uniform ones are rounded down, since 1 is not among them.
+// Computes the same numbers as half or bfloat16. Uniform numbers are rounded down, because 1 is
+// excluded.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, uint64_t key, uint64_t first, int64_t n, uint16_t* out) {
   const float steps = dtype == DT_HALF ? 0x1p11f : 0x1p8f;
@@ -165,7 +169,7 @@ absl::StatusOr<KernelPlan> CreateRandom(const KernelContext& c) {
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
   const bool own_seed = seed != 0 || seed2 != 0;
   const DataType dtype = c.output_dtype(0);
-  // `T` is what the elements are stored as.
+  // `T` is the storage type of the elements.
   const auto plan = [&](auto tag, auto generate) {
     using T = typename decltype(tag)::type;
     return KernelPlan{

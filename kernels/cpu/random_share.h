@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which elements of a global random tensor a replica makes: element i depends on i, and not on who
-// computes it, so a replica that has some rows starts at their first element.
+// RandomShare: the elements of a global random tensor that a replica computes. Element i depends
+// only on i, not on the replica, so a replica that holds some rows starts at their first element.
 #ifndef MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
 #define MIRRORFLOW_KERNELS_CPU_RANDOM_SHARE_H_
 
@@ -11,10 +11,10 @@
 
 namespace mirrorflow {
 
-// `runs` contiguous pieces of the global tensor, one every `stride` elements.
+// A share is a number of contiguous runs of the global tensor, which begin `stride` elements apart.
 class RandomShare {
  public:
-  // Of output 0.
+  // The share of output 0.
   explicit RandomShare(const KernelContext& c) {
     const Shape &local = c.output_shape(0), &global = c.global_output_shape(0);
     const Sharded* sharded = AsSharded(c.output_sharding(0));
@@ -31,7 +31,7 @@ class RandomShare {
     stride_ = global.dim(sharded->dim) * row_size_;
   }
 
-  // Calls generate(first, n, out) for the elements [first, first + n) of each piece.
+  // Calls generate(first, n, out) for the elements [first, first + n) of each run.
   template <typename T, typename Fn>
   void ForEachRun(const StepParams& params, T* out, const Fn& generate) const {
     int64_t first = axis_ < 0 ? 0 : params.first_row[axis_] * factor_ * row_size_;
@@ -46,7 +46,7 @@ class RandomShare {
   int64_t runs_ = 1;
   int64_t run_length_ = 1;
   int64_t stride_ = 0;
-  // The first element is that of row `factor` * first_row[axis], each of `row_size` elements.
+  // The first run begins at row `factor` * first_row[axis]; rows have `row_size` elements.
   AxisId axis_ = -1;
   int64_t factor_ = 0;
   int64_t row_size_ = 0;

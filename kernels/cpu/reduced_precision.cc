@@ -20,7 +20,7 @@
 namespace mirrorflow {
 namespace {
 
-// --- a node like the given one, in float -----------------------------------------------------
+// --- a twin of the node in float -------------------------------------------------------------
 
 absl::StatusOr<Tensor> WidenTensor(const Tensor& tensor) {
   if (!IsReducedFloat(tensor.dtype())) return tensor;
@@ -49,7 +49,7 @@ absl::StatusOr<AttrValue> WidenAttr(const AttrValue& value) {
   return value;
 }
 
-// What stands for an operand: its dtype is all that counts.
+// Adds a node that stands for an operand; of an ordinary operand only the dtype matters.
 absl::StatusOr<Node*> AddOperand(Graph& graph, const Output& value) {
   AttrMap attrs;
   OpRole role = OpRole::kPlaceholder;
@@ -68,7 +68,8 @@ struct Twin {
   Node* node = nullptr;
 };
 
-// On the heap: the kernel in float may go on looking at its node.
+// Copies `node` into its own graph, with float instead of half and bfloat16. The twin is on the
+// heap because the float kernel may keep a reference to its node.
 absl::StatusOr<std::unique_ptr<const Twin>> MakeTwin(const Node& node) {
   auto twin = std::make_unique<Twin>();
   std::vector<Output> inputs;
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<const Twin>> MakeTwin(const Node& node) {
   return twin;
 }
 
-// The given context, for the twin.
+// The context of the original node, as the factory sees it for the twin.
 class FloatContext final : public KernelContext {
  public:
   static absl::StatusOr<FloatContext> Create(const KernelContext& base, const Node& twin) {
@@ -115,9 +116,9 @@ class FloatContext final : public KernelContext {
   std::vector<Tensor> constants_;
 };
 
-// --- the kernel between conversions ----------------------------------------------------------
+// --- the float kernel between conversions ----------------------------------------------------
 
-// Where the kernel in float finds an operand.
+// Where the float kernel finds an operand.
 struct Place {
   enum Kind { kNowhere, kInput, kWidened, kVariable, kOutput, kRounded };
   Kind kind = kNowhere;
@@ -129,7 +130,8 @@ struct Place {
   bool converted() const { return kind == kWidened || kind == kVariable || kind == kRounded; }
 };
 
-// Scratch: the table of bases that the kernel in float sees, then its operands, then its scratch.
+// Runs the float kernel. The scratch holds the table of region bases that the float kernel sees,
+// then its converted operands, then its own scratch.
 class InFloatKernel final : public Kernel {
  public:
   InFloatKernel(std::unique_ptr<const Twin> twin, std::unique_ptr<const Kernel> kernel,
@@ -159,13 +161,13 @@ class InFloatKernel final : public Kernel {
   }
 
  private:
-  // The operand's memory, filled where it is widened.
+  // Returns the memory of the operand and fills it if it is widened.
   static std::byte* Before(const KernelArgs& args, const Place& place, std::byte* widened) {
     float* const floats = reinterpret_cast<float*>(widened);
     switch (place.kind) {
       case Place::kNowhere:
         return nullptr;
-      case Place::kInput:  // of a handle, the variable, which may be written
+      case Place::kInput:  // for a handle, the variable, which may be written
         return args.variable<std::byte>(place.index);
       case Place::kOutput:
         return args.output<std::byte>(place.index);
@@ -192,7 +194,7 @@ class InFloatKernel final : public Kernel {
   const std::unique_ptr<const Kernel> kernel_;
   const std::vector<Place> places_;  // inputs, then outputs
   const int64_t scratch_offset_;
-  std::vector<Operand> operands_;  // the i-th place is region i + 1
+  std::vector<Operand> operands_;  // place i is region i + 1
 };
 
 absl::StatusOr<Place> PlaceOfInput(const KernelContext& c, int i) {
@@ -268,7 +270,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
   for (int i = 0; i < c.node().num_outputs(); ++i) places.push_back(PlaceOfOutput(c, i));
   const auto it = std::find_if(places.begin(), places.end(),
                                [](const Place& place) { return place.converted(); });
-  if (it == places.end()) return absl::UnimplementedError("nothing of it is half or bfloat16");
+  if (it == places.end()) return absl::UnimplementedError("no operand is half or bfloat16");
 
   MF_ASSIGN_OR_RETURN(std::unique_ptr<const Twin> twin, MakeTwin(c.node()));
   MF_ASSIGN_OR_RETURN(const FloatContext context, FloatContext::Create(c, *twin->node));
@@ -276,7 +278,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
   if (absl::IsUnimplemented(in_float.status())) return UnsupportedDataType(it->dtype);
   MF_RETURN_IF_ERROR(in_float.status());
 
-  // A table entry for the parameters, each operand, and the scratch.
+  // One table entry each for the parameters, every operand and the scratch.
   int64_t bytes = AlignUp((places.size() + 2) * sizeof(std::byte*));
   for (Place& place : places) {
     if (!place.converted()) continue;
@@ -288,7 +290,7 @@ absl::StatusOr<KernelPlan> CreateInFloat(const KernelContext& c, KernelFactory f
                   .fails_on_data = in_float->fails_on_data,
                   .flops = in_float->flops};
   for (const auto& [in, out] : in_float->in_place) {
-    // Inputs are widened before the first output is rounded.
+    // Overwriting is safe: inputs are widened before the first output is rounded.
     const bool both = places[in].kind == Place::kWidened &&
                       places[c.node().num_inputs() + out].kind == Place::kRounded;
     if (both) plan.in_place.push_back({in, out});

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions on the CPU. Neighbouring dimensions that are both reduced or both kept are one
-// dimension. What is innermost decides how: if it is reduced, each result is made of contiguous
-// segments; if it is kept, a tile of neighbouring results is made of rows of as many elements.
-// Segments and rows are combined by halves, pairwise, so that the error of a float sum grows with
-// the logarithm of the count; the order depends on the shape alone.
+// Reductions on the CPU. ReductionPlan() creates the kernel of a reduction such as SumOf.
+//
+// Adjacent dimensions that are both reduced or both kept are merged. The innermost dimension
+// decides how to proceed: if it is reduced, each result combines contiguous segments; if it is
+// kept, a tile of adjacent results combines rows of as many elements. Segments and rows are
+// combined pairwise, by halves, so that the error of a float sum grows with the logarithm of the
+// count. The order depends on the shape alone.
 #ifndef MIRRORFLOW_KERNELS_CPU_REDUCER_H_
 #define MIRRORFLOW_KERNELS_CPU_REDUCER_H_
 
@@ -20,7 +22,8 @@
 
 namespace mirrorflow {
 
-// What a reduction is: A is the type that it computes in, Take what it makes of an element.
+// Base of the reductions below. A is the type that they compute in; Take() maps an element before
+// it is combined.
 template <typename A>
 struct OfElements {
   static constexpr bool kAsTheyAre = true;
@@ -75,13 +78,13 @@ struct SumOfSquares : SumOf<A> {
   static A Take(A x) { return static_cast<A>(Wrapping(x) * Wrapping(x)); }
 };
 
-// The input as kept and reduced dimensions in turn.
+// The dimensions of the input, merged to alternate between kept and reduced.
 struct ReductionDims {
   struct Dim {
     int64_t size;
     int64_t stride;  // in elements of the input
   };
-  std::vector<Dim> kept, reduced;  // innermost first; the innermost one of all left out
+  std::vector<Dim> kept, reduced;  // innermost first, without `inner`
   int64_t inner = 1;
   bool inner_is_reduced = true;
 };
@@ -111,7 +114,7 @@ inline ReductionDims CollapseDims(const Shape& in, const std::vector<bool>& is_r
   return dims;
 }
 
-// Where element number `index` of the space spanned by `dims` begins.
+// Returns the offset of element `index` of the space that `dims` span.
 inline int64_t OffsetOf(const std::vector<ReductionDims::Dim>& dims, int64_t index) {
   int64_t offset = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -128,10 +131,10 @@ inline int64_t CountOf(const std::vector<ReductionDims::Dim>& dims) {
   return count;
 }
 
-// Lanes of a segment's reduction, and the results of a tile.
+// Lanes in the reduction of a segment, and results per tile.
 inline constexpr int64_t kReductionLanes = 32;
 inline constexpr int64_t kReductionTile = 256;
-// So many elements or rows are combined in order; more by halves.
+// Up to this many elements or rows are combined in order, more by halves.
 inline constexpr int64_t kReductionSegmentBlock = 4096;
 inline constexpr int64_t kReductionRowBlock = 64;
 
@@ -139,7 +142,7 @@ template <typename T, typename A, typename Op>
 class Reducer {
  public:
   explicit Reducer(ReductionDims dims) : dims_(std::move(dims)), kept_(CountOf(dims_.kept)) {
-    // Short rows that follow each other are taken several at once, as a wide one.
+    // Short contiguous rows are processed several at once, as one wide row.
     if (!dims_.inner_is_reduced && !dims_.reduced.empty() &&
         dims_.reduced[0].stride == dims_.inner) {
       ReductionDims::Dim& rows = dims_.reduced[0];
@@ -151,7 +154,7 @@ class Reducer {
     rows_ = CountOf(dims_.reduced);
   }
 
-  // Calls finish(A) for each result.
+  // Sets each element of `out` to finish(r), where r is its reduction.
   template <typename R, typename Finish>
   void Run(const T* in, R* out, Finish finish) const {
     for (int64_t k = 0; k < kept_; ++k) {
@@ -229,10 +232,10 @@ class Reducer {
   ReductionDims dims_;
   int64_t kept_;
   int64_t rows_;
-  int64_t fold_ = 1;  // rows that are side by side in a tile
+  int64_t fold_ = 1;  // rows side by side in a tile
 };
 
-// The operands of one reduction as the kernel's factory sees them.
+// The dimensions and sizes of one reduction.
 struct ReductionOperands {
   ReductionDims dims;
   int64_t in_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions along some dimensions on the CPU: a table.
+// Reductions along given dimensions on the CPU: a table of ops.
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -35,7 +35,7 @@ absl::StatusOr<KernelPlan> CreateReduction(const KernelContext& c) {
   });
 }
 
-// The mean of nothing is 0/0; that of integers, which have no such value, is 0.
+// The mean of no elements is 0/0, which is NaN; integers have no NaN, and theirs is 0.
 absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {
@@ -49,8 +49,8 @@ absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   });
 }
 
-// Of integers rounded towards zero; the root of a sum that wrapped around to below 0 is the
-// smallest integer, as on x86.
+// Integer norms are rounded towards zero. If their sum of squares wraps around to a negative
+// number, the norm is the smallest integer, as on x86.
 absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReductionOperands operands, OperandsOf(c));
   return ForType(NumericTypes(), c.output_dtype(0), [&](auto tag) {

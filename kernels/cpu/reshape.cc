@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views on the CPU: for whoever evaluates nodes one by one; a plan runs nothing for them.
+// ExpandDims, Reshape and Squeeze on the CPU, for EvaluateNode only: a plan runs nothing for views.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ResourceScatter… on the CPU. All indices are checked before anything is written.
+// The ResourceScatter ops on the CPU. All indices are checked before anything is written.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,15 +13,15 @@ namespace {
 struct Rows {
   int64_t count;  // indices
   int64_t limit;  // rows of the variable
-  int64_t size;   // of a row
-  bool one;       // a scalar for all
+  int64_t size;   // elements per row
+  bool one;       // one scalar updates all rows
 };
 
 absl::StatusOr<Rows> RowsOf(const KernelContext& c) {
   const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
   if (!whole.IsFullyDefined() || whole.rank() == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows of a variable of shape ", whole.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the variable must have a known shape of rank 1 or more, got ", whole.ToString()));
   }
   Rows rows = {.count = c.input_shape(1).num_elements(), .limit = whole.dim(0), .size = 1};
   for (const int64_t d : whole.dims().subspan(1)) rows.size *= d;
@@ -34,7 +34,7 @@ absl::Status CheckIndices(const Rows& rows, const Index* indices) {
   for (int64_t i = 0; i < rows.count; ++i) {
     if (indices[i] >= 0 && indices[i] < rows.limit) continue;
     return absl::InvalidArgumentError(absl::StrCat("indices must be in [0, ", rows.limit, "), got ",
-                                                   indices[i], " as number ", i, " of ",
+                                                   indices[i], " at position ", i, " of ",
                                                    rows.count));
   }
   return absl::OkStatus();

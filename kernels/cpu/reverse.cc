@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReverseV2 on the CPU: read backwards.
+// ReverseV2 on the CPU: a copy that reads backwards.
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/kernel_registry.h"

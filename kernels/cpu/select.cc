@@ -10,8 +10,8 @@
 namespace mirrorflow {
 namespace {
 
-// A run whose condition moves along. Both branches are read, so that the choice needs no jump; the
-// conditions are read as bytes, which the compiler widens to vectors of masks.
+// A run whose condition moves along. Both operands are read, so that the choice needs no branch.
+// Conditions are read as bytes, which the compiler widens to vectors of masks.
 template <bool kThenMoves, bool kElseMoves, typename T>
 void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   const T t0 = *t, e0 = *e;
@@ -22,7 +22,7 @@ void SelectRun(const uint8_t* c, const T* t, const T* e, T* out, int64_t n) {
   }
 }
 
-// One condition for the whole run.
+// Copies a run whose single condition chose `from`.
 template <typename T>
 void CopyRun(const T* from, bool moves, T* out, int64_t n) {
   if (!moves) {
@@ -72,7 +72,7 @@ absl::StatusOr<KernelPlan> CreateSelectV2(const KernelContext& c) {
   return CreateSelect(c, c.input_shape(0));
 }
 
-// A vector of conditions says one thing of each row.
+// A vector of conditions chooses whole rows.
 absl::StatusOr<KernelPlan> CreateSelectV1(const KernelContext& c) {
   Shape condition = c.input_shape(0);
   const int rank = c.output_shape(0).rank();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape, ShapeN, Size, Rank, Fill, Range and LinSpace on the CPU. Those that read shapes are for
-// whoever evaluates nodes one by one: in a plan they are constants.
+// Shape, ShapeN, VariableShape, Size, Rank, Fill, Range and LinSpace on the CPU. Those that read
+// shapes are for EvaluateNode only: in a plan they are constants.
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -54,7 +54,7 @@ absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) {
   return CopyKernel(c.output_dtype(0), {{1, 0, repeat}});
 }
 
-// A replica that makes a share of the rows of output 0, a vector, starts at its own.
+// The global index of the first element of this replica's share of output 0, a vector.
 class FirstElement {
  public:
   explicit FirstElement(const KernelContext& c) {
@@ -115,7 +115,7 @@ absl::StatusOr<KernelPlan> CreateLinSpace(const KernelContext& c) {
                         for (int64_t i = 0; i < n; ++i) {
                           out[i] = start + step * static_cast<T>(first + i);
                         }
-                        // Exactly, and also where the distance is not finite.
+                        // The ends are exact, even if the distance is not finite.
                         if (n > 0 && first == 0) out[0] = start;
                         if (n > 0 && last > 0 && first + n - 1 == last) out[n - 1] = stop;
                         return absl::OkStatus();

@@ -36,7 +36,7 @@ void LogSoftmax(const T* in, T* out, int64_t rows, int64_t columns) {
   }
 }
 
-// The kernel that calls function<T>(in, out, rows, columns).
+// Returns a factory of kernels that call function(in, out, rows, columns).
 template <typename Function>
 KernelFactory AlongRows(Function) {
   return [](const KernelContext& c) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Softmax and the cross entropies share: rows of exp(x - maximum of the row), made in blocks
-// of rows that stay in the first-level cache. The exponential runs over a whole block at once, so
-// it is vectorised for rows of few classes too.
+// Row operations shared by Softmax, the cross entropies and attention: exp(x - maximum of the row),
+// in blocks of rows that stay in the L1 cache. The exponential runs over a whole block at once, so
+// it is vectorised even for rows of few classes.
 #ifndef MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 #define MIRRORFLOW_KERNELS_CPU_SOFTMAX_ROWS_H_
 
@@ -21,24 +21,25 @@ using RowMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
 template <typename T>
 using ConstRowMap = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
 
-// Rows of a block: some 16 KB, but no more than kMaxBlockRows.
+// Rows per block: about 16 KB of floats, but at most kMaxBlockRows.
 inline constexpr int64_t kMaxBlockRows = 256;
 inline constexpr int64_t kBlockElements = 4096;
 inline int64_t BlockRows(int64_t columns) {
   return std::clamp<int64_t>(kBlockElements / std::max<int64_t>(columns, 1), 1, kMaxBlockRows);
 }
 
-// exp(x) of a number that is at most 0, to one unit in the last place; 0 below 2^-126.5, NaN of
-// NaN. Without branches, so that loops over it are vectorised, and always a part of them.
+// exp(x) of a number that is at most 0, to one unit in the last place. Below 2^-126.5 the result is
+// 0, and NaN stays NaN. There are no branches and the function is always inlined, so that loops
+// over it are vectorised.
 MF_INLINE inline float ExpOfNonPositive(float x) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves no room for fractions
-  constexpr float kSmallest = -88.03f;   // -127 * ln(2): there 2^n below becomes 0
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kSmallest = -88.03f;   // -127 * ln(2), where 2^n below becomes 0
   const float y = std::max(x, kSmallest);
   const float shifted = y * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (y - n * kLn2High) - n * kLn2Low;  // |r| <= ln(2) / 2
-  // Taylor's series: the first term left out is below 6e-9.
+  // Taylor series; the first omitted term is below 6e-9.
   float p = 1.0f / 5040;
   p = p * r + 1.0f / 720;
   p = p * r + 1.0f / 120;
@@ -70,12 +71,12 @@ void ExpInPlace(T* x, int64_t n) {
   });
 }
 
-// sums[r] = sum_c exp(x[r,c]) for a block of rows, which stay as they are.
+// sums[r] = sum_c exp(x[r,c]) for a block of rows.
 template <typename T>
 void SumsOfExp(const T* x, T* sums, int64_t rows, int64_t columns) {
   T exps[kBlockElements];
   std::fill_n(sums, rows, T{0});
-  // One piece, unless a single row is longer than a block.
+  // A single piece, unless one row is longer than a block.
   for (int64_t first = 0; first < columns; first += kBlockElements) {
     const int64_t n = std::min(kBlockElements, columns - first);
     std::copy_n(x + first, rows * n, exps);
@@ -84,7 +85,7 @@ void SumsOfExp(const T* x, T* sums, int64_t rows, int64_t columns) {
   }
 }
 
-// Divides a row by its sum, which it returns.
+// Divides a row by its sum and returns the sum.
 template <typename T>
 T Normalize(T* row, int64_t columns) {
   const T sum = RowMap<T>(row, columns).sum();

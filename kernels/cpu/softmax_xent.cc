@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The softmax cross entropies on the CPU: loss and its gradient in one pass over blocks of rows.
+// Softmax cross entropies on the CPU: the loss and its gradient in one pass over blocks of rows.
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
 #include "framework/runtime/kernel_registry.h"
@@ -79,7 +79,7 @@ absl::StatusOr<KernelPlan> CreateSoftmaxXent(const KernelContext& c) {
   }
 }
 
-// How an operand that broadcasts to a matrix moves with its rows and columns.
+// Strides of an operand that broadcasts to a matrix.
 struct Strides {
   explicit Strides(const Shape& shape) {
     const int rank = shape.rank();

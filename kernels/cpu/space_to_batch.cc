@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceToBatchND and BatchToSpaceND on the CPU: for each place in a block, the elements there are a
-// box with the block as its stride on the side of the space, and one of images on the other.
+// SpaceToBatchND and BatchToSpaceND on the CPU. The elements at one position of all blocks are a
+// box on both sides: strided by the block in space, and part of one group of images in the batch.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,10 +13,10 @@
 namespace mirrorflow {
 namespace {
 
-// A plan has a move for each place: more of them are no images any more.
+// A plan has one move per position. Images have no blocks with more positions.
 constexpr int64_t kMostPlaces = int64_t{1} << 16;
 
-// The moves between `space` [N,S…,rest] and `batch` [places·N,s…,rest].
+// Returns the moves between `space` [N,S…,rest] and `batch` [positions·N,s…,rest].
 absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& space,
                                         const Shape& batch, bool to_batch) {
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> block, IntegersOf(c.constant(1)));
@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
   const int dims = static_cast<int>(block.size());
   int64_t places = 1;
   for (const int64_t size : block) places *= size;
-  if (places > kMostPlaces) return absl::UnimplementedError("blocks of more than 2^16 places");
+  if (places > kMostPlaces) return absl::UnimplementedError("blocks of more than 2^16 positions");
   std::vector<Move> moves;
   for (int64_t place = 0; place < places; ++place) {
     int64_t space_offset = 0, batch_offset = place * space.dim(0) * in_batch[0], rest = place;
@@ -33,9 +33,9 @@ absl::StatusOr<std::vector<Move>> Moves(const KernelContext& c, const Shape& spa
     box.resize(dims + 1);
     for (int i = dims - 1; i >= 0; --i) {
       const int d = i + 1;
-      const int64_t at = rest % block[i] - margins[2 * i];  // of the first block's, in space
+      const int64_t at = rest % block[i] - margins[2 * i];  // in space, for the first block
       rest /= block[i];
-      // Blocks whose place is inside the space: 0 <= at + block * k < size.
+      // Blocks k whose position is inside the space: 0 <= at + block * k < size.
       const int64_t first = at >= 0 ? 0 : (-at + block[i] - 1) / block[i];
       const int64_t end = at >= space.dim(d) ? 0 : (space.dim(d) - at - 1) / block[i] + 1;
       box[d] = {std::max<int64_t>(0, std::min(end, batch.dim(d)) - first), in_space[d] * block[i],

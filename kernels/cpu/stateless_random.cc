@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops that keep no state, on the CPU: TensorFlow's numbers, bit by bit. Elements come in
-// groups, each from its own place in a Philox stream that key and counter name: a group is what one
-// block makes, but of truncated normal numbers, each of which has blocks in reserve for being drawn
-// anew.
+// Stateless random ops on the CPU, with TensorFlow's numbers bit by bit. A key and a counter name a
+// Philox stream. Elements come in groups, each from its own position in the stream. A group is the
+// output of one block, except for truncated normal numbers: these reserve further blocks, from
+// which rejected elements are drawn again.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,14 +21,14 @@
 namespace mirrorflow {
 namespace {
 
-// A key, and a counter of 128 bits from which blocks are counted.
+// A key, and the 128-bit counter of the first block.
 struct Stream {
   uint64_t key;
   uint64_t low;
   uint64_t high;
 };
 
-// The random words of blocks [first, first + kBlocks).
+// Returns the random words of blocks [first, first + kBlocks).
 template <int kBlocks>
 PhiloxBlocks<kBlocks> BlocksOf(const Stream& stream, uint64_t first) {
   PhiloxBlocks<kBlocks> blocks;
@@ -46,7 +46,8 @@ PhiloxBlocks<kBlocks> BlocksOf(const Stream& stream, uint64_t first) {
 
 uint64_t Wide(uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; }
 
-// The stream that two seeds name: they are scrambled, so that near ones are as good as any.
+// Returns the stream of two seeds. The seeds are scrambled, so that similar ones are as good as
+// any.
 Stream StreamOf(int64_t seed0, int64_t seed1) {
   const Stream seeds{.key = Wide(0x3ec8f720, 0x02461e29),
                      .low = static_cast<uint64_t>(seed0),
@@ -58,10 +59,10 @@ Stream StreamOf(int64_t seed0, int64_t seed1) {
 }
 
 // --- Distributions ---------------------------------------------------------------------------
-// What the words w of one block make: 16 / sizeof(T) elements. Those of floats also serve half and
-// bfloat16.
+// Each turns the words w of one block into 16 / sizeof(T) elements. Those of float also serve half
+// and bfloat16.
 
-// In [0, 1): the low bits of a word behind the point, as many as the dtype's mantissa has.
+// In [0, 1): the low bits of a word as a binary fraction, as many as the mantissa of the dtype has.
 struct Uniform {
   int bits;
   void operator()(const uint32_t (&w)[4], float* out) const {
@@ -76,7 +77,8 @@ struct Uniform {
   }
 };
 
-// By Box and Muller, with the C library's functions: others round other last bits.
+// Two normal numbers by the Box-Muller method. It uses the functions of the C library, because
+// others round the last bits differently.
 void TwoNormal(const uint32_t* w, float* out) {
   float uniform[4];
   Uniform{.bits = 23}({w[0], w[1], 0, 0}, uniform);
@@ -102,7 +104,7 @@ struct Normal {
   void operator()(const uint32_t (&w)[4], double* out) const { TwoNormal(w, out); }
 };
 
-// In [low, low + range), as unsigned numbers; of all numbers if the range is 0.
+// In [low, low + range), as unsigned numbers; a range of 0 means all numbers.
 template <typename U>
 struct UniformInteger {
   U low = 0;
@@ -141,8 +143,8 @@ void Generate(const MakeBlock& make, const Stream& stream, uint64_t first, int64
   }
 }
 
-// Normal numbers, of which those beyond two deviations are left out. So many words are reserved for
-// an element that a group never reads those of the next.
+// Normal numbers without those beyond two standard deviations. Each element reserves enough words
+// that a group never reads those of the next.
 struct Truncated {};
 constexpr uint64_t kReservedWords = 256;
 
@@ -170,7 +172,7 @@ void Generate(const Truncated&, const Stream& stream, uint64_t first, int64_t n,
   }
 }
 
-// The same as half or bfloat16, rounded.
+// The same elements, rounded to half or bfloat16.
 template <typename Distribution>
 void GenerateReduced(DataType dtype, const Distribution& distribution, const Stream& stream,
                      uint64_t first, int64_t n, uint16_t* out) {
@@ -187,7 +189,8 @@ void GenerateReduced(DataType dtype, const Distribution& distribution, const Str
 
 constexpr int32_t kPhilox = 1, kAutomatic = 3;
 
-// How an op says which stream it draws from, and where its other operands begin.
+// Reads the stream that an op draws from: its operands are two seeds, or key, counter and
+// algorithm. The other operands begin at next().
 class StreamOperands {
  public:
   explicit StreamOperands(const KernelContext& c)
@@ -225,8 +228,8 @@ class StreamOperands {
   DataType seed_dtype_;
 };
 
-// A kernel that makes elements stored as T: `choose` reads the distribution's operands, from the
-// given one on, and `generate` makes the elements.
+// Returns a kernel whose elements are stored as T: `choose` reads the operands of the distribution,
+// from the given one on, and `generate` computes the elements.
 template <typename T, typename Choose, typename Generator>
 KernelPlan Plan(const KernelContext& c, Choose choose, Generator generate, bool can_fail = false) {
   const StreamOperands operands(c);
@@ -266,7 +269,7 @@ absl::StatusOr<KernelPlan> CreateFloating(const KernelContext& c) {
   });
 }
 
-// Integers from one number to below another one, which stand for themselves.
+// Integers in [minval, maxval).
 absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   return ForType(TypeList<int32_t, int64_t>(), c.output_dtype(0), [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StridedSlice and its gradient on the CPU: the same loops, read or written. The bounds are read
-// against one replica's shape: a dimension that is cut is taken whole, however long it is.
+// StridedSlice and its gradient on the CPU: the same loops, reading or writing. Bounds are resolved
+// against the shape on one replica; a sharded dimension is taken whole, whatever its length.
 #include "ops/strided_slice.h"
 
 #include "framework/core/status.h"
@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Where the slice of a value of shape `whole` lies in it, and how it goes on there.
+// The first element, sizes and strides of the slice of a value of shape `whole`.
 struct Loops {
   int64_t first = 0;
   std::vector<int64_t> sizes;

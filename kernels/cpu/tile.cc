@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tile and BroadcastTo on the CPU. How often is read off the shapes, which are one replica's: the
-// operand that says it speaks of all of them.
+// Tile and BroadcastTo on the CPU. The number of copies comes from the shapes on one replica,
+// because the operand that specifies it is about the global tensor.
 #include "framework/runtime/kernel_registry.h"
 #include "kernels/cpu/strided_copy.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopKV2 on the CPU: the numbers of a row's elements, partly sorted in scratch.
+// TopKV2 on the CPU: partially sorts the indices of each row in scratch.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -30,7 +30,7 @@ KernelPlan InvertKernel(int64_t n) {
               if (x[i] < 0 || x[i] >= n || y[x[i]] != -1) {
                 return absl::InvalidArgumentError(
                     absl::StrCat("x must be a permutation of 0 to ", n - 1, ", got x[", i,
-                                 "] = ", x[i], x[i] < 0 || x[i] >= n ? "" : " once more"));
+                                 "] = ", x[i], x[i] < 0 || x[i] >= n ? "" : " a second time"));
               }
               y[x[i]] = static_cast<T>(i);
             }

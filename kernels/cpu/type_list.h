@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of kernel families name the dtypes of each row by a list of C++ types.
+// Lists of C++ types: tables of kernels use them to name the dtypes of each row.
 #ifndef MIRRORFLOW_KERNELS_CPU_TYPE_LIST_H_
 #define MIRRORFLOW_KERNELS_CPU_TYPE_LIST_H_
 
@@ -21,7 +21,8 @@ using NumericTypes = TypeList<float, double, int32_t, int64_t, uint8_t>;
 using AllTypes = TypeList<float, double, int32_t, int64_t, uint8_t, bool>;
 using BoolTypes = TypeList<bool>;
 
-// What make(TypeTag<T>()) makes for the T of the list that `dtype` is; Unimplemented if it is none.
+// Returns make(TypeTag<T>()) for the type T of the list that has this dtype; Unimplemented if there
+// is none.
 template <typename... Ts, typename Make>
 absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   absl::StatusOr<KernelPlan> plan = UnsupportedDataType(dtype);
@@ -29,8 +30,8 @@ absl::StatusOr<KernelPlan> ForType(TypeList<Ts...>, DataType dtype, Make make) {
   return plan;
 }
 
-// A signed integer as the unsigned one of its size, in which arithmetic wraps around by definition;
-// every other number as it is.
+// Converts a signed integer to the unsigned type of its size, in which arithmetic wraps around by
+// definition. Other numbers are returned unchanged.
 template <typename T>
 constexpr auto Wrapping(T x) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {

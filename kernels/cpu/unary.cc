@@ -2,8 +2,8 @@
 //
 // Element-wise ops of one operand on the CPU: a table of formulas.
 
-// In a file of so many formulas GCC stops inlining the single operations of Eigen's vectors, and
-// the call of each costs more than it does.
+// Forces inlining: in a file with so many formulas GCC stops inlining Eigen's vector operations,
+// and a call costs more than the operation.
 #define EIGEN_STRONG_INLINE inline __attribute__((always_inline))
 
 #include <cmath>
@@ -23,7 +23,7 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
 
   add("Abs", Scalars(kSigned, [](auto x) {
         if constexpr (std::is_floating_point_v<decltype(x)>) {
-          return std::abs(x);  // of -0 too
+          return std::abs(x);  // also of -0
         } else {
           return x < 0 ? -Wrapping(x) : Wrapping(x);
         }
@@ -44,7 +44,7 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
   add("Neg", Scalars(kSigned, [](auto x) { return -Wrapping(x); }));
   add("OnesLike", Scalars(AllTypes(), [](auto x) { return decltype(x)(1); }));
   add("Reciprocal", reciprocal);
-  // Not x > 0 ? x : 0, which would lose a NaN. There is no -0 behind it.
+  // Not x > 0 ? x : 0, which would turn NaN into 0. The result is never -0.
   add("Relu", Scalars(kNumeric, [](auto x) { return x <= 0 ? decltype(x)(0) : x; }));
   // The processor rounds halves to even.
   add("Rint", Scalars(kFloating, [](auto x) { return std::nearbyint(x); }));
@@ -54,7 +54,7 @@ void RegisterUnaryCpu(KernelRegistry& kernels) {
       }));
   add("Rsqrt", Scalars(kFloating, [](auto x) { return 1 / std::sqrt(x); }));
   add("Sigmoid", Blocks([](const auto& x) { return 1 / (1 + (-x).exp()); }));
-  // A NaN has no sign and stays.
+  // NaN stays NaN.
   add("Sign", Scalars(kSigned, [](auto x) {
         using T = decltype(x);
         return x > 0 ? T(1) : x < 0 ? T(-1) : x;

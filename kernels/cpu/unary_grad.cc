@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-// z[i] = Fn(a[i], b[i]) for operands a and b of one shape.
+// z[i] = Fn(a[i], b[i]) for operands a and b of the same shape.
 template <typename Types, typename Fn>
 KernelFactory Pairs(Types, Fn) {
   return [](const KernelContext& c) {
@@ -35,7 +35,8 @@ void RegisterUnaryGradCpu(KernelRegistry& kernels) {
   constexpr FloatingTypes kFloating;
 
   add("ReciprocalGrad", Pairs(kFloating, [](auto y, auto dy) { return -dy * y * y; }));
-  // A product, so that a gradient that is not finite shows, as in TensorFlow.
+  // Multiplies instead of selecting, so that an infinite or NaN gradient propagates, as in
+  // TensorFlow.
   add("ReluGrad", Pairs(NumericTypes(), [](auto dy, auto features) {
         using T = decltype(dy);
         return static_cast<T>(dy * (features > 0 ? T(1) : T(0)));

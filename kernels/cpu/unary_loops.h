@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops of element-wise ops of one operand, for tables of formulas.
+// Loops for tables of element-wise formulas with one operand. Scalars() and Blocks() are kernel
+// factories of one formula.
 #ifndef MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 #define MIRRORFLOW_KERNELS_CPU_UNARY_LOOPS_H_
 
@@ -31,7 +32,7 @@ KernelPlan UnaryPlan(const KernelContext& c, Run run) {
   return plan;
 }
 
-// y[i] = Fn(x[i]), for arithmetic that the compiler makes vectors of.
+// y[i] = Fn(x[i]), for arithmetic that the compiler vectorises.
 template <typename Types, typename Fn>
 KernelFactory Scalars(Types, Fn) {
   return [](const KernelContext& c) {
@@ -49,9 +50,9 @@ KernelFactory Scalars(Types, Fn) {
   };
 }
 
-// The same for an Eigen expression. It only ever sees blocks of one size: left to walk over n
-// elements it would use another formula, with other last digits, for those in front of and behind
-// the aligned vectors, and the result would depend on where an element lies.
+// The same for an expression of Eigen arrays. Eigen sees only blocks of one size. On n elements it
+// would use another formula, with other last digits, before and after the aligned vectors, and
+// results would depend on the position of an element.
 template <typename Fn>
 KernelFactory Blocks(Fn) {
   return [](const KernelContext& c) {
@@ -67,8 +68,8 @@ KernelFactory Blocks(Fn) {
           Eigen::Map<Block>(y + i) = Fn{}(Eigen::Map<const Block>(x + i));
         }
         if (i == n) return;
-        // What is behind the end is a copy of one element, so that a single one, which small steps
-        // have many of, goes straight from memory into a register.
+        // The block is padded with copies of one element. So a single element, of which small steps
+        // have many, goes straight from memory into a register.
         Block tail = Block::Constant(x[i]);
         if (i + 1 < n) std::copy(x + i, x + n, tail.data());
         tail = Fn{}(tail).eval();
@@ -79,7 +80,7 @@ KernelFactory Blocks(Fn) {
   };
 }
 
-// e^x for a block. Eigen's stops falling at the smallest normal number.
+// e^x for a block. Eigen's exp stops falling at the smallest normal number; this one falls to 0.
 template <typename Block>
 auto ExpToZero(const Block& x) {
   auto y = x.exp().eval();

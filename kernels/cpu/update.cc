@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates on the CPU, each over the elements of one variable.
+// Optimizer updates on the CPU. Each updates the elements of one variable.
 #include "kernels/cpu/update.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 namespace mirrorflow {
 namespace {
 
-// Where the scalars, the gradient and the gates stand among the inputs of an update.
+// Indices of the gradient and the gates among the inputs of an update.
 struct Inputs {
   int gradient;
   int first_gate;
   int last_gate;
-  int64_t n = 0;  // of the gradient
+  int64_t n = 0;  // elements of the gradient
 
   bool Open(const KernelArgs& args) const {
     for (int i = first_gate; i < last_gate; ++i) {
@@ -34,7 +34,7 @@ struct Inputs {
   }
 };
 
-// The kernel that calls `update(args, gradient, first, n)` unless a gate is shut.
+// The kernel that calls `update(args, gradient, first, n)` unless a gate is false.
 template <typename T, typename Update>
 class GatedUpdate final : public UpdateKernel {
  public:
@@ -95,7 +95,7 @@ using MomentumPlan = MomentumPlanOf<T, Momentum>;
 template <typename T>
 using KerasMomentumPlan = MomentumPlanOf<T, KerasMomentum>;
 
-// kEpsilon: which input it is; 0 if the op has none.
+// kEpsilon: index of the epsilon input; 0 if the op has none.
 template <typename T, int kEpsilon>
 struct AdagradPlanOf {
   static KernelPlan Make(const Inputs& inputs, bool update_slots) {
@@ -152,7 +152,8 @@ struct AdamPlan {
   }
 };
 
-// Of an update whose gradient is `n` elements, in input `gradient` if it is in one at all.
+// Finds the inputs of an update whose gradient has `n` elements. `gradient` is the index of its
+// input, or -1 if the gradient is not an input.
 absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
   MF_ASSIGN_OR_RETURN(const ArgRange gates, FindArg(node.op().inputs, node.attrs(), "predicate"));
   return Inputs{.gradient = gradient, .first_gate = gates.first, .last_gate = gates.last, .n = n};
@@ -160,7 +161,7 @@ absl::StatusOr<Inputs> InputsOf(const Node& node, int gradient, int64_t n) {
 
 template <template <typename> class Plan>
 absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c, const Inputs& inputs) {
-  // The one choice that an update has, if any.
+  // The option of an update, if it has one.
   bool choice = false;
   for (const char* name : {"use_nesterov", "update_slots"}) {
     if (c.node().has_attr(name)) choice = c.attr<bool>(name);
@@ -184,7 +185,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
 }
 
 // Updates rows [first, first + product.m) of the variable by the product of at most kMaxRows rows,
-// with so much scratch.
+// with ScratchFloats() floats of scratch.
 template <template <typename> class Plan>
 struct ByRows {
   static constexpr int64_t kMaxRows = Product::kMaxDepthOfPieces;
@@ -198,8 +199,8 @@ struct ByRows {
   }
 };
 
-// Of few examples this takes 0.7 of the time that the above would: a number of the product never
-// leaves its register.
+// Gradient descent subtracts each element of the product while it is in a register. With few
+// examples this takes 0.7 of the time of the general case.
 template <>
 struct ByRows<GradientDescentPlan> {
   static constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max();
@@ -219,7 +220,7 @@ class UpdateOfProduct final : public UpdateByProductKernel {
     int64_t m, n, k;
   };
 
-  // `update` is an UpdateKernel.
+  // Requires that `update` is an UpdateKernel.
   UpdateOfProduct(const Operands& operands, const Inputs& inputs,
                   std::unique_ptr<const Kernel> update)
       : p_(operands), inputs_(inputs), update_(std::move(update)) {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mathematics of optimizer updates over a flat range of elements: one variable, or all the
-// variables of a bucket that lie one after the other. One pass over memory each; TensorFlow's
-// formulas, operation by operation.
+// Formulas of optimizer updates on a flat range of elements: one variable, or adjacent variables of
+// a bucket. Each makes one pass over memory and follows TensorFlow's formula operation by
+// operation.
 //
-// A range never overlaps another one in part; the gradient may be the variable itself.
+// Two ranges are either equal or disjoint; the gradient may be the variable itself.
 #ifndef MIRRORFLOW_KERNELS_CPU_UPDATE_H_
 #define MIRRORFLOW_KERNELS_CPU_UPDATE_H_
 
@@ -63,7 +63,7 @@ struct KerasMomentum {
 template <typename T, bool kUpdateSlots>
 struct Adagrad {
   T lr;
-  T epsilon;  // 0 in the first version of the op
+  T epsilon;  // 0 in ResourceApplyAdagrad, which has none
 
   void operator()(T* var, T* accum, const T* grad, int64_t n) const {
     const T rate = lr, e = epsilon;

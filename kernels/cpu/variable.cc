@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes of variables on the CPU. In a plan the output of a read is the variable's memory
-// itself and nothing runs; the copy here serves those who run nodes one by one.
+// Reads and writes of variables on the CPU. In a plan a read returns the variable's memory and runs
+// no kernel, unless it must be a copy; EvaluateNode always copies.
 #include <cstring>
 
 #include "framework/core/status.h"
@@ -21,7 +21,7 @@ absl::StatusOr<KernelPlan> CreateRead(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateAssign(const KernelContext& c) {
   const size_t bytes = c.input_shape(1).num_elements() * DataTypeSize(c.input_dtype(1));
   return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
-                      // The value may be a read of the same variable.
+                      // memmove, because the value may be a read of the same variable.
                       std::memmove(args.variable<char>(0), args.input<char>(1), bytes);
                       return absl::OkStatus();
                     })};

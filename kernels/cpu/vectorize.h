@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Help for loops that compilers vectorise.
+// Helpers for loops that compilers vectorise.
 //
-//   MF_INDEPENDENT_ITERATIONS before a loop: its iterations touch distinct elements, so pointers
-//   need not be compared at run time, also where the loop works in place.
+//   MF_INDEPENDENT_ITERATIONS before a loop promises that its iterations touch distinct elements.
+//   The compiler then compares no pointers at run time, even if the loop works in place.
 //
-//   WithWidestVectors([&]() MF_INLINE { …a loop… }): the loop is compiled twice, for the baseline
-//   and for AVX-512, and the processor decides. For loops bound by arithmetic: others gain nothing.
-//   Only this function's copy of the loop is AVX-512; inline functions that are not inlined into it
-//   stay as they are everywhere, so the linker has no copies to mix up. Element-wise loops give the
-//   same bits either way.
+//   WithWidestVectors([&]() MF_INLINE { …a loop… }) compiles the loop twice, for the baseline and
+//   for AVX-512, and runs the version that suits the processor. It pays only for loops bound by
+//   arithmetic. Only this function's copy of the loop uses AVX-512. Functions that are not inlined
+//   into it have a baseline version only, so the linker has no copies to mix up. Element-wise loops
+//   give the same bits either way.
 #ifndef MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 #define MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 

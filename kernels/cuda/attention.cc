@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient, in tiles that go through shared memory; of 16-bit floats on tensor
-// cores.
+// Attention and its gradient, in tiles that go through shared memory; on tensor cores for 16-bit
+// floats.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,39 +13,40 @@
 namespace mirrorflow {
 namespace {
 
-// As in attention.cuh.
+// Must match attention.cuh.
 constexpr int64_t kLanes = 8;
 constexpr int64_t kMostTile = 32, kLeastTile = 4;
 constexpr int64_t kSharedBytes = 47 << 10;
-// As in mma.cuh: a warp has 16 rows.
+// Must match mma.cuh, where a warp has 16 rows.
 constexpr int64_t kTensorCoreTile = 64;
-constexpr int64_t kTensorCoreThreads = 2;                          // for each row
-constexpr int64_t kTensorCoreStep = 16, kMostOfTensorCores = 128;  // numbers of a row
+constexpr int64_t kTensorCoreThreads = 2;                          // per row
+constexpr int64_t kTensorCoreStep = 16, kMostOfTensorCores = 128;  // elements of a row
 
 struct Attention {
   int64_t heads, queries, keys, depth, value_depth;
   bool causal;
   int64_t tile = kMostTile, threads_of_row = kLanes;
-  const char* where = "";  // what the names of functions end with
+  const char* where = "";  // suffix of the names of functions
   std::string type, problem, scale, mask;
 
-  // Of a node whose q is input `first`. How many numbers a row of a tile has in shared memory:
-  // shared(a).
+  // For a node whose q is input `first`. shared(a) is how many elements a row of a tile takes in
+  // shared memory.
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
-  // Of products that take `numbers` of each pair of a query and a key that it sees.
+  // The operations of products that take `numbers` multiply-adds for each pair of a query and a key
+  // that it sees.
   int64_t Flops(int64_t numbers) const {
     const double pairs = static_cast<double>(heads) * queries * keys / (causal ? 2 : 1);
     return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
   }
-  // A block for each tile of rows of each head.
+  // One block for each tile of rows of each head.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
 
-// What is added to score `i`.
+// A lambda that returns what is added to score `i`: the mask, or 0 without one.
 std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
   if (c.attr<int64_t>("num_masks") == 0)
     return absl::StrCat("[](auto) { return ", a.type, "(0); }");
@@ -82,7 +83,7 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
     while (bytes() > kSharedBytes && a.tile > kLeastTile) a.tile /= 2;
     if (bytes() > kSharedBytes) {
       return absl::UnimplementedError(absl::StrCat("rows of ", a.depth, " and ", a.value_depth,
-                                                   " numbers are too long for this device"));
+                                                   " elements are too long for shared memory"));
     }
   }
   a.type = CudaType(u);
@@ -109,7 +110,7 @@ absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
   return plan;
 }
 
-// The product of dy and y of each query.
+// The stages that leave the dot product of dy and y of each query in scratch.
 std::vector<CudaStage> Products(const KernelContext& c, const Attention& a,
                                 CudaKernelOptions* options) {
   const int64_t rows = a.heads * a.queries;

@@ -20,7 +20,7 @@ namespace {
 constexpr int kRuns = 5;
 constexpr absl::Duration kTimeout = absl::Minutes(1);
 
-// A stream with an event at each end of what is timed.
+// Times work on a stream of its own, between two events.
 class Timer {
  public:
   ~Timer() {

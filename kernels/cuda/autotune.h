@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelOptions::autotune: which of several ways to do the same is the fastest on the current GPU,
-// found out while a plan is made, on memory of its own, and kept in the session's TuningTable.
+// KernelOptions::autotune: finds the fastest of several ways to compute the same result on the
+// current GPU. Trials run while a plan is made, on memory of their own; the session's TuningTable
+// keeps the choices.
 #ifndef MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_
 #define MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_
 
@@ -18,18 +19,19 @@
 
 namespace mirrorflow {
 
-// Memory of the current GPU with whatever is in it; frees itself.
+// Uninitialised memory of the current GPU; its deleter frees it.
 using TrialMemory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 absl::StatusOr<TrialMemory> AllocateForTrial(size_t bytes);
 
-// The number, below `count`, of the way that takes the least time: the best of some runs, after one
-// that does not count. `run(way, stream)` enqueues it. Ways that fail are no candidates; if all do,
-// what the first says. DeadlineExceeded if the GPU does not finish one.
+// The index, below `count`, of the fastest way: the one with the shortest of several runs, after a
+// warm-up run. `run(way, stream)` enqueues it. Ways that fail are left out; if all fail, returns
+// the error of the first. DeadlineExceeded if the GPU does not finish a run.
 absl::StatusOr<int> FastestWay(int count, absl::FunctionRef<absl::Status(int, cudaStream_t)> run);
 
-// Which of the proposals of a library (its name and version) computes the context's node: what the
-// tuning table says for such a node on such a GPU, or what `fastest` finds, or the first, which the
-// library would have taken, where there is no memory for a trial. Requires a table and proposals.
+// Chooses the proposal of a library (its name and version) that computes the context's node: the
+// one in the tuning table for such a node on such a GPU, else the result of `fastest`. Without
+// memory for a trial it is the first, the library's own choice. Requires a tuning table and
+// proposals.
 absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view library,
                                    int num_proposals,
                                    absl::FunctionRef<absl::StatusOr<int>()> fastest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage leaves in scratch
-// what the elements of each channel need, and a stage for those.
+// FusedBatchNormV3 and its gradient: a reduction to channels, whose last stage leaves the factors
+// of each channel in scratch, and a stage that applies them to the elements.
 #include <algorithm>
 #include <limits>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr char kSums[] = "Sums<double>";
 constexpr int64_t kSumsBytes = 2 * sizeof(double);
 
-// What the stages of one node share.
+// The parameters that the stages of one node share.
 struct BatchNorm {
   static absl::StatusOr<BatchNorm> Create(const KernelContext& c) {
     BatchNorm b;
@@ -41,7 +41,7 @@ struct BatchNorm {
   std::string Literal(double value) const {
     return absl::StrCat("static_cast<", type, ">(", CudaLiteral(value), ")");
   }
-  // Begins statements that write, or read, the numbers of a channel that are in scratch.
+  // Declares the per-channel vectors in scratch, for statements that read or write them.
   std::string Vectors() const {
     return absl::StrCat("auto* const of_channel = reinterpret_cast<", type, "*>(scratch);\n");
   }
@@ -53,13 +53,13 @@ struct BatchNorm {
   int channel_dim = 0;
   int64_t channels = 0, count = 0;
   ReducedDims dims;
-  std::string type;  // of vectors of channels, and to compute in
+  std::string type;  // of the per-channel vectors and of the computation
   int64_t bytes = 0;
   std::string epsilon;
   std::string channel;  // of element i
 };
 
-// Of no rows nothing is known.
+// The stages that compute the statistics. Without rows, outputs 1 and 2 are NaN.
 std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                                   CudaKernelOptions* o) {
   const double n = static_cast<double>(b.count), nan = std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +88,7 @@ std::vector<CudaStage> Statistics(const KernelContext& c, const BatchNorm& b,
                          &o->scratch_bytes);
 }
 
-// Out of training the statistics are given.
+// Outside training, the statistics are inputs.
 CudaStage GivenStatistics(const BatchNorm& b) {
   return {.body = absl::Substitute(R"(
   $0
@@ -103,7 +103,7 @@ CudaStage GivenStatistics(const BatchNorm& b) {
           .grid = ElementwiseGrid(b.channels)};
 }
 
-// Output 0, of a value of element `i` of `channel`.
+// The stage that computes output 0: `value` is an expression of element `i` and its `channel`.
 CudaStage ImagesStage(const KernelContext& c, const BatchNorm& b, absl::string_view value) {
   const int64_t n = c.output_shape(0).num_elements();
   return {.body = absl::StrCat("  const ", b.Vectors(), "  Elementwise<", n,

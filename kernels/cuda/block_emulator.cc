@@ -25,14 +25,14 @@ class Block {
 
   void Run(uint64_t seed) {
     current_block = this;
-    // Most kernels have no thread wait for another: if the first does not, none does.
+    // Most kernels have no barriers: if the first thread does not wait, no thread does.
     Start(0);
     if (waits_[0] != Waits::kDone) return TakeTurns(seed);
     for (int t = 1; t < count_; ++t) {
       here_.thread = IndexOf(t);
       waited_ = false;
       kernel_(args_);
-      if (waited_) Die("a thread waits for others of its block that do not");
+      if (waited_) Die("a thread waits at a barrier that other threads of its block do not reach");
     }
   }
 
@@ -59,7 +59,7 @@ class Block {
     std::abort();
   }
 
-  // Used by one block after the other.
+  // The stack of thread t, which one block after the other uses.
   static char* StackOf(int t) {
     static thread_local std::vector<std::unique_ptr<char[]>> stacks;
     while (static_cast<int>(stacks.size()) <= t) stacks.emplace_back(new char[kStackBytes]);
@@ -92,7 +92,7 @@ class Block {
     running_ = -1;
   }
 
-  // Whether all of [begin, end) that are not done wait as `kind` says, or for the whole block.
+  // Whether every thread of [begin, end) either waits as `kind` says or is done.
   bool AllWait(int begin, int end, Waits kind) const {
     for (int t = begin; t < end; ++t) {
       if (waits_[t] != kind && waits_[t] != Waits::kDone) return false;
@@ -101,7 +101,7 @@ class Block {
   }
 
   void TakeTurns(uint64_t seed) {
-    // Starts in another place each time, and goes backwards half of the time.
+    // Starts at another thread each time, and goes backwards half of the time.
     const int first = static_cast<int>(seed % count_);
     const bool backwards = (seed >> 32) % 2 == 1;
     auto nth = [&](int i) {
@@ -130,7 +130,7 @@ class Block {
         Resume(t);
         moved = true;
       }
-      if (!moved) Die("threads of a block wait for one another for ever");
+      if (!moved) Die("the threads of a block wait for each other forever");
     }
   }
 
@@ -144,7 +144,7 @@ class Block {
   std::vector<ucontext_t> threads_;
   std::vector<Waits> waits_;
   ucontext_t scheduler_;
-  int running_ = -1;  // a coroutine; -1: none
+  int running_ = -1;  // the running coroutine; -1 if none
   bool waited_ = false;
 };
 

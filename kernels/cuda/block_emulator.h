@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the grid of a kernel that was compiled for the host (see emulation.h): block by block, the
-// threads of a block in turns.
+// Runs the grid of a kernel that was compiled for the host (see emulation.h), block by block. The
+// threads of a block take turns.
 #ifndef MIRRORFLOW_KERNELS_CUDA_BLOCK_EMULATOR_H_
 #define MIRRORFLOW_KERNELS_CUDA_BLOCK_EMULATOR_H_
 
@@ -11,14 +11,15 @@
 
 namespace mirrorflow {
 
-// As in emulation.h.
+// The layout must match `Here` of emulation.h.
 struct EmulatedHere {
   uint3 thread, block, block_dim, grid_dim;
   void (*wait)(int kind);
 };
 
-// Calls kernel(args) for every thread of every block. `seed` decides in which order the threads of
-// a block take turns. Ends the process with a message if threads wait for one another for ever.
+// Calls kernel(args) for every thread of every block. `seed` determines the order in which the
+// threads of a block take turns. Aborts with a message if the threads of a block wait for each
+// other forever.
 void RunGrid(void (*kernel)(void**), void** args, EmulatedHere* here, dim3 grid, dim3 block,
              uint64_t seed);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that look at data, and fail.
+// Ops that check data, and fail if it is invalid.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
@@ -8,20 +8,20 @@
 namespace mirrorflow {
 namespace {
 
-// x - x is 0 for every finite x and NaN for the others.
+// x - x is 0 if x is finite, else NaN.
 absl::StatusOr<KernelPlan> CreateCheckNumerics(const KernelContext& c) {
   return MakeElementwise(
       c, {.text = "x0 - x0 == 0 ? x0 : x0 - x0",
           .checks = "    if (!(x0 - x0 == 0)) fail(i);\n",
           .error = absl::StrCat(c.attr<std::string>("message"),
                                 ": all numbers must be finite; expected no NaN and no infinity, "
-                                "got one as element")});
+                                "got one at index")});
 }
 
-// What the data is, the host would have to print.
+// Assert. Does not report the data, which the host would have to print.
 absl::StatusOr<KernelPlan> CreateAssert(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = "  if (!a0[0]) fail(0);", .grid = {.threads = 1}}},
-                        {.error = "assertion failed; expected a condition of 1, got"});
+                        {.error = "assertion failed; expected a true condition, got"});
 }
 
 }  // namespace

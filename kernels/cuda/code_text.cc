@@ -38,7 +38,7 @@ std::string CudaType(DataType dtype) {
     case DT_BOOL:
       return "bool";
     default:
-      return "void";  // which the compiler refuses
+      return "void";  // does not compile
   }
 }
 
@@ -54,7 +54,8 @@ std::string CudaLiteral(double value) {
 }
 
 std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int64_t offset) {
-  // Innermost first, without dimensions of one, neighbours that lie in one run as one.
+  // Innermost first, without dimensions of size 1. Adjacent dimensions that are contiguous are
+  // merged.
   std::vector<IndexDim> runs;
   int64_t total = 1;
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
@@ -66,7 +67,7 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
       runs.push_back(*dim);
     }
   }
-  // Small indices have 32 bits and no sign.
+  // Small indices are unsigned, with 32 bits.
   int64_t farthest = 0;
   bool wide = false;
   for (const IndexDim& run : runs) {

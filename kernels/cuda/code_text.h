@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of CUDA C++ that factories of kernels put together.
+// Pieces of CUDA C++ that kernel factories compose functions of.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_TEXT_H_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_TEXT_H_
 
@@ -16,30 +16,34 @@
 
 namespace mirrorflow {
 
-// What the code calls an element of this dtype: `float`, `half`. Not of strings and handles.
+// The type of an element of this dtype in the code: `float`, `half`. `void`, which does not
+// compile, for dtypes without one, such as strings and handles.
 std::string CudaType(DataType dtype);
-// What it computes in: `float` for half. `Value<T>` of base.cuh.
+// The type that the code computes such elements in: `float` for half. The same as `Value<T>` of
+// base.cuh.
 std::string CudaValueType(DataType dtype);
 
-// A literal of the value, exact: `0x1.8p+1`, of type `double`.
+// An exact literal of the value, of type `double`: `0x1.8p+1`.
 std::string CudaLiteral(double value);
 
-// One coordinate that an index is made of: it takes `size` values, and a step of it is `stride`
-// elements of an operand.
+// A coordinate of an index: it takes `size` values, and a step of it moves by `stride` elements of
+// an operand.
 struct IndexDim {
   int64_t size;
   int64_t stride;
 };
 
-// The expression of where `index`, which counts through `dims` with the last one fastest, lies in
-// an operand: `offset` plus each coordinate times its stride. Neighbours that lie in one run become
-// one coordinate, and what no index needs is left out: `i`, `(i / 10 % 4) * 3 + i % 10`.
+// The expression of the offset of element `index` in an operand: `offset` plus each coordinate
+// times its stride. `index` counts through `dims` with the last one fastest. Contiguous dimensions
+// become one coordinate, and operations without effect are left out. Examples:
+// `i`, `(i / 10 % 4) * 3 + i % 10`.
 std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int64_t offset = 0);
 
-// Where element `index` of `out` lies in an operand of a shape that broadcasts to it.
+// The expression of the offset of element `index` of `out` in an operand whose shape broadcasts to
+// it.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// The strides of dense rows, in elements.
+// The strides of a contiguous row-major tensor, in elements.
 std::vector<int64_t> Strides(const Shape& shape);
 
 // The grid of Elementwise and ForEach over n elements.

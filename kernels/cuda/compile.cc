@@ -29,7 +29,7 @@ namespace {
 
 std::atomic<int64_t> num_compilations{0};
 
-// `sm_90`; `compute_80` if GPUs differ: the driver finishes that for each.
+// `sm_90`; or `compute_80` if the GPUs differ: the driver compiles that further for each of them.
 absl::StatusOr<std::string> ArchOfThisMachine() {
   int num_gpus = 0;
   MF_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&num_gpus));
@@ -76,8 +76,8 @@ class NvrtcProgram {
     const nvrtcResult result =
         nvrtcCompileProgram(program_, static_cast<int>(option_texts.size()), option_texts.data());
     if (result != NVRTC_SUCCESS) {
-      return absl::InternalError(absl::StrCat(
-          "the compiler refused the plan's kernels: ", nvrtcGetErrorString(result), "\n", Log()));
+      return absl::InternalError(absl::StrCat("NVRTC failed to compile the plan's kernels: ",
+                                              nvrtcGetErrorString(result), "\n", Log()));
     }
     ++num_compilations;
     size_t size = 0;
@@ -95,7 +95,7 @@ class NvrtcProgram {
   }
 
  private:
-  // The first errors; there may be a screen for each of a hundred kernels.
+  // The first lines of the log: errors of a hundred kernels would fill many screens.
   std::string Log() const {
     constexpr size_t kMaxLines = 20;
     size_t size = 0;
@@ -110,8 +110,7 @@ class NvrtcProgram {
   nvrtcProgram program_ = nullptr;
 };
 
-// ---- the folder
-// ----------------------------------------------------------------------------------
+// ---- The cache on disk ----
 
 std::string CacheFolder() {
   const char* const own = getenv("MIRRORFLOW_KERNEL_CACHE");
@@ -123,7 +122,7 @@ std::string CacheFolder() {
   return home != nullptr ? absl::StrCat(home, "/.cache/mirrorflow/kernels") : "";
 }
 
-// FNV-1a: names the file; the whole key is in it and is compared.
+// FNV-1a. The hash names the file, which also holds the whole key for comparison.
 uint64_t HashOf(const std::string& key) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -135,7 +134,8 @@ std::string FileOf(const std::string& key) {
   return folder.empty() ? "" : absl::StrCat(folder, "/", absl::Hex(HashOf(key), absl::kZeroPad16));
 }
 
-// A file is the key's length in decimal digits, a new line, the key, a checksum line, and the code.
+// A file holds the key's length in decimal digits, a newline, the key, kDigits hexadecimal digits
+// of a checksum, and the code.
 constexpr size_t kDigits = 16;
 
 std::string ReadCached(const std::string& key) {
@@ -147,12 +147,13 @@ std::string ReadCached(const std::string& key) {
   const std::string head = absl::StrCat(key.size(), "\n", key);
   if (all.size() < head.size() + kDigits || all.compare(0, head.size(), head) != 0) return "";
   std::string code = all.substr(head.size() + kDigits);
-  // A file that was cut off or changed is as good as none.
+  // A truncated or modified file counts as missing.
   const std::string sum = absl::StrCat(absl::Hex(HashOf(code), absl::kZeroPad16));
   return all.compare(head.size(), kDigits, sum) == 0 ? code : "";
 }
 
-// Under another name first: who reads it sees all of it or nothing. That it fails does no harm.
+// Writes under another name first, so that a reader sees the whole file or none. A failure is
+// harmless: the next process compiles again.
 void WriteCached(const std::string& key, const std::string& code) {
   const std::string path = FileOf(key);
   if (path.empty()) return;
@@ -173,7 +174,7 @@ void WriteCached(const std::string& key, const std::string& code) {
   if (error) std::filesystem::remove(partial, error);
 }
 
-// All that the code depends on.
+// Everything that the code depends on.
 std::string KeyOf(const std::string& source, const std::string& arch) {
   int major = 0, minor = 0;
   nvrtcVersion(&major, &minor);

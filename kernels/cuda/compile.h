@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From CUDA C++ to code that the GPUs of this machine can run, with NVRTC. Code is kept, by its
-// text: in this process as long as somebody uses it, and in a folder of files for the next one.
+// Compiles CUDA C++ with NVRTC into code that the GPUs of this machine can run. Code is cached by
+// its text: in this process as long as it is in use, and in a folder of files for later processes.
 #ifndef MIRRORFLOW_KERNELS_CUDA_COMPILE_H_
 #define MIRRORFLOW_KERNELS_CUDA_COMPILE_H_
 
@@ -28,17 +28,18 @@ class CudaLibrary {
   const cudaLibrary_t library_;
 };
 
-// `source` may include the files of kernels/cuda/code. Internal, with the first lines of what the
-// compiler says, if it refuses. Files are kept in $MIRRORFLOW_KERNEL_CACHE, else in
-// $XDG_CACHE_HOME/mirrorflow/kernels, else in ~/.cache/mirrorflow/kernels; `none`, or a folder that
-// cannot be written to, keeps none. Safe from any thread.
+// Compiles and loads `source`, which may include the files of kernels/cuda/code. Internal, with the
+// first lines of the compiler's log, if it does not compile. Files are kept in
+// $MIRRORFLOW_KERNEL_CACHE, else in $XDG_CACHE_HOME/mirrorflow/kernels, else in
+// ~/.cache/mirrorflow/kernels; with `none`, or a folder that is not writable, no files are kept.
+// Safe from any thread.
 absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source);
 
-// The compiler alone: what `arch` (`sm_90`, or `compute_90` for code that the driver finishes)
-// runs. Needs no GPU.
+// Compiles only, for `arch`: `sm_90`, or `compute_90` for code that the driver compiles further.
+// Needs no GPU.
 absl::StatusOr<std::string> CompileCudaFor(const std::string& source, const std::string& arch);
 
-// How often the compiler has run in this process: what was found in a cache does not count.
+// The number of compilations in this process. Code that was found in a cache does not count.
 int64_t NumCudaCompilations();
 
 }  // namespace mirrorflow

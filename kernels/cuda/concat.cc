@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Concat, ConcatV2, ConcatOffset, Pack, Split, SplitV and Unpack: rows that are made of pieces, or
-// cut into them.
+// Concat, ConcatV2, ConcatOffset, Pack, Split, SplitV and Unpack: rows that are joined from pieces,
+// or cut into them.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// A launch takes so many pieces: what is done for an element grows with them.
+// The number of pieces per launch. The work for each element grows with it.
 constexpr size_t kPiecesOfStage = 8;
 
 struct Piece {
@@ -21,8 +21,8 @@ struct Piece {
   int64_t size;  // of a row
 };
 
-// What the threads choose by column `c` of some pieces, which have `width` together: for each piece
-// `text` of where the element is in it.
+// Statements that return text(operand, index) for the piece that contains column `c`, where `index`
+// is the subscript of the element in that piece. The pieces have `width` columns in total.
 template <typename Text>
 std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& text) {
   std::string all;
@@ -39,8 +39,8 @@ std::string ByPiece(absl::Span<const Piece> pieces, int64_t width, const Text& t
   return all;
 }
 
-// Between `rows` rows of operand `whole` and their pieces, one behind the other: `join` says
-// whether the pieces are read.
+// Copies between `rows` rows of operand `whole` and their pieces, which follow one another. With
+// `join` the pieces are read, else written.
 absl::StatusOr<KernelPlan> MovePieces(const KernelContext& c, absl::string_view whole,
                                       DataType dtype, int64_t rows, std::vector<Piece> pieces,
                                       bool join) {
@@ -99,7 +99,7 @@ absl::StatusOr<KernelPlan> CutIntoOutputs(const KernelContext& c, int value, int
                     /*join=*/false);
 }
 
-// Of ConcatV2, and of Concat, whose axis comes first.
+// For ConcatV2, and for Concat, whose axis comes first.
 template <bool kAxisFirst>
 absl::StatusOr<KernelPlan> CreateConcat(const KernelContext& c) {
   const int n = c.node().num_inputs() - 1;
@@ -141,8 +141,8 @@ absl::StatusOr<KernelPlan> CreateConcatOffset(const KernelContext& c) {
                     "[i]);\n");
   }
   return MakeCudaKernel(c, {{.body = absl::StrCat(body, "});"), .grid = ElementwiseGrid(rank)}},
-                        {.error = absl::StrCat("shapes differ beside dimension ", axis,
-                                               "; expected the sizes of the first, got")});
+                        {.error = absl::StrCat("shapes differ in a dimension other than ", axis,
+                                               "; expected the sizes of the first input, got")});
 }
 
 }  // namespace

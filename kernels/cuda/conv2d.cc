@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients: cuDNN, and kernels of our own for what it has no algorithm for.
+// Conv2D and its gradients: by cuDNN, or by our own kernels where it has no algorithm.
 #include "ops/conv2d.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ template <ConvolutionPart part>
 absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   constexpr bool kToInput = part == ConvolutionPart::kBackpropInput;
   constexpr bool kToFilter = part == ConvolutionPart::kBackpropFilter;
-  // The sizes in a static input are global; what a replica has is in the shape of the output.
+  // The sizes in a static input are global; the shape of the output is this replica's.
   const Shape& images = kToInput ? c.output_shape(0) : c.input_shape(0);
   const Shape& filter = kToFilter ? c.output_shape(0) : c.input_shape(1);
   const Shape& output = kToInput || kToFilter ? c.input_shape(2) : c.output_shape(0);
@@ -66,8 +66,8 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
   }
   absl::StatusOr<KernelPlan> plan = MakeCudnnConvolution(c, g, part);
   if (absl::IsUnimplemented(plan.status())) plan = MakeDirect(c, g, part);
-  // The windows that hang over the edge count in full, as everybody counts.
-  // A double holds every count below 2^53, and no product of sizes overflows it.
+  // Windows that hang over the edge count in full, as is customary. Computed in double precision,
+  // which is exact below 2^53 and cannot overflow here.
   const double flops = 2.0 * output.num_elements() * g.h.size * g.w.size * filter.dim(2);
   if (plan.ok()) plan->flops = static_cast<int64_t>(std::min(flops, 9e18));
   return plan;

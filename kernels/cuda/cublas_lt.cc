@@ -17,9 +17,9 @@
 namespace mirrorflow {
 namespace {
 
-// What NVIDIA recommends for Hopper; kernels that would want more lose little.
+// NVIDIA's recommendation for Hopper. Kernels that could use more lose little.
 constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
-// So many of the heuristic's proposals are worth a trial.
+// The number of the heuristic's proposals that autotune tries.
 constexpr int kMaxTried = 8;
 
 absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
@@ -33,7 +33,7 @@ absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
 }
 #define MF_RETURN_IF_CUBLAS_ERROR(call) MF_RETURN_IF_ERROR(CublasStatus((call), #call))
 
-// Of a lane: handles are of one device.
+// The handle of one lane: a handle belongs to one device.
 class Handle {
  public:
   ~Handle() {
@@ -48,8 +48,8 @@ class Handle {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-// For the heuristic, which asks only what kind of GPU there is. Sessions make plans in threads of
-// their own.
+// The handle for the heuristic, which depends only on the kind of GPU. Takes a lock, because
+// sessions make plans in threads of their own.
 absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   static std::mutex* const mu = new std::mutex();
   static Handle* const handle = new Handle();
@@ -57,12 +57,12 @@ absl::StatusOr<cublasLtHandle_t> HandleForPlans() {
   return handle->Get();
 }
 
-// The library's matrices have their columns one after the other, so it is given the product's
-// transpose: outᵀ = bᵀ · aᵀ, and our rows are its columns.
+// The library's matrices are column-major, so it computes the transposed product: outᵀ = bᵀ · aᵀ.
+// Our rows are its columns.
 struct Matrix {
   cublasLtMatrixLayoutOpaque_t layout;
 
-  // Of `rows` rows of ours.
+  // Describes a matrix with `rows` rows of ours.
   absl::Status Make(cudaDataType_t type, int64_t rows, int64_t columns, int64_t batch,
                     bool has_batch) {
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutInit(&layout, type, columns, rows, columns));
@@ -75,7 +75,7 @@ struct Matrix {
         &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride));
     return absl::OkStatus();
   }
-  // Functions of the library that change nothing take it like those that do.
+  // The library takes mutable handles even where it does not modify them.
   cublasLtMatrixLayout_t get() const { return const_cast<cublasLtMatrixLayout_t>(&layout); }
 };
 
@@ -97,7 +97,7 @@ absl::StatusOr<Types> TypesOf(const CublasProduct& p) {
       return Types{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
     default:
       return absl::UnimplementedError(
-          absl::StrCat("cuBLASLt does not multiply ", DataTypeName(p.dtype)));
+          absl::StrCat("cuBLASLt does not support products of ", DataTypeName(p.dtype)));
   }
 }
 
@@ -123,7 +123,7 @@ class ProductKernel final : public Kernel {
     MF_RETURN_IF_ERROR(b_.Make(types.data, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n,
                                p.batch, p.batch_b));
     MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
-    // What a plan places is aligned; a part of something larger may lie anywhere.
+    // Operands that a plan places are aligned; a part of a larger tensor may begin anywhere.
     std::vector<Algorithm> proposed;
     const bool autotune = c != nullptr && c->tuning() != nullptr;
     MF_RETURN_IF_ERROR(Propose(kAligned, autotune ? kMaxTried : 1, &proposed));
@@ -136,7 +136,7 @@ class ProductKernel final : public Kernel {
     }
     aligned_ = proposed[choice];
     unaligned_ = aligned_;
-    if (HasMask()) return absl::OkStatus();  // the compiler's own operands, which are aligned
+    if (HasMask()) return absl::OkStatus();  // operands made by the compiler, which are aligned
     MF_RETURN_IF_ERROR(Propose(static_cast<uint32_t>(DataTypeSize(p.dtype)), 1, &proposed));
     unaligned_ = proposed[0];
     return absl::OkStatus();
@@ -153,14 +153,14 @@ class ProductKernel final : public Kernel {
                     reinterpret_cast<uintptr_t>(out);
     const std::byte *bias = nullptr, *mask = nullptr;
     if (epilogue_ == Epilogue::kReluGrad) {
-      bias = args.output<std::byte>(1);  // the library's word for where its gradient goes
+      bias = args.output<std::byte>(1);  // here the library writes the gradient of the bias
       mask = args.input<std::byte>(2);
     } else if (epilogue_ != Epilogue::kNone) {
       bias = args.input<std::byte>(2);
       if (HasMask()) mask = args.output<std::byte>(1);
     }
     all |= reinterpret_cast<uintptr_t>(bias) | reinterpret_cast<uintptr_t>(mask);
-    cublasLtMatmulDescOpaque_t desc = desc_;  // that has these addresses in it
+    cublasLtMatmulDescOpaque_t desc = desc_;  // a copy with these addresses
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
     return Multiply(handle, desc, all % kAligned == 0 ? aligned_ : unaligned_, a, b, out,
@@ -239,7 +239,7 @@ class ProductKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // The heuristic's first choice and others behind it, at least one and at most `most`.
+  // The heuristic's proposals, best first: at least one and at most `most`.
   absl::Status Propose(uint32_t alignment, int most, std::vector<Algorithm>* proposed) {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
@@ -254,12 +254,12 @@ class ProductKernel final : public Kernel {
       MF_RETURN_IF_ERROR(set(attribute, alignment));
     }
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
-    // Not CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds up in the order of arrival.
+    // Without CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds in the order of arrival.
     const uint32_t schemes =
         CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, HandleForPlans());
-    // Of these it is the alignment that counts.
+    // Only the alignment of these pointers matters.
     cublasLtMatmulDescOpaque_t desc = desc_;
     const auto* const aligned = reinterpret_cast<const void*>(uintptr_t{alignment});
     MF_RETURN_IF_ERROR(SetPointers(&desc, aligned, aligned));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of matrices by cuBLASLt: the algorithm is chosen when the plan is made, by the library's
-// heuristic, among those whose sums do not depend on timing. Workspace is the kernel's scratch.
+// Matrix products by cuBLASLt. When a plan is made, the library's heuristic chooses an algorithm
+// among those whose sums do not depend on timing. The workspace is the kernel's scratch.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUBLAS_LT_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUBLAS_LT_H_
 
@@ -12,34 +12,35 @@
 
 namespace mirrorflow {
 
-// What becomes of a product before it is written.
+// Applied to a product before it is written.
 enum class Epilogue {
   kNone,
   kBias,          // input 2 [n] is added to every row
-  kBiasRelu,      // that, and negative elements are 0
-  kBiasReluMask,  // that, and output 1 has a bit for each element, as _FusedMatMulRelu has it
-  kReluGrad,      // as _MatMulReluGrad does it by such a mask
+  kBiasRelu,      // as kBias; then negative elements become 0
+  kBiasReluMask,  // as kBiasRelu; output 1 is the mask of _FusedMatMulRelu
+  kReluGrad,      // _MatMulReluGrad, by such a mask
 };
 
-// output 0 [m,n] = input 0 [m,k] · input 1 [k,n] of `dtype`; a transposed operand lies in memory as
-// [k,m] or [n,k]. Of a batch, each operand has either all matrices or one for all of them.
+// output 0 [m,n] = input 0 [m,k] · input 1 [k,n], all of `dtype`. A transposed operand is stored as
+// [k,m] or [n,k]. In a batch, an operand has either a matrix for each product or one for all of
+// them.
 struct CublasProduct {
   DataType dtype;
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   int64_t batch = 1;
-  bool batch_a = false, batch_b = false;  // whether the operand has them all
-  Epilogue epilogue = Epilogue::kNone;    // others not of a batch
+  bool batch_a = false, batch_b = false;  // whether the operand has a matrix for each
+  Epilogue epilogue = Epilogue::kNone;    // in a batch always kNone
   bool allow_tf32 = false;
 };
 
-// Of the context's node. With autotune it is the fastest of what the heuristic proposes. Requires
-// that no size is 0. Unimplemented for dtypes that the library does not multiply (it does half,
-// bfloat16, float and double) and for shapes that it has no algorithm for.
+// A kernel for the context's node. With autotune it uses the fastest of the heuristic's proposals.
+// Requires that no size is 0. Unimplemented for dtypes other than half, bfloat16, float and double,
+// and for shapes that the library has no algorithm for.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
 
-// Whether the library both writes and reads masks of products [m,n]: how it orders their bits only
-// it knows, so it must do both or neither.
+// Whether the library both writes and reads masks of products [m,n]. Only the library knows the
+// order of their bits, so it must do both or neither.
 bool CublasHasReluMasks(const CublasProduct& product);
 
 }  // namespace mirrorflow

@@ -19,14 +19,14 @@
 namespace mirrorflow {
 namespace {
 
-// Of each of the two ways to copy in.
+// The staging memory for each of CopyIn and CopyAhead.
 constexpr size_t kStagingBytes = size_t{4} << 20;
-// Not measured yet; PyTorch's DistributedDataParallel has 25 MiB.
+// Not tuned by measurements; PyTorch's DistributedDataParallel uses 25 MiB.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
-// How long copies may take that no step's deadline is for.
+// The timeout of copies that no step's deadline covers.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
-// CUDA's own.
+// Memory from cudaMalloc.
 const CollectiveMemory& CudaMemory() {
   class Memory final : public CollectiveMemory {
     absl::StatusOr<void*> Allocate(size_t bytes) const override {
@@ -40,7 +40,7 @@ const CollectiveMemory& CudaMemory() {
   return memory;
 }
 
-// Owns a cudaEvent_t. Not made if the default constructor was all.
+// Owns a cudaEvent_t, which Make creates.
 class Event {
  public:
   Event() = default;
@@ -58,12 +58,12 @@ class Event {
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(event_, stream));
     return absl::OkStatus();
   }
-  // Makes what `stream` gets later wait for the last Record.
+  // Makes later work on `stream` wait for the last Record.
   absl::Status HoldUp(cudaStream_t stream) const {
     MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, event_, 0));
     return absl::OkStatus();
   }
-  // Waits on the host for the last Record: spins a while, then gives the core to others.
+  // Waits on the host for the last Record: spins for a while, then yields the core.
   absl::Status WaitUntil(absl::Time deadline) const {
     constexpr int kSpins = 2000;
     for (int64_t turn = 0;; ++turn) {
@@ -72,7 +72,7 @@ class Event {
       if (turn < kSpins) continue;
       if (absl::Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat(
-            "the GPU was not done in time; expected it by ", absl::FormatTime(deadline)));
+            "the GPU did not finish in time; expected it by ", absl::FormatTime(deadline)));
       }
       std::this_thread::yield();
     }
@@ -106,7 +106,7 @@ class StreamLane final : public CudaLane {
     return Finish(deadline);
   }
 
-  // What is enqueued on `other` later waits for what is enqueued here by now.
+  // Makes later work on `other` wait for all work enqueued here so far.
   absl::Status HoldUp(const StreamLane& other) const {
     MF_RETURN_IF_ERROR(end_.Record(stream_));
     return end_.HoldUp(other.stream_);
@@ -121,8 +121,8 @@ class StreamLane final : public CudaLane {
   Event end_;
 };
 
-// Host memory that the GPU reads by itself, so that a copy travels while the host goes on: two
-// halves, one of which is filled while the other travels.
+// Pinned host memory, from which the GPU copies while the host goes on. One half is filled while
+// the copy from the other is in flight.
 class Staging {
  public:
   ~Staging() {
@@ -139,7 +139,7 @@ class Staging {
     return absl::OkStatus();
   }
 
-  // Copies in order with what is on the stream. On return `host` is free.
+  // Copies in order with the work on the stream. On return, the caller may reuse `host`.
   absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes) {
     while (bytes > 0) {
       const size_t some = std::min(bytes, kStagingBytes / 2 - staged_);
@@ -214,13 +214,13 @@ class CudaDevice final : public Device {
     return Allocate(memory != nullptr ? *memory : CudaMemory(), bytes);
   }
 
-  // Whatever used `device` before is done: it was enqueued before, or belongs to a step that has
+  // Earlier uses of `device` need no wait: they were enqueued before, or belong to a step that has
   // ended.
   absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     return staging_.Copy(host, device, bytes);
   }
-  // On a stream of its own, which no step waits for.
+  // Uses a stream of its own, which no step waits for.
   absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
     if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
@@ -231,7 +231,7 @@ class CudaDevice final : public Device {
     MF_RETURN_IF_ERROR(Select());
     MF_RETURN_IF_ERROR(ahead_.HoldUp(compute()));
     MF_RETURN_IF_ERROR(compute().Copy(ahead, device, bytes));
-    // The next one may overwrite it.
+    // The next CopyAhead may overwrite `ahead`.
     return compute().HoldUp(ahead_);
   }
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
@@ -253,7 +253,7 @@ class CudaDevice final : public Device {
     MF_RETURN_IF_ERROR(Select());
     absl::Status status = EnqueueStep(execution);
     if (status.ok()) execution.meanwhile();
-    // Also after an error: memory that kernels still use must not be used for something else.
+    // Waits even after an error: memory that kernels still use must not be reused.
     for (StreamLane& lane : lanes_) {
       const absl::Status finished = lane.Finish(execution.deadline);
       if (absl::IsDeadlineExceeded(finished)) *lost_ = true;
@@ -268,16 +268,16 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // A step as graphs and the instructions between them.
+  // A step as graphs, and the instructions between them.
   class StepRecording final : public Recording {
    public:
     struct Part {
       int begin, end;   // instructions
-      bool may_repeat;  // then a graph, once it is captured
+      bool may_repeat;  // it becomes a graph when it is captured
       std::unique_ptr<CudaGraph> graph = nullptr;
     };
     std::vector<Part> parts;
-    bool whole = false;  // the one part is all of the step, on all lanes
+    bool whole = false;  // the only part is the whole step, on all lanes
   };
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(const CollectiveMemory& of, size_t bytes) {
@@ -286,8 +286,8 @@ class CudaDevice final : public Device {
     if (!memory.ok()) {
       size_t free = 0, all = 0;
       if (cudaMemGetInfo(&free, &all) != cudaSuccess) return memory.status();
-      return Annotate(memory.status(), absl::StrCat("expected ", bytes, " bytes, got ", free,
-                                                    " free ones of ", all));
+      return Annotate(memory.status(),
+                      absl::StrCat("expected ", bytes, " bytes, got ", free, " free of ", all));
     }
     auto free_it = [ordinal = ordinal_, lost = lost_, &of](std::byte* freed) {
       if (*lost) return;
@@ -305,17 +305,18 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
-  // All of a step, with its lanes joined at both ends.
+  // Runs a whole step. First, all lanes wait for the compute lane.
   absl::Status RunAll(const Execution& execution) {
-    // What was copied in.
+    // For the data that was copied in.
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
     }
     return Run(execution, 0, execution.count);
   }
 
-  // The first time an instruction at a time: then kernels are loaded, libraries make their handles
-  // and communicators connect. Parts that repeat are captured the second time.
+  // The first time, runs instruction by instruction: that is when kernels are loaded, libraries
+  // create their handles and communicators connect. The second time, captures the parts that
+  // repeat.
   absl::Status EnqueueStep(const Execution& execution) {
     const bool records = options_.capture_steps && execution.recording != nullptr;
     if (!records || *execution.recording == nullptr) {
@@ -349,7 +350,7 @@ class CudaDevice final : public Device {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
           CudaGraph::Capture(compute().stream(), run);
       if (!graph.ok()) {
-        // Some call cannot be captured; what cannot be run at all will say so.
+        // Some call cannot be captured. If it cannot be run either, running it reports the error.
         part.may_repeat = false;
         return run();
       }
@@ -358,10 +359,11 @@ class CudaDevice final : public Device {
     return part.graph->Launch(compute().stream());
   }
 
-  // Everything is one graph if that can be; else what lies between the instructions in which others
-  // take part. A graph has no use for events of what is outside.
+  // Makes the whole step one graph if possible. Else each stretch of repeating work on the compute
+  // lane is one, and the instructions between them, in which the host, other devices or other lanes
+  // take part, stay outside: a graph cannot wait for events from outside.
   static std::unique_ptr<Recording> Divide(const Execution& execution) {
-    constexpr int kMinInstructions = 2;  // of a graph
+    constexpr int kMinInstructions = 2;  // in a graph
     auto recording = std::make_unique<StepRecording>();
     bool whole = true;
     int begin = 0;
@@ -387,7 +389,7 @@ class CudaDevice final : public Device {
     return recording;
   }
 
-  // All kernels are on the compute lane.
+  // Copies the DataFailure to the host after all kernels, which run on the compute lane.
   absl::Status AskForFailure() {
     MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_.get(), sizeof(DataFailure),
                                             cudaMemcpyDeviceToHost, compute().stream()));
@@ -402,7 +404,7 @@ class CudaDevice final : public Device {
   absl::Status Select() const {
     if (*lost_) {
       return absl::UnavailableError(
-          absl::StrCat(name_, ": it did not finish an earlier step in time"));
+          absl::StrCat(name_, ": an earlier step did not finish in time"));
     }
     MF_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
     return absl::OkStatus();
@@ -413,16 +415,16 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const GpuOptions options_;
   DeviceTraits traits_;
-  // Whether a step was given up that may still run: to free its memory would wait for it.
+  // Whether a step was abandoned that may still run. Freeing its memory would wait for it.
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<Event> events_;
   std::array<StreamLane, kNumLanes> lanes_;
   std::shared_ptr<std::byte> failure_;   // the DataFailure of the lanes
-  DataFailure* host_failure_ = nullptr;  // what it was behind the last step
-  uint64_t writes_ = 0;                  // as of the step before
+  DataFailure* host_failure_ = nullptr;  // its value after the last step
+  uint64_t writes_ = 0;                  // host_failure_->writes after the last step
   Staging staging_, ahead_staging_;
-  StreamLane ahead_;     // of CopyAhead
-  bool clears_ = false;  // memory was allocated since, which the compute lane clears
+  StreamLane ahead_;     // for CopyAhead
+  bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
 };
 
 }  // namespace

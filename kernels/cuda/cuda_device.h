@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU as a Device: lanes are CUDA streams, events are CUDA events. A step is enqueued in the
-// order of the plan by the thread that runs it, and that thread waits once, at its end, looking at
-// the deadline all the time; nothing else waits but Lane::Read.
+// A GPU as a Device: lanes are CUDA streams, and events are CUDA events. The thread that runs a
+// step enqueues it in the order of the plan and waits once, at the end, until the deadline at most.
+// Within a step, only Lane::Read waits as well.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
 
@@ -18,23 +18,22 @@
 
 namespace mirrorflow {
 
-// The device type of its kernels.
+// The device type of the kernels.
 inline constexpr char kGpu[] = "GPU";
 
-// What kernels tell the host: the first of a step's that has found something wrong with its data,
-// and whether variables were written. Laid out as code/base.cuh has it.
+// Reports from kernels to the host: the first failure of a step on invalid data, and whether
+// variables were written. The layout must match code/base.cuh.
 struct DataFailure {
-  const std::string* what;  // of the kernel; null if nothing is wrong
+  const std::string* what;  // the message of the kernel; null if none failed
   int64_t value;
-  uint64_t writes;  // kernels that have written variables, ever
+  uint64_t writes;  // how many kernels have ever written variables
 };
 
-// What kernels enqueue on.
+// The lane that kernels enqueue on.
 class CudaLane : public Lane {
  public:
   cudaStream_t stream() const { return stream_; }
-  // Where kernels say that their data is bad, in the device's memory. The device looks at it behind
-  // each step.
+  // Where kernels report invalid data, in the device's memory. The device reads it after each step.
   DataFailure* failure() const { return failure_; }
 
  protected:
@@ -44,8 +43,8 @@ class CudaLane : public Lane {
 
 inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).stream(); }
 
-// The replica's device `GPU:index`, on the GPU that CUDA calls `ordinal`. NotFound if there is no
-// GPU of that number, else what CUDA says if it cannot be used.
+// Creates the replica's device `GPU:index` on the GPU that CUDA numbers `ordinal`. NotFound if
+// there is no such GPU, else CUDA's error if it cannot be used.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options = {});
 

@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-// What CUDA can pass, in 4096 bytes, and what of it is left to inputs and outputs.
+// How many parameters fit into CUDA's 4096 bytes, and how many of them can be inputs and outputs.
 constexpr size_t kMaxParameters = 4096 / sizeof(void*);
 constexpr size_t kMaxOperands = kMaxParameters - 4;
 
@@ -26,7 +26,7 @@ class CudaKernel final : public Kernel {
     stages_.emplace_back(function, grid);
   }
 
-  // In the order of Parameters.
+  // Passes the arguments in the order of Parameters().
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     const size_t operands = inputs_.size() + num_outputs_;
     if (operands > kMaxOperands) {
@@ -47,7 +47,7 @@ class CudaKernel final : public Kernel {
     add(has_scratch_ ? args.scratch<std::byte>() : nullptr);
     add(&args.params());
     add(static_cast<CudaLane&>(lane).failure());
-    add(&error_);  // comes back as it is, if it does
+    add(&error_);  // a failing kernel reports this address
     for (const auto& [function, grid] : stages_) {
       MF_RETURN_IF_ERROR(function->LaunchWith(lane, grid, addresses));
     }
@@ -99,7 +99,8 @@ KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
       stage.body = absl::StrCat(
           "const auto fail = [&](int64 value) { Fail(failure, error, value); };\n", stage.body);
     }
-    // Behind the body: one that finds its gate shut returns before.
+    // Appended to the body, so that a body that returns early because its gate is closed does not
+    // count.
     if (c.node().op().role == OpRole::kWrite) {
       absl::StrAppend(&stage.body,
                       "\n  if (blockIdx.x == 0 && threadIdx.x == 0) failure->writes += 1;");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A kernel of our own code: functions of the plan's CudaProgram that run one after the other. All
-// of them see the node's operands under the same names:
-//   a0, a1, …   the inputs, `const T*` in their dtypes; of a variable's handle `T*`; static inputs
-//               have none (their values are known when the code is written)
+// Kernels of our own code. A kernel runs functions of the plan's CudaProgram, its stages, one after
+// the other. All of them see the node's operands under the same names:
+//   a0, a1, …   the inputs, `const T*` in their dtypes, or `T*` for a variable's handle; static
+//               inputs have no name, because their values are known when the code is written
 //   z0, z1, …   the outputs, `T*`
-//   scratch     `char*`, aligned to 64 bytes, if the kernel asks for some
+//   scratch     `char*`, aligned to 64 bytes, if the kernel asks for scratch
 //   params      `const StepParams*`
-//   fail(v)     tells the host that the data is bad, and which value is; it stops nothing
+//   fail(v)     reports to the host that value v is invalid; the kernel goes on
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_KERNEL_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDA_KERNEL_H_
 
@@ -27,19 +27,20 @@ struct CudaStage {
 };
 
 struct CudaKernelOptions {
-  std::vector<std::string> includes = {};  // of kernels/cuda/code: "math.cuh"
+  std::vector<std::string> includes = {};  // files of kernels/cuda/code: "math.cuh"
   int64_t scratch_bytes = 0;
   std::vector<std::pair<int, int>> in_place = {};
-  // What is wrong when the code calls fail: `label out of range; expected 0 to 9, got`; the value
-  // follows. Empty: it never does.
+  // The message if the code calls fail, to which the value is appended: `label out of range;
+  // expected 0 to 9, got`. Empty if it never does.
   std::string error = {};
 };
 
-// Requires that the context has a CudaProgram. A stage without blocks is left out.
+// Makes a kernel that runs `stages`. Requires that the context has a CudaProgram. Stages without
+// blocks are left out.
 KernelPlan MakeCudaKernel(const KernelContext& c, std::vector<CudaStage> stages,
                           CudaKernelOptions options = {});
 
-// The dtype of input i: of a variable's handle, what the variable holds.
+// The dtype of input i, or of the variable if the input is its handle.
 DataType InputDataType(const KernelContext& c, int i);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of contents: one line a stem, sorted.
+// The table of contents: one line per stem, sorted.
 #include "kernels/cuda/cuda_kernels.h"
 
 #include "kernels/cuda/cuda_device.h"
@@ -8,7 +8,7 @@
 
 namespace mirrorflow {
 
-// A list and no includes: a stem of kernels has no header.
+// A list instead of includes: stems of kernels have no headers.
 // clang-format off
 #define MF_STEMS(F)   \
   F(Attention)        \

@@ -6,7 +6,7 @@
 
 namespace mirrorflow {
 
-// Adds every kernel for GPUs to `kernels`, and what makes their plans' CudaProgram.
+// Registers all kernels for GPUs, and the factory of their plans' CudaProgram.
 void RegisterCudaKernels(KernelRegistry& kernels);
 
 }  // namespace mirrorflow

@@ -9,13 +9,13 @@
 
 namespace mirrorflow {
 
-// OK, or what CUDA says of `call`: ResourceExhausted for want of memory, else Internal. The error
-// is forgotten by the runtime, unless it is one after which nothing works any more.
+// OK, or the error of `call`: ResourceExhausted if memory ran out, else Internal. Clears the
+// runtime's error, unless it is a sticky one, after which every call fails.
 absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 
 }  // namespace mirrorflow
 
-// Returns from the function when a call of the CUDA runtime fails.
+// Returns from the function if a call of the CUDA runtime fails.
 #define MF_RETURN_IF_CUDA_ERROR(call) MF_RETURN_IF_ERROR(::mirrorflow::CudaStatus((call), #call))
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_STATUS_H_

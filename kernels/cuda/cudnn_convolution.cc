@@ -25,13 +25,13 @@ namespace {
 using Geometry = ConvolutionGeometry;
 
 constexpr size_t kMaxWorkspaceBytes = size_t{256} << 20;
-constexpr int64_t kAlignment = 256;  // of pieces of the scratch
+constexpr int64_t kAlignment = 256;  // of the parts of scratch
 
 absl::Status CudnnStatus(cudnnStatus_t status, absl::string_view call) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
     return absl::OkStatus();
   const std::string message = absl::StrCat(call, ": ", cudnnGetErrorString(status));
-  // There are many ways in which it says no: all are numbers from this one on.
+  // Many codes mean that something is not supported; they are numbered from this one on.
   if (status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR) {
     return absl::UnimplementedError(message);
   }
@@ -39,7 +39,8 @@ absl::Status CudnnStatus(cudnnStatus_t status, absl::string_view call) {
 }
 #define MF_RETURN_IF_CUDNN_ERROR(call) MF_RETURN_IF_ERROR(CudnnStatus((call), #call))
 
-// Of a lane, or of no lane and for plans: the heuristic asks only what kind of GPU there is.
+// The handle of a lane, or a handle without a lane for plans: the heuristic depends only on the
+// kind of GPU.
 class Handle {
  public:
   ~Handle() {
@@ -56,7 +57,7 @@ class Handle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-// A descriptor of the library's.
+// Owns a descriptor of the library.
 template <typename T, cudnnStatus_t (*kCreate)(T*), cudnnStatus_t (*kDestroy)(T)>
 class Descriptor {
  public:
@@ -80,14 +81,14 @@ using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
                cudnnDestroyConvolutionDescriptor>;
 
-// Padding that is not the same on both sides, which the library has not: the images are copied into
-// larger ones.
+// Whether the padding is the same on both sides, as the library requires. If not, the images are
+// copied into padded ones.
 bool IsSymmetric(const Window& w) {
   return 1 + (w.in + 2 * w.before - w.extent()) / w.stride == w.out;
 }
 
-// Where elements of the filter [h, w, in, out] lie in the library's: [out, h, w, in], or
-// [out, in, h, w] beside images with channels first.
+// The offset of element `i` of the filter [h, w, in, out] in the library's filter: [out, h, w, in],
+// or [out, in, h, w] for images with channels first.
 std::string FilterOffset(const Geometry& g) {
   const int64_t in = g.in_channels / g.groups, h = g.h.size, w = g.w.size;
   const bool first = g.nchw;
@@ -97,7 +98,7 @@ std::string FilterOffset(const Geometry& g) {
                           {g.out_channels, h * w * in}});
 }
 
-// Where element `i` of the images lies in images with room for all padding.
+// The offset of element `i` of the images in images with room for all padding.
 std::string PaddedOffset(const Geometry& g) {
   const int64_t rows = g.h.in + g.h.before + g.h.after();
   const int64_t columns = g.w.in + g.w.before + g.w.after(), c = g.in_channels;
@@ -145,7 +146,7 @@ class ConvolutionKernel final : public Kernel {
     char *const filter = scratch, *const padded = scratch + padded_at_;
     char* const workspace = scratch + workspace_at_;
     char* const out = args.output<char>(0);
-    // The plan's filter in the library's order, unless that is what is computed.
+    // Copies the plan's filter to the library's layout, unless the filter is the result.
     if (part_ != ConvolutionPart::kBackpropFilter) {
       MF_RETURN_IF_ERROR(to_library_->Launch(lane, filter_grid_, args.input<char>(1), filter));
     }
@@ -172,13 +173,14 @@ class ConvolutionKernel final : public Kernel {
   }
 
  private:
-  // One of the library's; its number is one of what the part of the convolution has.
+  // An algorithm of the library; `number` is a value of the enum for this part of the convolution.
   struct Algorithm {
     int number;
     size_t workspace_bytes;
   };
 
-  // The call of the library. `result`: what is computed, for a filter in its own place.
+  // Calls the library. `result` is where the result goes; the gradient of a filter goes to `filter`
+  // instead.
   absl::Status Convolve(cudnnHandle_t handle, const Algorithm& algorithm, const void* images,
                         void* filter, const void* gradient, void* result, void* workspace) const {
     const float one = 1, zero = 0;
@@ -239,7 +241,8 @@ class ConvolutionKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // Those that can be used, the library's favourite first.
+  // The algorithms that are supported, deterministic and within kMaxWorkspaceBytes, in the order of
+  // the library's preference.
   template <typename Perf>
   static std::vector<Algorithm> Usable(const Perf* found, int count) {
     std::vector<Algorithm> usable;
@@ -277,7 +280,8 @@ class ConvolutionKernel final : public Kernel {
   }
 
   absl::Status Choose(const KernelContext& c, const Geometry& g) {
-    // Of all plans, which sessions make in threads of their own; a handle is for one at a time.
+    // One handle for all plans. Takes a lock, because sessions make plans in threads of their own,
+    // and a handle serves one thread at a time.
     static std::mutex* const mu = new std::mutex();
     static Handle* const for_plans = new Handle();
     std::lock_guard<std::mutex> lock(*mu);
@@ -310,7 +314,7 @@ class ConvolutionKernel final : public Kernel {
     MF_ASSIGN_OR_RETURN(const TrialMemory filter, AllocateForTrial(filter_elements * element_));
     MF_ASSIGN_OR_RETURN(const TrialMemory workspace, AllocateForTrial(workspace_bytes));
     void* const result = part_ == ConvolutionPart::kBackpropInput ? images.get() : output.get();
-    // A handle stays with the stream that it is first given.
+    // A handle keeps the first stream that it gets.
     std::unique_ptr<Handle> own;
     cudaStream_t of = nullptr;
     return FastestWay(static_cast<int>(proposed.size()),
@@ -323,8 +327,8 @@ class ConvolutionKernel final : public Kernel {
                       });
   }
 
-  // The functions that bring operands into the library's order and room, and their places in the
-  // scratch: the filter, padded images, the workspace.
+  // Adds the functions that copy operands to the library's layout and padding. Places the filter,
+  // the padded images and the workspace in scratch.
   void AddCopies(const KernelContext& c, const Geometry& g) {
     CudaProgram& program = ProgramOf(c);
     const std::string type = CudaType(c.output_dtype(0));

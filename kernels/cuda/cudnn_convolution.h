@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions by cuDNN: the algorithm is chosen when the plan is made, by the library's heuristic,
-// among those whose sums do not depend on timing. Workspace is the kernel's scratch.
+// Convolutions by cuDNN. When a plan is made, the library's heuristic chooses an algorithm among
+// those whose sums do not depend on timing. The workspace is the kernel's scratch.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDNN_CONVOLUTION_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDNN_CONVOLUTION_H_
 
@@ -13,9 +13,10 @@ namespace mirrorflow {
 
 enum class ConvolutionPart { kForward, kBackpropInput, kBackpropFilter };
 
-// Inputs as the ops have them: images 0, filter 1, bias or gradient of the output 2; the sizes that
-// take the place of what is computed are no operand. Requires that no size is 0. Unimplemented for
-// dtypes other than half, bfloat16 and float, and where the library has no algorithm.
+// A kernel for the context's node, with the inputs of the op: images (0), filter (1), and the bias
+// or the gradient of the output (2). An input that only gives the sizes of the result is not read.
+// Requires that no size is 0. Unimplemented for dtypes other than half, bfloat16 and float, and
+// where the library has no algorithm.
 absl::StatusOr<KernelPlan> MakeCudnnConvolution(const KernelContext& c,
                                                 const ConvolutionGeometry& geometry,
                                                 ConvolutionPart part);

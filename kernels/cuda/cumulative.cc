@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cumsum and Cumprod. Where there are few columns they are cut: a first stage reduces the parts, a
-// second one begins each with what those before it have together.
+// Cumsum and Cumprod. If there are few columns, they are cut into parts: a first stage reduces each
+// part, and a second one scans it, starting from the combination of the parts before it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

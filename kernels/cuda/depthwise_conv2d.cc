@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients, by the definition: what an element of the result is the
-// sum of is little.
+// DepthwiseConv2dNative and its gradients, by definition: the sums are short, except for those of
+// the filter's gradient, which are divided into parts.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,8 +17,8 @@ constexpr char kCode[] = "depthwise_conv2d.cuh";
 
 enum class Which { kForward, kBackpropInput, kBackpropFilter };
 
-// The shapes by what they are to the first of the ops. The sizes in a static input are global; what
-// a replica has is in the shape of the output.
+// The shapes of images, filter and output of the convolution, whichever of the three ops the node
+// is. The sizes in a static input are global; the shape of the output is this replica's.
 struct Shapes {
   const Shape &images, &filter, &output;
 };
@@ -37,13 +37,13 @@ std::string WindowText(const WindowAttrs& attrs, int i, const Shapes& shapes) {
   int64_t before = dim.before;
   if (attrs.same_padding) {
     const int64_t covered = (out - 1) * dim.stride + (size - 1) * dim.dilation + 1;
-    before = std::max<int64_t>(covered - in, 0) / 2;  // the odd one is behind
+    before = std::max<int64_t>(covered - in, 0) / 2;  // an odd one goes after
   }
   return absl::StrCat("depthwise::Window<", in, ", ", out, ", ", size, ", ", dim.stride, ", ",
                       before, ", ", dim.dilation, ">");
 }
 
-// Names the geometry `G`.
+// Declares the geometry as `G`.
 std::string GeometryText(const WindowAttrs& attrs, const Shapes& shapes) {
   return absl::StrCat("  using G = depthwise::Geometry<", WindowText(attrs, 0, shapes), ",\n      ",
                       WindowText(attrs, 1, shapes), ", ", attrs.layout.nchw() ? "true" : "false",
@@ -51,7 +51,7 @@ std::string GeometryText(const WindowAttrs& attrs, const Shapes& shapes) {
                       shapes.filter.dim(3), ">;\n");
 }
 
-// `value` of each element i of the output.
+// A kernel that computes `value` for each element i of the output.
 KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::string_view value) {
   CudaStage stage = IndexedStage(c, 0, value);
   stage.body = absl::StrCat(geometry, stage.body);
@@ -60,10 +60,10 @@ KernelPlan MakeOfEach(const KernelContext& c, absl::string_view geometry, absl::
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How the work on the filter's gradient is divided, as FilterGradient of the code has it.
+// The division of the work on the filter's gradient; see FilterGradient of depthwise_conv2d.cuh.
 struct FilterGrid {
-  int64_t lanes;  // channels of a block
-  int64_t taps;   // of a row of the filter
+  int64_t lanes;  // channels per block
+  int64_t taps;   // of a row of the filter, per block
   int64_t parts;  // of the positions
   CudaGrid grid;
 };
@@ -74,7 +74,8 @@ FilterGrid FilterGridOf(const Shapes& shapes, const ImageLayout& layout) {
   constexpr int64_t kPositionsOfOneThread = 8;  // at least
   const int64_t channels = shapes.output.dim(layout.channels);
   FilterGrid division{.lanes = 1, .taps = std::min(shapes.filter.dim(1), kMaxTaps)};
-  // Neighbouring threads have what lies side by side: channels, or else positions.
+  // Neighbouring threads work on adjacent elements: on channels, or on positions if these are
+  // adjacent.
   if (!layout.nchw()) {
     while (division.lanes < std::min(channels, kMaxLanes)) division.lanes *= 2;
   }

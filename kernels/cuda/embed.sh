@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes a header that holds the files as text. `files`: all of them, as CudaCodeFiles(); `text`:
-# the one, as kEmulationText.
+# Writes a header that holds files as text: with `files`, all of them as CudaCodeFiles(); with
+# `text`, a single one as kEmulationText.
 set -euo pipefail
 kind=$1
 shift

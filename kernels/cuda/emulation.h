@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes code for the GPU C++ for the host: the NVRTC double compiles this in front of it. The
-// threads of a block take turns, at the points where they would wait for one another, so a missing
-// __syncthreads() shows: the order of the turns is not that of the threads.
+// Turns code for the GPU into C++ for the host: the NVRTC fake compiles this file in front of it.
+// The threads of a block take turns at the points where they would wait for each other, in an order
+// other than that of the threads, so that a missing __syncthreads() shows.
 
 #ifndef MIRRORFLOW_KERNELS_CUDA_EMULATION_H_
 #define MIRRORFLOW_KERNELS_CUDA_EMULATION_H_
 
-// Nothing is included: most of the compiler's time would go there.
+// Includes nothing: headers would take most of the compile time.
 extern "C" {
 #define MF_FUNCTION(name) \
   double name(double);    \
@@ -36,13 +36,13 @@ inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Of one block at a time of one stream.
+// Each stream is a thread of the host and runs one block at a time.
 #define __shared__ static thread_local
 
 struct uint3 {
   unsigned int x, y, z;
 };
-// Laid out as the double has it.
+// The layout must match EmulatedHere of block_emulator.h.
 struct Here {
   uint3 thread, block, block_dim, grid_dim;
   void (*wait)(int kind);  // 0: for the block, 1: for the warp
@@ -62,7 +62,8 @@ inline void __syncwarp(unsigned int = 0xffffffffu) { mf_here.wait(1); }
 inline int MfThread() {
   return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
 }
-// Every lane gives a value and takes that of lane `from`, its own if there is none.
+// Every lane contributes a value and takes that of lane `from`, or its own if there is no such
+// lane.
 template <typename T>
 inline T MfExchange(T value, int from) {
   static thread_local T slots[1024];
@@ -89,7 +90,7 @@ template <typename T>
 inline T __shfl_up_sync(unsigned int, T value, int delta) {
   return MfExchange(value, MfThread() % 32 - delta);
 }
-// Of whole warps.
+// Requires that the whole warp calls it.
 inline unsigned int __ballot_sync(unsigned int, int predicate) {
   static thread_local int votes[1024];
   const int thread = MfThread(), first = thread - thread % 32;
@@ -110,8 +111,8 @@ inline int __syncthreads_or(int predicate) {
   return any;
 }
 
-// What a warp does on tensor cores: see mma.cuh and, for which lane has what, the PTX ISA. Here
-// mma.m16n8k16, ...
+// Emulates the tensor-core operation mma.m16n8k16 of a warp. See mma.cuh and, for which lane holds
+// which elements, the PTX ISA.
 template <typename Load>
 inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned int b1,
                           float (&sums)[4], Load load) {
@@ -136,7 +137,7 @@ inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned 
   }
   mf_here.wait(1);
 }
-// ... and ldmatrix.m8n8.x4: the lanes 8i to 8i+7 say where the rows of matrix i are.
+// Emulates ldmatrix.m8n8.x4: lanes 8i to 8i+7 give the addresses of the rows of matrix i.
 inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matrices)[4]) {
   static thread_local const unsigned short* slots[1024];
   const int thread = MfThread(), lane = thread % 32;
@@ -155,7 +156,7 @@ inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matr
   mf_here.wait(1);
 }
 
-// Streams are threads.
+// Atomic because streams are threads.
 template <typename T, typename V>
 inline T atomicCAS(T* at, T expected, V desired) {
   T found = expected;
@@ -215,7 +216,7 @@ inline unsigned short FloatToHalf(float value) {
   return static_cast<unsigned short>(sign | ((bits - (112u << 23)) >> 13));
 }
 
-// How the double calls a kernel of any parameters: with their addresses.
+// Calls a kernel with any parameters, given their addresses.
 template <int... kI>
 struct Indices {};
 template <int kN, int... kI>
@@ -232,7 +233,7 @@ template <typename... Params>
 inline void MfCall(void (*kernel)(Params...), void** args) {
   MfCall(kernel, args, typename MakeIndices<sizeof...(Params)>::Type());
 }
-// The sizes of the parameters, behind them 0.
+// The sizes of the parameters, followed by 0.
 template <typename... Params>
 inline const int* MfSizes(void (*)(Params...)) {
   static const int sizes[] = {static_cast<int>(sizeof(Params))..., 0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element-wise ops: what each computes is the function of its name in code/math.cuh, but for a
-// few that need more than that.
+// Element-wise ops. Each computes the function of its name in code/math.cuh, except for a few that
+// need more.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,8 +26,8 @@ void RegisterByFormula(KernelRegistry& kernels, std::initializer_list<const char
   for (const char* op : ops) kernels.Register(op, kGpu, CreateByFormula);
 }
 
-// Shapes that do not broadcast get here only with incompatible_shape_error = false: they differ as
-// a whole.
+// Shapes that do not broadcast get here only with incompatible_shape_error = false: the tensors
+// then differ as a whole.
 absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   const bool equal = c.node().op().name == "Equal";
   if (!BroadcastShapes(c.input_shape(0), c.input_shape(1)).ok()) {
@@ -36,7 +36,7 @@ absl::StatusOr<KernelPlan> CreateEqual(const KernelContext& c) {
   return MakeElementwise(c, FormulaOf(c.node(), {"x0", "x1"}));
 }
 
-// The condition is of the output's shape, a scalar, or one bool for each row.
+// The condition has the output's shape, or is a scalar, or has one bool for each row.
 absl::StatusOr<KernelPlan> CreateSelect(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   Shape condition = c.input_shape(0);
@@ -57,8 +57,8 @@ Formula FormulaOf(const Node& node, absl::Span<const std::string> x) {
   if (op == "AddN" || op == "AccumulateNV2") {
     return {absl::StrCat("(", absl::StrJoin(x, " + "), ")")};
   }
-  // The function of the op's name; what is a number in the attributes comes last. Of an op that may
-  // be approximate, the other function has that in its name.
+  // Calls the function of the op's name, with numeric attributes as the last arguments. The
+  // approximate form of an op is a function with the prefix `Approximate`.
   std::string arguments = absl::StrJoin(x, ", ");
   for (const char* attr : {"alpha", "tolerance"}) {
     if (!node.has_attr(attr)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trees of element-wise ops: what each node makes is a constant of the code.
+// Trees of element-wise ops: the value of each node becomes a constant in the code.
 #include "absl/strings/str_cat.h"
 #include "framework/core/reduced_float.h"
 #include "framework/core/status.h"
@@ -13,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// The body's placeholders are called as the values of the inputs are in the code.
+// The placeholders of the body have the names that the code gives to the values of the inputs.
 absl::StatusOr<KernelPlan> CreateFusedElementwise(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Graph body, ParseGraph(c.attr<std::string>(ops::kBodyAttr), AllOps()));
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body));
@@ -23,7 +23,7 @@ absl::StatusOr<KernelPlan> CreateFusedElementwise(const KernelContext& c) {
     std::vector<std::string> operands;
     for (const Output& input : node->inputs()) operands.push_back(input.node->name());
     std::string value = FormulaOf(*node, operands).text;
-    // As if it had been in memory.
+    // Rounds as if the value had been stored in memory.
     const DataType dtype = node->output_dtype(0);
     if (IsReducedFloat(dtype))
       value = absl::StrCat("Load(Store<", CudaType(dtype), ">(", value, "))");

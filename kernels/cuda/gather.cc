@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GatherV2, ResourceGather, GatherNd and OneHot: elements that indices choose.
+// GatherV2, ResourceGather, GatherNd and OneHot: elements that indices select.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
@@ -12,9 +12,9 @@
 namespace mirrorflow {
 namespace {
 
-// The element at `place`, an expression of the chosen row `row`, for the row that `depth` indices
-// from `first_index` on name in a value of shape `whole` from dimension `axis` on. Indices are
-// looked at even if no element is: there are `num_rows` times `depth` of them.
+// Gathers elements of a value of shape `whole`. `depth` indices, from `first_index` on, select a
+// row along the dimensions from `axis` on; `place` is the expression of the element in terms of
+// that `row`. Checks all `num_rows` * `depth` indices even if the output is empty.
 absl::StatusOr<KernelPlan> GatherKernel(const KernelContext& c, const Shape& whole, int axis,
                                         int depth, int64_t num_rows, absl::string_view first_index,
                                         absl::string_view place) {
@@ -59,11 +59,11 @@ absl::StatusOr<KernelPlan> CreateGatherV2(const KernelContext& c) {
       static_cast<int>(given_batch < 0 ? given_batch + c.input_shape(1).rank() : given_batch));
 }
 
-// For whoever runs nodes one by one, and knows the variable's shape by its handle: in a plan there
-// is a read in its place.
+// For evaluation node by node, where the handle carries the variable's shape. A plan has a read in
+// its place.
 absl::StatusOr<KernelPlan> CreateResourceGather(const KernelContext& c) {
   if (c.input_shape(0).rank() == 0) {
-    return absl::UnimplementedError("a gather from a variable whose shape is not known here");
+    return absl::UnimplementedError("cannot gather from a variable of unknown shape");
   }
   const int batch = static_cast<int>(c.attr<int64_t>("batch_dims"));
   return Gather(c, batch, batch);
@@ -78,7 +78,7 @@ absl::StatusOr<KernelPlan> CreateGatherNd(const KernelContext& c) {
                       absl::StrCat("row * ", size, " + i % ", size));
 }
 
-// An index that is out of range names nothing.
+// An index out of range selects nothing.
 absl::StatusOr<KernelPlan> CreateOneHot(const KernelContext& c) {
   const Shape& out = c.output_shape(0);
   const int64_t given = c.attr<int64_t>("axis");

@@ -12,21 +12,21 @@
 namespace mirrorflow {
 namespace {
 
-// NVRTC of this toolkit compiles for nothing older (Turing).
+// The oldest GPUs that NVRTC of this toolkit compiles for (Turing).
 constexpr int kLeastMajor = 7, kLeastMinor = 5;
 
-// The number of GPUs, and what the runtime says.
+// Counts the GPUs. Returns the error of the runtime.
 cudaError_t Count(int* num_gpus) {
   *num_gpus = 0;
   const cudaError_t error = cudaGetDeviceCount(num_gpus);
   if (error == cudaSuccess) return error;
-  cudaGetLastError();  // else the next call, about something else, would report it again
+  cudaGetLastError();  // else a later, unrelated call would report it again
   *num_gpus = 0;
   return error;
 }
 
 bool IsNone(cudaError_t error) {
-  // The second is also what a machine without any driver answers.
+  // A machine without any driver reports the second one, too.
   return error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs, for code that need not know what CUDA is: which there are, one as a Device, its kernels. A
-// build without CUDA links gpu_stub.cc in place of gpu.cc; callers need no condition.
+// GPUs for code that does not depend on CUDA: describes them, creates devices on them and registers
+// their kernels. A build without CUDA links gpu_stub.cc in place of gpu.cc, so that callers need no
+// condition.
 #ifndef MIRRORFLOW_KERNELS_CUDA_GPU_H_
 #define MIRRORFLOW_KERNELS_CUDA_GPU_H_
 
@@ -20,10 +21,10 @@ namespace mirrorflow {
 // Whether this program was built with --config=cuda.
 bool BuiltWithCuda();
 
-// The GPUs of this host that this process may use (CUDA_VISIBLE_DEVICES counts); 0 without a driver
-// and in a build without CUDA. An error if there is a driver and it does not answer as it should.
+// The number of GPUs that this process may use (CUDA_VISIBLE_DEVICES counts); 0 without a driver
+// and in a build without CUDA. An error if there is a driver that does not answer as it should.
 absl::StatusOr<int> NumGpus();
-// Why NumGpus is 0: `this build is without CUDA`, `no driver`, `the driver sees no GPU`.
+// The reason why NumGpus is 0, such as `the driver sees no GPU`.
 std::string WhyNoGpus();
 
 struct GpuInfo {
@@ -31,18 +32,18 @@ struct GpuInfo {
   int64_t memory_bytes = 0;
   int64_t free_bytes = 0;
   std::string capability;  // `9.0`
-  absl::Status usable;     // what is in the way of a device on it
+  absl::Status usable;     // OK, or why no device can be created on it
 };
-// Of GPU `ordinal`. Requires 0 <= ordinal < NumGpus().
+// Describes GPU `ordinal`. Requires 0 <= ordinal < NumGpus().
 GpuInfo DescribeGpu(int ordinal);
 
-// Whether there can be a device `GPU:ordinal`: NotFound if there is no such GPU, FailedPrecondition
+// OK if a device `GPU:ordinal` can be created. NotFound if there is no such GPU, FailedPrecondition
 // if it is too old, Unimplemented in a build without CUDA.
 absl::Status CheckGpu(int ordinal);
-// That device, or the error of CheckGpu.
+// Creates that device, or returns the error of CheckGpu.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions& options = {});
 
-// Adds the kernels for GPUs; none in a build without CUDA.
+// Registers the kernels for GPUs; none in a build without CUDA.
 void RegisterGpuKernels(KernelRegistry& kernels);
 
 }  // namespace mirrorflow

@@ -5,7 +5,7 @@ namespace mirrorflow {
 
 bool BuiltWithCuda() { return false; }
 absl::StatusOr<int> NumGpus() { return 0; }
-std::string WhyNoGpus() { return "this build is without CUDA (--config=cuda has it)"; }
+std::string WhyNoGpus() { return "this program was built without CUDA (build with --config=cuda)"; }
 GpuInfo DescribeGpu(int) { return {}; }
 absl::Status CheckGpu(int) { return absl::UnimplementedError(WhyNoGpus()); }
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(int ordinal, const GpuOptions&) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose outputs have the elements of their inputs in the same order. Most are views in a plan:
-// their kernels are for whoever evaluates nodes one by one.
+// Ops whose outputs have the elements of their inputs in the same order. Most are views in a plan;
+// their kernels serve evaluation node by node.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ absl::StatusOr<KernelPlan> CreateCopy(const KernelContext& c) {
   return MoveKernel(c, "a0[i]", {.in_place = {{0, 0}}});
 }
 
-// Each output may be written over its own input, whichever stage is the first.
+// Each output may overwrite its own input, in any order of the stages.
 absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
   std::vector<CudaStage> stages;
   CudaKernelOptions options;
@@ -29,7 +29,7 @@ absl::StatusOr<KernelPlan> CreateIdentityN(const KernelContext& c) {
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// The same bytes, in elements of the smaller size.
+// Copies the bytes, in elements of the smaller dtype.
 absl::StatusOr<KernelPlan> CreateBitcast(const KernelContext& c) {
   const DataType from = c.input_dtype(0), to = c.output_dtype(0);
   MF_RETURN_IF_ERROR(CheckMovable(from));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LayerNorm and its gradient: threads that share a row, and for gamma and beta reductions over
-// rows.
+// LayerNorm and its gradient. Threads share a row; the gradients of gamma and beta are reductions
+// over rows.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "framework/core/status.h"
@@ -25,7 +25,7 @@ struct Rows {
     const int64_t columns = x.dim(x.rank() - 1);
     return Rows{rows, columns, TeamForRows(rows, columns)};
   }
-  // A call of `function` of layer_norm.cuh.
+  // A stage that calls `function` of layer_norm.cuh.
   CudaStage Stage(absl::string_view function, absl::string_view operands) const {
     return {.body = absl::StrCat("  ", function, "<", rows, ", ", columns, ", ", team.along, ", ",
                                  team.across, ">(", operands, ");"),
@@ -39,7 +39,7 @@ absl::StatusOr<KernelPlan> CreateLayerNorm(const KernelContext& c) {
   CudaStage stage = r.Stage(
       "LayerNorm", absl::StrCat("a0, a1, a2, z0, z1, z2, static_cast<", type, ">(",
                                 CudaLiteral(static_cast<double>(c.attr<float>("epsilon"))), ")"));
-  if (r.columns == 0) {  // of no numbers there is no mean
+  if (r.columns == 0) {  // the mean of an empty row is NaN
     stage = {.body = absl::StrCat("  ForEach<", r.rows,
                                   ">([&](auto r) { z1[r] = z2[r] = BitsToFloat(0x7fc00000); });"),
              .grid = ElementwiseGrid(r.rows)};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MatMul and BatchMatMulV2: cuBLASLt, and our own plain product for dtypes and ways to broadcast
-// that it has not.
+// MatMul, BatchMatMulV2 and MatMul fused with bias and Relu. Uses cuBLASLt, or our own plain
+// product for dtypes and broadcasting that cuBLASLt does not support.
 #include "ops/matmul.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned int kColumnsOfABlock = 64;  // of ReluGradOfColumns
 
-// The dimensions in front of the matrices.
+// The batch dimensions, which precede those of the matrices.
 Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
@@ -31,12 +31,12 @@ Epilogue EpilogueOf(const KernelContext& c, const CublasProduct& p) {
   const Node& node = c.node();
   if (node.input_index(ops::kFusedBias) < 0) return Epilogue::kNone;
   if (node.op().name == ops::WithBias(ops::kMatMul)) return Epilogue::kBias;
-  // A mask that the library does not write is not read either: see CreateReluGrad.
+  // If the library does not write masks, CreateReluGrad does not read them either.
   return node.num_outputs() == 2 && CublasHasReluMasks(p) ? Epilogue::kBiasReluMask
                                                           : Epilogue::kBiasRelu;
 }
 
-// As if there were one matrix of each.
+// The product of one matrix of each operand.
 CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose_b) {
   const Shape &a = c.input_shape(0), &out = c.output_shape(0);
   return {.dtype = c.output_dtype(0),
@@ -49,7 +49,7 @@ CublasProduct ProductOf(const KernelContext& c, bool transpose_a, bool transpose
 }
 
 int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
-  // A double holds every count below 2^53, and no product of sizes overflows it.
+  // In double precision, which is exact below 2^53 and cannot overflow here.
   return static_cast<int64_t>(std::min(2.0 * c.output_shape(0).num_elements() * p.k, 9e18));
 }
 
@@ -57,12 +57,12 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
   CublasProduct p = ProductOf(c, transpose_a, transpose_b);
-  // Those with a bias have terms.
+  // Products with a bias have k > 0: FuseBiasAndRelu makes no others.
   if (out.num_elements() == 0 || p.k == 0) return MakeIndexed(c, "0");
   p.epilogue = EpilogueOf(c, p);
   p.batch = BatchDims(out).num_elements();
   const int64_t in_a = BatchDims(a).num_elements(), in_b = BatchDims(b).num_elements();
-  // One matrix for rows upon rows: a single product.
+  // All matrices of `a` meet the same `b`: a single product of all their rows.
   if (p.batch > 1 && in_a == p.batch && in_b == 1 && !transpose_a) {
     p.m *= p.batch;
     p.batch = 1;
@@ -92,7 +92,7 @@ class InSequence final : public Kernel {
   const std::unique_ptr<const Kernel> first_, second_;
 };
 
-// By the mask if the library wrote it, else by the elements.
+// Uses the mask if the library wrote one, else the elements.
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   const bool transpose_a = c.attr<bool>("transpose_a"), transpose_b = c.attr<bool>("transpose_b");
   CublasProduct p = ProductOf(c, transpose_a, transpose_b);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Diagonals of matrices: made into a matrix, read, set; and the band around them.
+// Diagonals of matrices: ops that make a matrix of them, read or set them, or keep the band around
+// the main one.
 #include "ops/matrix_diag.h"
 
 #include "absl/strings/str_cat.h"
@@ -20,14 +21,14 @@ Matrices MatricesOf(const Shape& shape) {
   return {NumElementsBefore(shape, rank - 2), shape.dim(rank - 2), shape.dim(rank - 1)};
 }
 
-// The diagonals of the node.
+// The diagonals that the node works on.
 struct Band {
   DiagonalBand band;
   int64_t length;         // of the longest
   std::string diagonals;  // `Diagonals<…>` of move.cuh
 };
 
-// `k` is the number of the operand that says which; there may be no such operand.
+// `k` is the operand that selects the diagonals; some ops have no such operand.
 absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   Band band;
   std::string align = "RIGHT_LEFT";
@@ -43,7 +44,8 @@ absl::StatusOr<Band> BandOf(const KernelContext& c, const Matrices& m, int k) {
   return band;
 }
 
-// Each element of matrices: from operand `diagonal` if there is one for it, else `otherwise`.
+// The expression of each element of the matrices: from operand `diagonal` if that has it, else
+// `otherwise`.
 absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::string_view diagonal,
                                           absl::string_view otherwise) {
   const Matrices m = MatricesOf(c.output_shape(0));
@@ -55,7 +57,7 @@ absl::StatusOr<std::string> FromDiagonals(const KernelContext& c, int k, absl::s
                       "] : ", otherwise);
 }
 
-// The scalar that input `input` is, or zero if there is no such input.
+// The expression of the scalar input `input`, or of zero if there is no such input.
 std::string PaddingText(const KernelContext& c, int input) {
   return input < c.node().num_inputs() ? absl::StrCat("a", input, "[0]")
                                        : ZeroText(c.output_dtype(0));

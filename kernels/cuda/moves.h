@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernels that move elements put together: see code/move.cuh.
+// Pieces of kernels that move elements; see code/move.cuh.
 #ifndef MIRRORFLOW_KERNELS_CUDA_MOVES_H_
 #define MIRRORFLOW_KERNELS_CUDA_MOVES_H_
 
@@ -17,25 +17,26 @@
 
 namespace mirrorflow {
 
-// Unimplemented for strings, handles and what else the code has no type for.
+// Unimplemented for dtypes that the code has no type for, such as strings and handles.
 absl::Status CheckMovable(DataType dtype);
 
-// Output 0 from `element`, an expression of its index `i` that is an element of an input, unchanged
-// (see MakeIndexed).
+// A kernel that sets element `i` of output 0 to `element`, an expression of an element of an input,
+// unchanged (see MakeIndexed).
 absl::StatusOr<KernelPlan> MoveKernel(const KernelContext& c, absl::string_view element,
                                       CudaKernelOptions options = {});
 
-// `Zero<float>()`
+// The expression of a zero: `Zero<float>()`.
 std::string ZeroText(DataType dtype);
 
-// How many combinations of indices there are of the dimensions before `axis`, and of the others.
+// The number of elements in the dimensions before `axis`, and in those from `axis` on.
 int64_t NumElementsBefore(const Shape& shape, int axis);
 int64_t NumElementsFrom(const Shape& shape, int axis);
 
 // The expressions of the coordinates of element `index` of a value of these sizes.
 std::vector<std::string> CoordinateTexts(absl::string_view index, absl::Span<const int64_t> sizes);
 
-// A dimension of an output. Coordinates first, first + step, … are the `count` ones of an operand.
+// A dimension of an output. Its coordinates first, first + step, … are the `count` coordinates of
+// an operand.
 struct WindowDim {
   int64_t size;
   int64_t count;
@@ -44,15 +45,16 @@ struct WindowDim {
 
   bool whole() const { return first == 0 && step == 1 && count == size; }
 };
-// With neighbours that are whole as one dimension.
+// Merges neighbouring dimensions that are whole.
 std::vector<WindowDim> MergeWhole(absl::Span<const WindowDim> dims);
-// output[index] = `operand`[…] where all coordinates are some of the operand's, else `otherwise`.
+// The expression of output[index]: an element of `operand` where all coordinates are some of the
+// operand's, else `otherwise`.
 std::string WindowText(absl::string_view index, absl::Span<const WindowDim> dims,
                        absl::string_view operand, absl::string_view otherwise);
 
-// A stage that makes output `output` this value, which the text then has in it.
+// A stage that sets output `output` to this value, which becomes part of the code.
 CudaStage ConstantStage(int output, const Tensor& value);
-// The same of an output of int32 or int64.
+// The same for an output of dtype int32 or int64.
 CudaStage IntegersStage(const KernelContext& c, int output, absl::Span<const int64_t> values);
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of matrices by our own code, for dtypes and layouts that no library has.
+// Matrix products by our own code, for dtypes and layouts that no library supports.
 #ifndef MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 #define MIRRORFLOW_KERNELS_CUDA_PLAIN_PRODUCT_H_
 
@@ -11,8 +11,8 @@
 
 namespace mirrorflow {
 
-// Matrices a [m,k] and b [k,n], and as many of each as the batch dimensions say. A transposed
-// matrix is one of other steps, and an operand that broadcasts has steps of 0. All in elements.
+// Products of matrices a [m,k] and b [k,n], one for each index of the batch. Steps are in elements:
+// they express a transposed matrix, and are 0 where an operand broadcasts.
 struct PlainProduct {
   struct BatchDim {
     int64_t size;
@@ -22,13 +22,14 @@ struct PlainProduct {
   int64_t m, n, k;
   int64_t a_row_step, a_column_step;
   int64_t b_row_step, b_column_step;
-  std::vector<BatchDim> batch = {};  // the outermost first
+  std::vector<BatchDim> batch = {};  // outermost first
 };
 
-// That of MatMul and BatchMatMulV2.
+// The product of a MatMul or BatchMatMulV2.
 PlainProduct PlainProductOf(const KernelContext& c, bool transpose_a, bool transpose_b);
 
-// Output 0 = input 0 * input 1, of one dtype, with dense rows.
+// A kernel that computes output 0 = input 0 * input 1, all of one dtype. The output is row-major
+// and contiguous.
 KernelPlan MakePlainProduct(const KernelContext& c, const PlainProduct& product);
 
 }  // namespace mirrorflow

@@ -19,7 +19,7 @@ std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const 
   const int d = attrs.layout.space[i];
   const int64_t in = images.dim(d), out = pooled.dim(d), size = node.int_list("ksize")[d];
   int64_t before = dim.before;
-  // TensorFlow's SAME puts the odd one after.
+  // TensorFlow's SAME puts an odd pixel of padding after the image.
   if (attrs.same_padding) {
     before = std::max<int64_t>((out - 1) * dim.stride + size - in, 0) / 2;
   }
@@ -27,7 +27,7 @@ std::string WindowText(const Node& node, const WindowAttrs& attrs, int i, const 
                       ">");
 }
 
-// A kernel that calls `function` of pool.cuh. Of NCHW each channel is an image of its own.
+// A kernel that calls `function` of pool.cuh. In NCHW, each channel counts as an image.
 absl::StatusOr<KernelPlan> MakePool(const KernelContext& c, absl::string_view function,
                                     const Shape& images, const Shape& pooled,
                                     absl::string_view operands) {
@@ -58,7 +58,7 @@ absl::StatusOr<KernelPlan> CreateMaxPoolGradGrad(const KernelContext& c) {
 absl::StatusOr<KernelPlan> CreateAvgPool(const KernelContext& c) {
   return MakePool(c, "AvgPool", c.input_shape(0), c.output_shape(0), "a0, z0");
 }
-// The shape in the static input is global; what a replica has is the shape of the output.
+// The shape in the static input is global; the shape of the output is this replica's.
 absl::StatusOr<KernelPlan> CreateAvgPoolGrad(const KernelContext& c) {
   return MakePool(c, "AvgPoolGrad", c.output_shape(0), c.input_shape(1), "a1, z0");
 }

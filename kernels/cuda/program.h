@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CudaProgram: our own kernels of one plan as one translation unit, compiled when the plan is made
-// (NVRTC), with the plan's shapes as constants. The code that they share is in kernels/cuda/code;
-// what a kernel's factory adds here is a function that calls it.
+// CudaProgram: our own kernels of one plan as one translation unit. NVRTC compiles it when the plan
+// is made, with the plan's shapes as constants. Kernel factories add functions to it; the code that
+// these share is in kernels/cuda/code.
 #ifndef MIRRORFLOW_KERNELS_CUDA_PROGRAM_H_
 #define MIRRORFLOW_KERNELS_CUDA_PROGRAM_H_
 
@@ -22,26 +22,26 @@ namespace mirrorflow {
 
 class CudaLibrary;
 
-// One function for the GPU: a `__global__` function without its name.
+// A `__global__` function without its name.
 struct CudaCode {
   std::string parameters;  // `const float* x, float* y`
   std::string body;        // `ForEach<100>([&](auto i) { … });`
   // The files of kernels/cuda/code that the body needs, besides base.cuh: `"math.cuh"`.
   std::vector<std::string> includes = {};
-  int threads = 256;  // of a block, at most
+  int threads = 256;  // per block, at most
 };
 
-// How many blocks of how many threads.
+// The numbers of blocks and of threads per block.
 struct CudaGrid {
   unsigned int x = 1, y = 1, z = 1;
   unsigned int threads = 256;
   unsigned int threads_y = 1;
 };
 
-// A function of the program. Can be launched when the program is finished.
+// A function of the program, which can be launched once the program is finished.
 class CudaFunction {
  public:
-  // The arguments are those that the parameters name, in their types.
+  // The arguments must have the types of the parameters, in their order.
   template <typename... Args>
   absl::Status Launch(Lane& lane, const CudaGrid& grid, Args... args) const {
     void* addresses[] = {&args...};
@@ -62,14 +62,15 @@ class CudaProgram final : public KernelLibrary {
   CudaProgram();
   ~CudaProgram() override;
 
-  // The function lives as long as the program. One that was added before is not added again.
+  // Adds a function, which lives as long as the program. Adding the same code again returns the
+  // same function.
   const CudaFunction* Add(const CudaCode& code);
-  // Compiles what was added, or takes what an earlier plan of this process, or of another one, has
-  // compiled from the same text for the same GPUs. Internal with the compiler's words if it
-  // refuses.
+  // Compiles the functions, or takes what an earlier plan, of this process or another one, has
+  // compiled from the same text for the same GPUs. Internal, with the compiler's log, if the code
+  // does not compile.
   absl::Status Finish() override;
 
-  // The text so far.
+  // The source so far.
   std::string Source() const;
 
  private:
@@ -79,7 +80,7 @@ class CudaProgram final : public KernelLibrary {
   std::shared_ptr<const CudaLibrary> library_;
 };
 
-// That of the plan that the context's kernel is for.
+// The program of the plan that the context's kernel is for.
 inline CudaProgram& ProgramOf(const KernelContext& c) {
   return static_cast<CudaProgram&>(*c.library());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops, with state (a session's seed and step) and without: the numbers of the CPU's kernels.
+// Random ops, stateful (by the session's seed and step) and stateless. They draw the same numbers
+// as the CPU's kernels.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -12,7 +13,7 @@
 namespace mirrorflow {
 namespace {
 
-// Which elements of the global output 0 this replica makes, as philox::Share has it.
+// The elements of the global output 0 that this replica makes; see philox::Share.
 struct Share {
   int64_t runs = 1;
   int64_t length;
@@ -22,7 +23,7 @@ struct Share {
   std::string ToString() const {
     return absl::StrCat("philox::Share<", runs, ", ", length, ", ", stride, ">{", first, "}");
   }
-  // Of philox::Generate.
+  // The grid of philox::Generate.
   CudaGrid Grid(DataType dtype) const {
     const int64_t group = 16 / std::max<int64_t>(DataTypeSize(dtype), 4);
     const int64_t groups = (length + group - 2) / group + 1;
@@ -46,15 +47,14 @@ Share ShareOf(const KernelContext& c) {
                                 sharded->factor * row_size)};
 }
 
-// ---- with state
-// ----------------------------------------------------------------------------------
+// ---- Stateful ops ----
 
-// `distribution`: of code/random.cuh.
+// `distribution` is one of code/random.cuh.
 KernelPlan MakeRandom(const KernelContext& c, absl::string_view distribution) {
   if (c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   const auto seed = static_cast<uint64_t>(c.attr<int64_t>("seed"));
   const auto seed2 = static_cast<uint64_t>(c.attr<int64_t>("seed2"));
-  // Seeds of its own stand in for the session's.
+  // Seeds of the node replace the session's.
   const std::string root = seed != 0 || seed2 != 0
                                ? absl::StrCat("stateful::Mix(", seed, "ull) ^ ", seed2, "ull")
                                : "params->seed";
@@ -77,10 +77,9 @@ absl::StatusOr<KernelPlan> CreateTruncated(const KernelContext& c) {
   return MakeRandom(c, "Truncated");
 }
 
-// ---- without state
-// -------------------------------------------------------------------------------
+// ---- Stateless ops ----
 
-// Otherwise by key, counter and algorithm.
+// Whether the node takes seeds; else it takes a key, a counter and an algorithm.
 bool IsBySeeds(const KernelContext& c) { return c.node().input_index("seed") >= 0; }
 
 constexpr char kBadAlgorithm[] = "unknown algorithm; expected 1 (Philox) or 3 (any), got";
@@ -90,8 +89,8 @@ constexpr char kBadEither[] =
     "maxval "
     "above minval, got";
 
-// `distribution`: of code/stateless_random.cuh, with its operands. `check_limits`: statements that
-// call fail for limits that nothing is between.
+// `distribution` is one of code/stateless_random.cuh, with its operands. `check_limits` are
+// statements that call fail if no number is between the limits.
 KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
                          absl::string_view check_limits = "") {
   const DataType dtype = c.output_dtype(0);
@@ -106,7 +105,7 @@ KernelPlan MakeStateless(const KernelContext& c, absl::string_view distribution,
     error = check_limits.empty() ? kBadAlgorithm : kBadEither;
   }
   const Share share = ShareOf(c);
-  // What can fail does so for an empty output, too.
+  // A kernel that can fail does so for an empty output, too.
   if (error.empty() && c.output_shape(0).num_elements() == 0) return MakeCudaKernel(c, {});
   absl::StrAppend(&body, "  philox::Generate(", share.ToString(),
                   ", z0, [&](uint64 group, auto& values) {\n    stateless::", distribution,
@@ -136,7 +135,7 @@ absl::StatusOr<KernelPlan> CreateUniformInt(const KernelContext& c) {
   const std::string low = absl::StrCat("*a", limits), high = absl::StrCat("*a", limits + 1);
   const std::string distribution =
       absl::StrCat(OfOutputType(c, "UniformInteger"), "{", low, ", ", high, "}");
-  // Of no numbers, none need be between the limits.
+  // An empty output needs no number between the limits.
   if (c.global_output_shape(0).num_elements() == 0) return MakeStateless(c, distribution);
   return MakeStateless(c, distribution,
                        absl::StrCat("  if (", low, " >= ", high, ") fail(", high, ");\n"));

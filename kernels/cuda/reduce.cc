@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kBlockThreads = 256;
 constexpr int64_t kWarp = 32;
-// Enough for the largest GPUs: some 130 processors of 8 such blocks each.
+// Enough for the largest GPUs: some 130 processors with 8 such blocks each.
 constexpr int64_t kManyBlocks = 1024;
 
 int64_t CountOf(const std::vector<IndexDim>& dims) {
@@ -21,7 +21,7 @@ int64_t CountOf(const std::vector<IndexDim>& dims) {
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How many results lie next to each other in memory; 0 if elements of one do.
+// The number of results that are adjacent in memory; 0 if the elements of one result are.
 int64_t KeptRun(const ReducedDims& dims) {
   int64_t run = 1;
   for (auto dim = dims.kept.rbegin(); dim != dims.kept.rend(); ++dim) {
@@ -93,12 +93,13 @@ unsigned int TeamShape::BlocksFor(int64_t results) const {
 }
 
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run) {
-  // A thread has some loads under way at a time.
+  // A thread has several loads in flight at a time.
   int64_t along = PowerOfTwoFor(DivideUp(count, 4));
   if (kept_run > 0) {
     along = std::min(along, kBlockThreads / std::min(kWarp, PowerOfTwoFor(kept_run)));
   } else {
-    // The threads of a warp need not wait for others; they do where there is little else to do.
+    // A warp needs no barriers. A result gets a whole block if it is long, or if there are few
+    // results.
     const bool many = results * kWarp >= kManyBlocks * kBlockThreads;
     along = std::min(along, count <= 1024 && many ? kWarp : kBlockThreads);
   }
@@ -124,7 +125,7 @@ Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count) {
   if (blocks > 0 && 2 * blocks <= kManyBlocks) {
     wanted = std::clamp<int64_t>(count / (team.along * kLeastOfThread), 1, kManyBlocks / blocks);
   }
-  // Whole rounds of the threads, and no part without elements.
+  // Parts are whole rounds of the threads, and no part is empty.
   const int64_t rounds = std::max<int64_t>(DivideUp(DivideUp(count, wanted), team.along), 1);
   const int64_t chunk = rounds * team.along;
   return {.parts = std::max<int64_t>(DivideUp(count, chunk), 1), .chunk = chunk};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How kernels reduce: the stages that run Reduce of code/reduce.cuh on the shape at hand.
+// Reductions: the stages that run Reduce of code/reduce.cuh on a given shape.
 #ifndef MIRRORFLOW_KERNELS_CUDA_REDUCE_H_
 #define MIRRORFLOW_KERNELS_CUDA_REDUCE_H_
 
@@ -16,8 +16,8 @@
 
 namespace mirrorflow {
 
-// The dimensions of what is reduced, the outermost first: those that results count through, and
-// those that the elements of one result do.
+// The dimensions of a reduction, outermost first: results count through `kept`, and the elements of
+// one result through `reduced`.
 struct ReducedDims {
   std::vector<IndexDim> kept, reduced;
 
@@ -25,10 +25,11 @@ struct ReducedDims {
   int64_t count() const;  // elements of a result
 };
 ReducedDims ReduceDims(const Shape& in, const std::vector<bool>& is_reduced);
-// Of images, to their channels.
+// The reduction of images to their channels.
 ReducedDims ReduceToChannels(const Shape& images, int channel_dim);
 
-// How many threads share what lies along a result or a row, and how many of those a block has.
+// The threads of a block: `along` of them share a result or a row, and `across` results or rows
+// share a block. With along_first, neighbouring threads are along the same result.
 struct TeamShape {
   int along;
   int across;
@@ -38,21 +39,21 @@ struct TeamShape {
   unsigned int threads() const { return static_cast<unsigned int>(along * across); }
   unsigned int BlocksFor(int64_t results) const;
 };
-// For `results` of `count` elements each. `kept_run`: so many results lie next to each other; 0 if
-// the elements of a result do.
+// The team for `results` results of `count` elements each. `kept_run` results are adjacent in
+// memory; 0 if the elements of a result are.
 TeamShape ChooseTeam(int64_t results, int64_t count, int64_t kept_run);
 
-// For rows that their threads read as a whole.
+// The team for rows that their threads read as a whole.
 TeamShape TeamForRows(int64_t rows, int64_t columns);
 
-// Elements cut into `parts` of `chunk` each, but for the last, so that they fill a GPU.
+// Elements cut into `parts` of `chunk` each, except for the last one, so that they fill a GPU.
 struct Parts {
   int64_t parts;
   int64_t chunk;
 };
 Parts ChooseParts(const TeamShape& team, int64_t results, int64_t count);
 
-// What becomes of the elements.
+// The code of a reduction.
 struct ReduceCode {
   std::string op;     // of code/reduce.cuh: `Sum<float>`
   int64_t op_bytes;   // of its Type
@@ -61,23 +62,23 @@ struct ReduceCode {
   std::string finish;
 };
 
-// The stages of a reduction of the kernel; they need "reduce.cuh". Where there are few results, the
-// first one leaves partial ones in scratch, behind `*scratch_bytes`, which grows.
+// The stages of a reduction; the kernel must include "reduce.cuh". If there are few results, the
+// first stage leaves partial ones in scratch from `*scratch_bytes` on, and `*scratch_bytes` grows.
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes);
 
-// The first of two stages alone: partials[part * results + o] = result o of the elements of a part.
+// Only the first of two stages: partials[part * results + o] = result o of the elements of a part.
 // `partials` is an expression, a pointer to the operation's Type.
 CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
                        const Parts& parts, absl::string_view partials);
-// Such a pointer, into scratch from byte `offset` on.
+// The expression of such a pointer, to byte `offset` of scratch.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
 
-// What sums and products of such elements are taken in. Of integers without a sign: they wrap
-// around, and shuffles take nothing smaller.
+// The dtype in which sums and products of such elements are computed. It is unsigned for integers,
+// which wrap around, and has at least 32 bits, which shuffles need.
 DataType SumType(DataType dtype);
 
-int64_t PowerOfTwoFor(int64_t n);  // the smallest that is at least n
+int64_t PowerOfTwoFor(int64_t n);  // the smallest one that is at least n
 
 }  // namespace mirrorflow
 

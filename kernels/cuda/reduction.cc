@@ -30,7 +30,8 @@ KernelPlan MakeReduction(const KernelContext& c, const ReducedDims& dims, const 
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// An operation of reduce.cuh on the elements as they are. `result`: of the output's element.
+// An operation of reduce.cuh on the unchanged elements. `result` is the expression of the output's
+// element.
 ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
                   absl::string_view result = "result") {
   const std::string out = CudaType(c.output_dtype(0));
@@ -40,7 +41,7 @@ ReduceCode Simple(const KernelContext& c, absl::string_view op, DataType type,
           .finish = absl::StrCat("z0[o] = Store<", out, ">(", result, ");")};
 }
 
-// What elements are compared in.
+// The dtype that elements are compared in.
 DataType OrderedType(DataType dtype) {
   if (IsFloating(dtype) || DataTypeSize(dtype) >= 4) return dtype;
   return dtype == DT_BOOL ? DT_UINT32 : DT_INT32;
@@ -57,7 +58,7 @@ absl::StatusOr<KernelPlan> CreateOrdered(const KernelContext& c) {
   return MakeReduction(c, dims, Simple(c, op, OrderedType(c.output_dtype(0))));
 }
 
-// The mean of nothing is 0/0; that of integers, which have no such value, is 0.
+// The mean of no elements is 0/0, or 0 for integers, which have no NaN.
 absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));
   const bool floating = IsFloating(c.output_dtype(0));
@@ -69,7 +70,7 @@ absl::StatusOr<KernelPlan> CreateMean(const KernelContext& c) {
              absl::StrCat("result / static_cast<", CudaValueType(type), ">(", count, ")")));
 }
 
-// Of integers rounded towards zero; the root of a sum that wrapped around to below 0 is the
+// Integers are rounded towards zero. The root of a sum that wrapped around to below 0 is the
 // smallest integer, as on x86.
 absl::StatusOr<KernelPlan> CreateEuclideanNorm(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const ReducedDims dims, DimsOf(c));

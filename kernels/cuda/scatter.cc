@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that write or add rows where indices say: UnsortedSegmentSum, ScatterNd, TensorScatterUpdate
-// and ResourceScatter…
+// Ops that write or add rows at places that indices select: UnsortedSegmentSum, ScatterNd,
+// TensorScatterUpdate and ResourceScatter…
 #include <algorithm>
 #include <limits>
 
@@ -16,19 +16,20 @@
 namespace mirrorflow {
 namespace {
 
-// What is scattered where. Operands are named as in the code.
+// A scatter of rows. Operands have the names of the code.
 struct Scatter {
   int indices;                      // input
   int updates;                      // input
-  std::string into;                 // `z0`, or `a0` of a variable
-  absl::Span<const int64_t> sizes;  // of the dimensions that indices count in
+  std::string into;                 // `z0`, or `a0` for a variable
+  absl::Span<const int64_t> sizes;  // of the dimensions that indices select in
   int64_t positions;
   int64_t size;                 // of a row
-  bool one = false;             // a scalar for all rows
-  bool drops_negative = false;  // indices below 0 name nothing
-  // What is in z0 before, an expression of `i`. Empty for variables.
+  bool one = false;             // the updates are a scalar for all rows
+  bool drops_negative = false;  // ignores indices below 0
+  // The initial value of z0[i], an expression of `i`. Empty for variables.
   std::string before = {};
-  // How a row takes up another one, an expression of `x` and `y`. Empty: the last one stays.
+  // How an element `x` of a row takes up an update `y`, an expression of both. Empty if the last
+  // update wins.
   std::string fold = {};
 };
 
@@ -39,7 +40,8 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
   int64_t rows = 1;
   for (const int64_t size : s.sizes) rows *= size;
   if (std::max(rows, s.positions) >= std::numeric_limits<int32_t>::max()) {
-    return absl::UnimplementedError("a scatter of 2^31 rows");
+    return absl::UnimplementedError(
+        "too many rows or indices for a scatter; expected fewer than 2^31 - 1");
   }
   const std::string notes = absl::StrCat("<", s.positions, ", ", rows);
   const std::string indices = absl::StrCat("a", s.indices);
@@ -55,7 +57,7 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     const std::string bad = absl::StrCat("*ScatterNotes", notes, ">(scratch).bad != 0");
     CudaStage stage =
         IndexedStage(c, 0, absl::StrCat(bad, " ? Missing<", CudaType(dtype), ">() : ", s.before));
-    if (!in_place.empty()) {  // it may be there already
+    if (!in_place.empty()) {  // the initial value may be there already
       stage.body = absl::StrCat("  if (z0 == a0 && !(", bad, ")) return;\n", stage.body);
     }
     stages.push_back(std::move(stage));
@@ -67,11 +69,12 @@ absl::StatusOr<KernelPlan> ScatterKernel(const KernelContext& c, const Scatter& 
     stages.push_back({.body = absl::StrCat("WriteLast", which, one, operands, ");"),
                       .grid = ElementwiseGrid(s.positions * s.size)});
   } else {
-    constexpr int64_t kThreads = 256, kMostPositions = 4096;  // more take turns
+    constexpr int64_t kThreads = 256, kMostPositions = 4096;  // beyond that, blocks take several
     const int64_t split = (s.size + kThreads - 1) / kThreads;
     const int64_t blocks = split * std::min(s.positions, kMostPositions);
     if (blocks > std::numeric_limits<int32_t>::max()) {
-      return absl::UnimplementedError("a scatter of rows of that size");
+      return absl::UnimplementedError(
+          "rows too long for a scatter; expected at most 2^31 - 1 blocks of threads");
     }
     stages.push_back({.body = absl::StrCat("FoldRows", which, ", ", split, one, operands,
                                            ", [](auto x, auto y) { return ", s.fold, "; });"),
@@ -99,7 +102,7 @@ absl::StatusOr<KernelPlan> CreateSegmentSum(const KernelContext& c) {
                            .fold = "op::Add(x, y)"});
 }
 
-// Indices [i…,K] of rows of the output, whose first K dimensions they count in.
+// A scatter into the output. The indices [i…,K] name rows in its first K dimensions.
 Scatter IntoOutput(const KernelContext& c, int indices, int updates) {
   const Shape &which = c.input_shape(indices), &out = c.output_shape(0);
   const int last = which.rank() - 1, depth = static_cast<int>(which.dim(last));
@@ -118,19 +121,22 @@ absl::StatusOr<KernelPlan> CreateScatterNd(const KernelContext& c) {
   return ScatterKernel(c, scatter);
 }
 
-// The tensor is read in one stage only, which writes each of its elements to its own place.
+// The output may overwrite the tensor: only one stage reads that, and writes each of its elements
+// to the same place.
 absl::StatusOr<KernelPlan> CreateTensorScatterUpdate(const KernelContext& c) {
   Scatter scatter = IntoOutput(c, 1, 2);
   scatter.before = "a0[i]";
   return ScatterKernel(c, scatter, {{0, 0}});
 }
 
-// The variable stays as it is if an index is bad.
+// Leaves the variable unchanged if an index is out of range.
 absl::StatusOr<KernelPlan> ScatterIntoVariable(const KernelContext& c, std::string fold) {
   const Shape& whole = VariableOf(c.node().input(0)).attr<Shape>("shape");
   if (!whole.IsFullyDefined() || whole.rank() == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("rows of a variable of shape ", whole.ToString()));
+        absl::StrCat("cannot scatter into the variable; expected a fully defined shape of rank "
+                     "1 or more, got ",
+                     whole.ToString()));
   }
   return ScatterKernel(c, {.indices = 1,
                            .updates = 2,
@@ -149,7 +155,7 @@ absl::StatusOr<KernelPlan> CreateResourceScatter(const KernelContext& c) {
 
 constexpr char kAdd[] = "op::Add(x, y)", kSub[] = "op::Sub(x, y)", kMul[] = "op::Mul(x, y)",
                kDiv[] = "op::Div(x, y)", kUpdate[] = "";
-// A NaN that is there stays, and one that comes is passed by.
+// A NaN in the variable stays; a NaN in an update is ignored.
 constexpr char kMax[] = "x < y ? y : x", kMin[] = "y < x ? y : x";
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops whose values are known when the plan is made, or nearly: Shape and its kin, Const, ListDiff,
-// BroadcastArgs, BroadcastGradientArgs, Fill, Range, LinSpace. Most are constants in a plan: their
-// kernels are for whoever evaluates nodes one by one.
+// Ops whose values are known, at least mostly, when the plan is made: Shape and related ops, Const,
+// ListDiff, BroadcastArgs, BroadcastGradientArgs, Fill, Range, LinSpace. Most are constants in a
+// plan; their kernels serve evaluation node by node.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -49,7 +49,7 @@ absl::StatusOr<KernelPlan> CreateBroadcastArgs(const KernelContext& c) {
   for (int i = 0; i < 2; ++i) {
     MF_ASSIGN_OR_RETURN(std::vector<int64_t> dims, IntegersOf(c.constant(i)));
     if (dims.size() > both.size()) both.swap(dims);
-    // `dims` is the shorter one: a 1 in either gives way.
+    // `dims` is the shorter one. A size of 1 in either broadcasts.
     for (size_t d = 1; d <= dims.size(); ++d) {
       int64_t& size = both[both.size() - d];
       if (size == 1) size = dims[dims.size() - d];
@@ -75,14 +75,14 @@ absl::StatusOr<KernelPlan> CreateBroadcastGradientArgs(const KernelContext& c) {
 
 absl::StatusOr<KernelPlan> CreateFill(const KernelContext& c) { return MoveKernel(c, "a1[0]"); }
 
-// Where a replica that makes a share of the elements of output 0, a vector, starts.
+// The expression of the first element of output 0, a vector, that this replica makes.
 std::string FirstElement(const KernelContext& c) {
   const Sharded* sharded = AsSharded(c.output_sharding(0));
   if (sharded == nullptr) return "0ll";
   return absl::StrCat("params->first_row[", sharded->axis, "] * ", sharded->factor);
 }
 
-// The value of a scalar as a literal of what it is computed in.
+// The value of a scalar as a literal of the type that it is computed in.
 std::string ScalarText(const Tensor& scalar) {
   switch (scalar.dtype()) {
     case DT_INT32:

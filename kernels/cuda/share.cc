@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nodes that sharding inserts where replicas need a part of what all have. Their ops are
-// distribute/collective's.
+// Nodes that sharding inserts where a replica needs a part of what all replicas have.
+// distribute/collective defines their ops.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/moves.h"
@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// The rows of this replica, from the first on.
+// Copies the rows of this replica.
 absl::StatusOr<KernelPlan> CreateShardSlice(const KernelContext& c) {
   const auto dim = static_cast<int>(c.attr<int64_t>("dim"));
   const std::vector<int64_t> strides = Strides(c.input_shape(0));

@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Selection reads a row k times in one block; ranks compare all its elements with each other, in
-// many blocks.
+// Whether to use selection instead of ranking. Selection reads a row k times in one block; ranking
+// compares all elements of a row with each other, in many blocks.
 bool Selects(int64_t rows, int64_t n, int64_t k) {
   constexpr int64_t kFewest = 8, kThreads = 256, kProcessors = 128;
   return k <= kFewest || k * kThreads < n * std::min(rows, kProcessors);
@@ -26,7 +26,8 @@ absl::StatusOr<KernelPlan> CreateTopK(const KernelContext& c) {
   const int64_t blocks = k == 0 ? 0 : rows * blocks_of_row;
   constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
   if (n >= kLimit - 256 || blocks > kLimit) {
-    return absl::UnimplementedError(absl::StrCat("the largest elements of ", in.ToString()));
+    return absl::UnimplementedError(
+        absl::StrCat("too many elements for 32-bit indices, got ", in.ToString()));
   }
   const std::string sizes = absl::StrCat("<", n, ", ", k);
   const std::string body =

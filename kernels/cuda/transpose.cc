@@ -10,12 +10,12 @@
 namespace mirrorflow {
 namespace {
 
-// A dimension of the output, and what a step along it is in either operand.
+// A dimension of the output, with its strides in both operands.
 struct Dim {
   int64_t size, in_stride, out_stride;
 };
 
-// Without dimensions of one; neighbours that stay neighbours are one.
+// Drops dimensions of size 1 and merges neighbours that stay neighbours.
 std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const int64_t> perm) {
   const std::vector<int64_t> in_strides = Strides(in), out_strides = Strides(out);
   std::vector<Dim> dims;
@@ -31,7 +31,8 @@ std::vector<Dim> Collapse(const Shape& in, const Shape& out, absl::Span<const in
   return dims;
 }
 
-// Of the dimensions around a matrix: where matrix `matrix` begins in an operand.
+// The expression of the offset of matrix `matrix` in an operand; `outer` are the dimensions around
+// it.
 std::string MatrixText(absl::Span<const Dim> outer, int64_t Dim::*stride) {
   std::vector<IndexDim> dims;
   for (const Dim& dim : outer) dims.push_back({dim.size, dim.*stride});
@@ -44,8 +45,8 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   MF_RETURN_IF_ERROR(CheckMovable(c.output_dtype(0)));
   MF_ASSIGN_OR_RETURN(const std::vector<int64_t> perm, IntegersOf(c.constant(1)));
   std::vector<Dim> dims = Collapse(c.input_shape(0), c.output_shape(0), perm);
-  // Matrices are transposed in tiles where reading goes along another dimension than writing, and
-  // both are long.
+  // Transposes matrices in tiles if reads and writes are contiguous along different dimensions,
+  // both of them long.
   constexpr int64_t kLong = 16;
   const auto read =
       std::find_if(dims.begin(), dims.end(), [](const Dim& d) { return d.in_stride == 1; });
@@ -72,7 +73,8 @@ absl::StatusOr<KernelPlan> CreateTranspose(const KernelContext& c) {
   return MakeCudaKernel(c, {{.body = body, .grid = grid}}, {.includes = {"move.cuh"}});
 }
 
-// Every number comes once if none is lost: each place is written, and then still has what it got.
+// The input is a permutation if no write is lost: each place is written, and afterwards still holds
+// what was written there.
 absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
   const int64_t n = c.input_shape(0).num_elements();
   const std::string inside = absl::StrCat("a0[i] >= 0 && a0[i] < ", n);
@@ -86,7 +88,7 @@ absl::StatusOr<KernelPlan> CreateInvertPermutation(const KernelContext& c) {
        {.body = for_each(absl::StrCat("if (", inside, ") z0[a0[i]] = i;")), .grid = grid},
        {.body = for_each(absl::StrCat("if (!(", inside, ") || z0[a0[i]] != i) fail(a0[i]);")),
         .grid = grid}},
-      {.error = absl::StrCat("x is no permutation; expected each number from 0 to ", n - 1,
+      {.error = absl::StrCat("x is not a permutation; expected each number from 0 to ", n - 1,
                              " once, got")});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimizer updates: the formula of each is the struct of its name in code/update.cuh.
+// Optimizer updates. The formula of each is the struct of its name in code/update.cuh.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@
 namespace mirrorflow {
 namespace {
 
-// The one choice that an update has, if any, as a second argument of its template.
+// The boolean attribute that an update has, if any, as the second argument of its template.
 std::string ChoiceText(const KernelContext& c) {
   for (const char* name : {"use_nesterov", "update_slots"}) {
     if (c.node().has_attr(name)) return c.attr<bool>(name) ? ", true" : ", false";
@@ -29,10 +29,11 @@ struct Tensors {
   std::vector<int> variables;  // inputs
   int gradient;
   int64_t size;
-  unsigned int first_block;  // of those that work on it
+  unsigned int first_block;  // of the blocks that work on it
 };
 
-// Finds out which of `all` the block works on. All threads of a block go the same way.
+// Statements that find which of `all` the block works on. All threads of a block take the same
+// branches.
 std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
   if (all.size() == 1) {
     const Tensors& t = all[0];
@@ -49,7 +50,7 @@ std::string Choice(absl::Span<const Tensors> all, const std::string& indent) {
                       Choice(all.subspan(half), indent + "  "), indent, "}\n");
 }
 
-// Of one variable, or of several.
+// An update of one variable, or of several.
 absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
   const Node& node = c.node();
   std::vector<Tensors> all;
@@ -82,7 +83,7 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
   }
   const DataType dtype = c.attr<DataType>("T");
   std::string body;
-  // All threads find a gate shut, or none: nothing waits for the host.
+  // Gates are read on the device, so that the host need not wait. All threads see the same values.
   for (int i = gates.first; i < gates.last; ++i) {
     absl::StrAppend(&body, "  if (!*a", i, ") return;\n");
   }

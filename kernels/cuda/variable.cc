@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads and writes of variables. In a plan the output of a read is the variable's memory itself and
-// nothing runs; the copy here serves those who run nodes one by one.
+// Reads and writes of variables. In a plan, the output of a read is the variable's memory, and
+// nothing runs; the copy here serves evaluation node by node.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"

@@ -25,10 +25,10 @@ namespace {
 constexpr char kValues[] =
     ": list({half, bfloat16, float, double, int32, int64, uint8, bool, resource, variant}) >= 0";
 constexpr absl::string_view kInferredInside =
-    "how values lie in its functions says how its outputs lie: PropagateSharding enters them";
+    "PropagateSharding derives the shardings of its outputs from its functions";
 
-// The dtypes that the functions make are known when they are instantiated; shapes, if the node says
-// them.
+// The dtypes of the functions' results are checked when the functions are instantiated; shapes are
+// known only if the node lists them.
 absl::Status OutputShapes(ShapeContext& c) {
   const AttrList& shapes = c.attr<AttrList>("output_shapes");
   if (!shapes.empty() && static_cast<int>(shapes.size()) != c.num_outputs()) {
@@ -41,7 +41,7 @@ absl::Status OutputShapes(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// A loop's handles stay what they are. Of its lists that is not said: they may grow.
+// The handles of a loop do not change. Its lists may: they can grow.
 absl::Status WhileShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(OutputShapes(c));
   for (int i = 0; i < c.num_outputs(); ++i) {
@@ -54,7 +54,7 @@ absl::Status WhileShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The gradient of one branch as a function of the node's inputs and of the dy that there are: one
+// The gradient of one branch, as a function of the node's inputs and of each valid dy. It has one
 // result for each input that has a gradient.
 absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_view branch) {
   const absl::Span<const Output> inputs = c.op.inputs().subspan(1);
@@ -65,10 +65,10 @@ absl::StatusOr<FunctionRef> BranchGradient(const GradContext& c, absl::string_vi
   const auto once = [](const OpDef& op) { return op.role == OpRole::kWrite || op.has(kRandom); };
   MF_ASSIGN_OR_RETURN(const std::string does_once, FindInside(body, AllOps(), once));
   if (!does_once.empty()) {
-    return absl::UnimplementedError(absl::StrCat(
-        branch, " writes a variable or draws random numbers, in ", does_once,
-        ", and its values are computed again for the gradient, which would do it again; expected "
-        "this to be outside of the branch"));
+    return absl::UnimplementedError(
+        absl::StrCat(branch, " writes a variable or draws random numbers, in ", does_once,
+                     "; the gradient recomputes the branch and would repeat this; expected it "
+                     "outside the branch"));
   }
   const Scope scope(&body.graph);
   std::vector<Output> ys, grad_ys;
@@ -169,7 +169,7 @@ void RegisterControlFlow(OpRegistry& ops) {
 namespace ops {
 namespace {
 
-// What code makes of a function's arguments.
+// A function of the library that was built from code.
 struct BuiltFunction {
   FunctionRef ref;
   std::vector<DataType> dtypes;  // of its results
@@ -198,7 +198,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
     } else {
       body.args.push_back(Placeholder(arg_scope, args[i].dtype(), caller.shape(args[i])));
     }
-    if (args[i].dtype() == DT_VARIANT && scope.ok()) {  // what lists are of; they may grow
+    if (args[i].dtype() == DT_VARIANT && scope.ok()) {  // same element kind, any length
       const ListInfo outer = ListInfo::From(caller.graph().values().at(args[i]));
       body.graph.values().Set(body.args.back(), outer.OfAnyLength().ToValueInfo());
     }
@@ -209,7 +209,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   for (const Output& result : body.results) {
     if (!result.valid() || body.graph.FindNode(result.node->name()) != result.node) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "a result of ", name, " is no output of its own; pass values from around it as inputs"));
+          "a result of ", name, " is not an output of its graph; pass outer values as inputs"));
     }
     built.dtypes.push_back(result.dtype());
     built.shapes.push_back(scope.shape(result));
@@ -222,7 +222,7 @@ absl::StatusOr<BuiltFunction> BuildFunction(const Scope& caller, absl::string_vi
   return built;
 }
 
-// What is true of both.
+// A shape with the dimensions on which `a` and `b` agree; the others are unknown.
 mirrorflow::Shape CommonShape(const mirrorflow::Shape& a, const mirrorflow::Shape& b) {
   if (a.unknown_rank() || b.unknown_rank() || a.rank() != b.rank()) {
     return mirrorflow::Shape::UnknownRank();
@@ -286,7 +286,7 @@ absl::StatusOr<std::vector<Output>> TryWhile(const Scope& scope, absl::Span<cons
   return OutputsOf(node, dtypes.size());
 }
 
-// What was built; after an error, which sticks to the scope, invalid outputs.
+// Returns `outputs`; if that is an error, records it in the scope and returns invalid outputs.
 std::vector<Output> OrFail(const Scope& scope, absl::Span<const Output> inputs,
                            absl::StatusOr<std::vector<Output>> outputs) {
   if (outputs.ok()) return *std::move(outputs);

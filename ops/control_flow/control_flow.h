@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops. What they run are functions of the graph's library; the builders make these
-// from code:
+// Branches and loops. They run functions of the graph's library, which the builders create from
+// code:
 //
 //   Output y = ops::If(scope, x_is_large, {x},
 //                      [](const Scope& s, absl::Span<const Output> in) {
@@ -11,9 +11,9 @@
 //                        return std::vector<Output>(in.begin(), in.end());
 //                      })[0];
 //
-// A function sees its arguments only: values from around it are passed to it, a variable by its
-// handle. Under a strategy a value keeps its sharding on the way into a function and out of it; a
-// loop's values keep what they have in every iteration. The predicate is the same on all replicas.
+// A function sees only its arguments: values of the enclosing graph are passed to it, a variable by
+// its handle. Under a strategy a value keeps its sharding when it enters and leaves a function, and
+// the values of a loop keep theirs in every iteration. The predicate is the same on all replicas.
 // After an error there are as many invalid outputs as inputs, and at least one.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_CONTROL_FLOW_H_
@@ -34,21 +34,21 @@ namespace ops {
 using FunctionBuilder =
     absl::FunctionRef<std::vector<Output>(const Scope& scope, absl::Span<const Output> args)>;
 
-// If (StatelessIf where neither branch has state): then_branch(inputs) if `cond` holds, else
-// else_branch(inputs). A number holds if it is not 0, a tensor that is no scalar if it has
+// If (StatelessIf if neither branch has state): then_branch(inputs) if `cond` is true, else
+// else_branch(inputs). A number is true if it is not 0, a tensor other than a scalar if it has
 // elements.
 // Shapes:   the results of both branches have the same dtypes and shapes.
-// Gradient: that of the branch that was taken, whose values are computed again; Unimplemented if a
+// Gradient: that of the branch that was taken, whose values are recomputed; Unimplemented if a
 //           branch writes a variable or draws random numbers.
 std::vector<Output> If(const Scope& scope, Output cond, absl::Span<const Output> inputs,
                        FunctionBuilder then_branch, FunctionBuilder else_branch);
 
-// While (StatelessWhile likewise): as long as cond(values) holds, values = body(values), from
-// `inputs` on; returns the last values. `cond` has one result.
-// Shapes:   dtypes and shapes of the values stay what they are.
-// Gradient: a loop that goes backward over the values that the iterations kept. How often it runs
-//           at most must be known when a plan is made: `cond` compares a counter with a constant,
-//           alone or under LogicalAnd. The body may not write variables.
+// While (StatelessWhile likewise): starting with `inputs`, values = body(values) as long as
+// cond(values) is true; returns the last values. `cond` has one result.
+// Shapes:   the dtypes and shapes of the values do not change.
+// Gradient: a loop that runs backward over the values that the iterations saved. The maximum number
+//           of iterations must be known when a plan is made: `cond` compares a counter with a
+//           constant, alone or under LogicalAnd. The body may not write variables.
 std::vector<Output> While(const Scope& scope, absl::Span<const Output> inputs, FunctionBuilder cond,
                           FunctionBuilder body);
 

@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// Makes `list` a list of what `like` is one of.
+// Gives `list` the element kind of `like`.
 void SetElementsLike(const Graph& of_like, const Output& like, const Graph& of_list,
                      const Output& list) {
   const ListInfo info = ListInfo::From(of_like.values().at(like));

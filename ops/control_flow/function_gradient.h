@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the gradients of If and While have in common: they are made of their functions' gradients.
+// Helpers shared by the gradients of If and While, which are built from the gradients of their
+// functions.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_FUNCTION_GRADIENT_H_
 
@@ -11,14 +12,15 @@
 
 namespace mirrorflow {
 
-// InstantiateFunction, and what its lists are lists of, which says where gradients go in it.
+// Calls InstantiateFunction and infers what the lists in the function hold, which determines which
+// values have gradients.
 absl::StatusOr<FunctionBody> InstantiateForGradient(const Graph& caller,
                                                     const FunctionRef& function,
                                                     absl::string_view name,
                                                     absl::Span<const Output> args);
 
-// A placeholder in `body` for a gradient of the dtype of `like`, a value of `graph`; of a list also
-// what it is a list of.
+// A placeholder in `body` for a gradient with the dtype of `like`, a value of `graph`. If that is a
+// list, the placeholder holds the same kind of elements.
 Output GradientArgument(const Graph& graph, const Output& like, const Shape& shape,
                         absl::string_view name, FunctionBody* body);
 

@@ -66,13 +66,13 @@ class LoopDifferentiator {
     if (!writer.empty()) {
       return absl::UnimplementedError(absl::StrCat(
           "body writes a variable, in ", writer,
-          "; expected a loop whose gradient is taken to pass values on, not to assign them"));
+          "; expected a loop with a gradient to return its values, not to assign them"));
     }
     const auto draws = [](const OpDef& op) { return op.has(kRandom); };
     MF_ASSIGN_OR_RETURN(const std::string random, FindInside(forward_, AllOps(), draws));
     random_inside_ = !random.empty();
     if (!random_inside_) return absl::OkStatus();
-    // Only one loop with histories can take this one's place; another would draw other numbers.
+    // Only one loop with histories can replace this one; another would draw different numbers.
     for (const Use& use : loop_.input(0).node->uses()) {
       const Node& other = *use.user;
       const bool is_instead =
@@ -82,7 +82,7 @@ class LoopDifferentiator {
       if (!is_instead) continue;
       return absl::UnimplementedError(
           absl::StrCat("a second gradient of a loop that draws random numbers, in ", random,
-                       "; expected one gradient of the sum of all that is differentiated"));
+                       "; expected one gradient of the sum of all differentiated values"));
     }
     return absl::OkStatus();
   }
@@ -90,8 +90,8 @@ class LoopDifferentiator {
   bool IsHandle(int i) const { return loop_.input(i).dtype() == DT_RESOURCE; }
   bool Differentiates(int i) const { return TakesGradient(graph_, loop_.input(i)); }
 
-  // Adds the gradient of the body to backward_: from d value to d value, for each value that has a
-  // gradient.
+  // Adds the gradient of the body to backward_: for each value with a gradient, it turns the
+  // gradient after the iteration into the one before it.
   absl::Status DifferentiateBody() {
     first_gradient_ = backward_.graph.id_limit();
     const Scope scope(&backward_.graph);
@@ -117,7 +117,7 @@ class LoopDifferentiator {
     for (int i = 0; i < loop_.num_inputs(); ++i) {
       if (!Differentiates(i)) continue;
       Output d = dx[next++];
-      if (IsHandle(i)) {  // it goes into every iteration
+      if (IsHandle(i)) {  // every iteration reads it
         d = d.valid() ? ops::AddV2(scope, d_args_[i], d) : d_args_[i];
       } else if (!d.valid()) {
         d = ops::ZerosLike(scope, d_args_[i]);
@@ -130,8 +130,8 @@ class LoopDifferentiator {
   // Whether value i is the same in all iterations.
   bool Stays(int i) const { return BehindViews(forward_.results[i]) == forward_.args[i]; }
 
-  // Puts arguments in the place of what the gradient needs of the iteration: its values, each
-  // popped from its history, and what is the same in all iterations.
+  // Replaces the forward values that the gradient uses by arguments of backward_: values of the
+  // iteration are popped from their histories, the others are the same in all iterations.
   absl::Status BringForwardValues() {
     const Scope scope(&backward_.graph);
     absl::flat_hash_map<Output, Output> brought;
@@ -140,8 +140,8 @@ class LoopDifferentiator {
       if (node->has_attr(kRandomInside)) {
         return absl::UnimplementedError(absl::StrCat(
             OpAndName(*node),
-            " would draw random numbers anew: a loop in a loop runs again for its gradient; "
-            "expected numbers that are drawn outside of it"));
+            " would draw new random numbers: an inner loop is recomputed for its gradient; "
+            "expected numbers that are drawn outside it"));
       }
       for (int i = 0; i < node->num_inputs(); ++i) {
         const Output value = node->input(i);
@@ -189,8 +189,8 @@ class LoopDifferentiator {
     return popped[1];
   }
 
-  // Of a list the gradient needs its length and the shape of its elements only, which are those of
-  // the list that the loop was given, where nothing is pushed or popped.
+  // The gradient uses only the length and element shape of a list. As long as nothing is pushed or
+  // popped, they equal those of the list that the loop was given.
   absl::StatusOr<Output> BringList(const Scope& scope, const Output& list) {
     Output like = list;
     const auto keeps_length = [](const OpDef& op) {
@@ -204,8 +204,8 @@ class LoopDifferentiator {
     if (arg == backward_.args.end()) {
       return absl::UnimplementedError(
           absl::StrCat("the gradient needs list ", list.ToString(),
-                       " as it is in each iteration, a list of "
-                       "lists; expected a list that goes into the loop"));
+                       " of each iteration, a list of lists; expected a list that is an input of "
+                       "the loop"));
     }
     const int i = static_cast<int>(arg - backward_.args.begin());
     const Output stand_in = ops::Placeholder(scope, DT_VARIANT, Shape());
@@ -214,7 +214,7 @@ class LoopDifferentiator {
     return stand_in;
   }
 
-  // The loop once more, with its histories and how often it has run.
+  // Builds the loop once more, with histories and a count of its iterations.
   absl::StatusOr<Node*> BuildForward() {
     const Scope inside(&forward_.graph);
     MF_ASSIGN_OR_RETURN(FunctionBody condition, Instantiate("cond"));
@@ -263,7 +263,7 @@ class LoopDifferentiator {
     return node;
   }
 
-  // The loop that goes backward; returns what it makes of d value.
+  // Builds the loop that runs backward; returns the gradients of the loop's inputs.
   absl::StatusOr<Outputs> BuildBackward(const Node& forward) {
     const int num_values = loop_.num_inputs();
     const Scope inside(&backward_.graph);
@@ -276,7 +276,7 @@ class LoopDifferentiator {
     const Output done = ops::Placeholder(inside, DT_INT32, Shape());
     add(Integer(c_.scope, 0), done, ops::AddV2(inside, done, Integer(inside, 1)));
     const Output count = ops::Placeholder(inside, DT_INT32, Shape());
-    int output = num_values;  // of the forward loop
+    int output = num_values;  // next output of the forward loop
     add(forward.output(output++), count, count);
     for (int i = 0; i < num_values; ++i) {
       if (Differentiates(i)) add(FirstGradient(forward, i), d_args_[i], d_results_[i]);
@@ -286,7 +286,7 @@ class LoopDifferentiator {
     }
     for (const Read& read : reads_) add(forward.output(output++), read.arg, read.arg);
     for (const auto& [arg, i] : same_) {
-      // A list may have got the shape of its elements in the loop.
+      // The element shape of a list may become known only in the loop.
       add(arg.dtype() == DT_VARIANT ? forward.output(i) : loop_.input(i), arg, arg);
     }
     for (int i = 0; i < num_values; ++i) {
@@ -336,7 +336,7 @@ class LoopDifferentiator {
     return node;
   }
 
-  // d value i behind the loop.
+  // The gradient of value i after the loop.
   Output FirstGradient(const Node& forward, int i) const {
     if (c_.dy[i].valid()) return c_.dy[i];
     if (!IsHandle(i)) return ops::ZerosLike(c_.scope, forward.output(i));
@@ -344,7 +344,7 @@ class LoopDifferentiator {
     return Zeros(c_.scope, info.handle_dtype, info.handle_shape);
   }
 
-  // done < count, of the backward loop's values.
+  // The condition of the backward loop: done < count.
   absl::StatusOr<FunctionRef> CountingCondition() const {
     FunctionBody condition;
     const Scope scope(&condition.graph);
@@ -367,16 +367,16 @@ class LoopDifferentiator {
   }
 
   struct History {
-    Output value;   // of forward_
-    Shape element;  // its shape
-    Output list;    // of backward_: the argument
-    Output popped;  // what is left of it
+    Output value;   // in forward_
+    Shape element;  // shape of `value`
+    Output list;    // argument of backward_
+    Output popped;  // `list` after the pop
   };
-  // What is read of a variable, which nothing writes in the loop.
+  // A value read from a variable, which the loop never writes.
   struct Read {
-    Output value;  // of forward_
+    Output value;  // in forward_
     Shape shape;
-    Output arg;  // of backward_
+    Output arg;  // argument of backward_
   };
 
   const GradContext& c_;
@@ -385,12 +385,12 @@ class LoopDifferentiator {
   const std::string name_;
   FunctionBody forward_, backward_;
   bool random_inside_ = false;
-  NodeId first_gradient_ = 0;  // of backward_: nodes before it are the body's
-  // Of backward_, by value; invalid: it has no gradient.
+  NodeId first_gradient_ = 0;  // in backward_; nodes before it are the body's
+  // In backward_, by value; invalid if the value has no gradient.
   Outputs d_args_, d_results_;
   std::vector<History> histories_;
   std::vector<Read> reads_;
-  std::vector<std::pair<Output, int>> same_;  // an argument of backward_, and which value it is
+  std::vector<std::pair<Output, int>> same_;  // argument of backward_, index of the value
 };
 
 }  // namespace

@@ -9,17 +9,18 @@
 
 namespace mirrorflow {
 
-// Attributes of a loop that does what another one does and keeps a history besides: the functions
-// of that one, whose inputs are its first. MergeLoops puts it in its place.
+// Attributes of a loop that computes what another loop does and also keeps histories. They name the
+// functions of the other loop, whose inputs are the first inputs of this one. MergeLoops replaces
+// the other loop by this one.
 inline constexpr char kInsteadOfCond[] = "_instead_of_cond";
 inline constexpr char kInsteadOfBody[] = "_instead_of_body";
 
-// The gradient of While. As TensorFlow's: the loop runs with its histories, lists of the values
-// that the gradient of the body needs, to which each iteration pushes; a loop of as many iterations
-// pops them, so it goes backward. Nothing is computed twice but what is inside a loop in the body:
-// that one runs again, so that no history is a list of lists.
-// Unimplemented if the body, or a function that it runs, writes a variable; and if what would run
-// again draws random numbers, which would be others.
+// The gradient of While, built as in TensorFlow. The forward loop keeps histories: lists to which
+// each iteration pushes the values that the gradient of the body needs. A second loop with as many
+// iterations pops them, so it runs backward. Only loops inside the body are recomputed, so that no
+// history is a list of lists.
+// Unimplemented if the body, or a function that it runs, writes a variable, and if a recomputed
+// loop draws random numbers, which would differ.
 absl::StatusOr<std::vector<Output>> LoopGradient(const GradContext& c);
 
 }  // namespace mirrorflow

@@ -11,20 +11,20 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kIsAList =
-    "an optional value is a list: LowerTensorLists makes it a tensor";
+    "an optional is a list, which LowerTensorLists turns into a tensor";
 constexpr absl::string_view kOfGradients =
-    "TensorFlow's gradients make it; the gradient of such a graph is taken before they do";
+    "only TensorFlow's gradients create it, after the graph was differentiated";
 
 absl::Status CheckOne(int values) {
   if (values == 1) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("an optional must be of one tensor, got ", values));
+  return absl::UnimplementedError(absl::StrCat("an optional must hold one tensor, got ", values));
 }
 
 absl::Status FromValueShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckOne(c.num_inputs()));
   const DataType dtype = c.node().input(0).dtype();
   if (dtype == DT_RESOURCE) {
-    return absl::UnimplementedError("an optional must be of a tensor, got a resource");
+    return absl::UnimplementedError("an optional must hold a tensor, got a resource");
   }
   ListInfo list;
   if (dtype == DT_VARIANT) {
@@ -40,7 +40,7 @@ absl::Status FromValueShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// Of what it has no value the other branch says.
+// The kind of the missing value is known only from the other branch.
 absl::Status NoneShape(ShapeContext& c) {
   ListInfo list;
   list.length = list.max_length = 0;
@@ -48,13 +48,13 @@ absl::Status NoneShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// An optional of several kinds has the one that the attributes tell from the others.
+// If the optional may hold several kinds, the attributes select one.
 absl::Status GetValueShape(ShapeContext& c) {
   MF_RETURN_IF_ERROR(CheckOne(c.num_outputs()));
   const auto& shapes = c.attr<AttrList>("output_shapes");
   if (shapes.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("output_shapes must be one shape, got ", shapes.size()));
+        absl::StrCat("output_shapes must have one shape, got ", shapes.size()));
   }
   const ListInfo list = ListInput(c, 0);
   if (c.node().output_dtype(0) == DT_VARIANT) {
@@ -66,14 +66,14 @@ absl::Status GetValueShape(ShapeContext& c) {
   const int found = FindKind(kinds, said, 0);
   if (found < 0 && list.known()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the optional is of ", DataTypeName(list.dtype), " ", list.element.ToString(),
+        absl::StrCat("the optional holds ", DataTypeName(list.dtype), " ", list.element.ToString(),
                      list.others.empty() ? "" : " or others", ", the attributes say ",
                      DataTypeName(said.dtype), " ", said.element.ToString()));
   }
   if (found >= 0 && FindKind(absl::MakeSpan(kinds).subspan(found + 1), said, 0) >= 0) {
     return absl::UnimplementedError(absl::StrCat(
-        "the optional may be of several tensors of ", DataTypeName(said.dtype),
-        "; expected output_shapes that tell them from each other, got ", said.element.ToString()));
+        "the optional may hold different tensors of ", DataTypeName(said.dtype),
+        "; expected output_shapes that distinguish them, got ", said.element.ToString()));
   }
   if (found < 0) {
     c.set_output(0, said.element);
@@ -95,7 +95,7 @@ absl::Status HasValueShape(ShapeContext& c) {
 
 void RegisterOptional(OpRegistry& ops) {
   ops.Define(ops::kOptionalFromValue)
-      .Doc("an optional that has this value")
+      .Doc("an optional with this value")
       .Input("components: Toutput_types")
       .Output("optional: variant")
       .Attr("Toutput_types: list(type) >= 1")
@@ -103,7 +103,7 @@ void RegisterOptional(OpRegistry& ops) {
       .Gathers(kIsAList)
       .NoGradient(kOfGradients);
   ops.Define(ops::kOptionalGetValue)
-      .Doc("the value of an optional; an error of the step if it has none")
+      .Doc("the value of an optional; the step fails if it has none")
       .Input("optional: variant")
       .Output("components: output_types")
       .Attr("output_types: list(type) >= 1")

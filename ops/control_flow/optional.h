@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optional values, as TensorFlow's gradient of an If has them: what a branch keeps for its gradient
-// the other branch has not. Here an optional is a list of one tensor, or of none (tensor_list.h),
-// and becomes a tensor with the lists. There are no builders: our own gradient of an If needs none.
+// Optional values, in which TensorFlow's gradient of If keeps values of one branch that the other
+// branch does not have. Here an optional is a list of one tensor, or of none (tensor_list.h), and
+// LowerTensorLists lowers it like other lists. There are no builders, because our own gradient of
+// If needs no optionals.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_OPTIONAL_H_
 

@@ -21,9 +21,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr absl::string_view kInRows =
-    "a list is a tensor before anything is sharded: LowerTensorLists makes it one";
+    "LowerTensorLists turns lists into tensors before anything is sharded";
 
-// --- What is known of lists ------------------------------------------------------------------
+// --- Properties of lists ---------------------------------------------------------------------
 
 Shape Rows(int64_t count, const Shape& element) {
   if (element.unknown_rank()) return element;
@@ -37,7 +37,7 @@ absl::StatusOr<Shape> ElementOfRows(const ShapeContext& c, int i) {
   return rows.unknown_rank() ? rows : Shape(rows.dims().subspan(1));
 }
 
-// Operand i, an element_shape: a vector, known in part, or the scalar -1, which says nothing.
+// Operand i, an element_shape: a partially known vector, or the scalar -1 for an unknown shape.
 absl::StatusOr<Shape> ElementShapeInput(const ShapeContext& c, int i) {
   const Shape& shape = c.input(i);
   if (!shape.unknown_rank() && shape.rank() == 1) return c.input_as_shape(i);
@@ -53,7 +53,7 @@ absl::Status Merge(ListInfo* list, const Shape& element) {
   const absl::StatusOr<Shape> merged = list->element.MergeWith(element);
   if (!merged.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("the list has elements of shape ",
-                                                   list->element.ToString(), ", got one of ",
+                                                   list->element.ToString(), ", got one of shape ",
                                                    element.ToString()));
   }
   list->element = *merged;
@@ -62,7 +62,7 @@ absl::Status Merge(ListInfo* list, const Shape& element) {
 
 bool OfLists(const ShapeContext& c) { return c.attr<DataType>("element_dtype") == DT_VARIANT; }
 
-// The list that is input 0, whose elements are of the dtype that the node says.
+// The list in input 0, with the dtype of its elements that the node declares.
 absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
   ListInfo list = ListInput(c, 0);
   const DataType dtype = c.attr<DataType>("element_dtype");
@@ -77,14 +77,14 @@ absl::StatusOr<ListInfo> ListOfNode(const ShapeContext& c) {
   return list;
 }
 
-// The same where the elements must be tensors.
+// The same if the elements must be tensors.
 absl::StatusOr<ListInfo> TensorsOfNode(const ShapeContext& c) {
   if (!OfLists(c)) return ListOfNode(c);
   return absl::UnimplementedError(
       "elements that are lists can only be pushed and popped; expected tensors");
 }
 
-// Output i is one element, or `rows` of them stacked.
+// Sets output i to one element, or to `rows` of them, stacked.
 absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Shape& said,
                          std::optional<int64_t> rows = std::nullopt) {
   ListInfo merged = list;
@@ -101,7 +101,7 @@ absl::Status SetElements(ShapeContext& c, int i, const ListInfo& list, const Sha
 
 // --- Shape functions -------------------------------------------------------------------------
 
-// Of lists nobody knows yet of what.
+// A new list. What a list of lists will hold is not known yet.
 ListInfo NewList(const ShapeContext& c) {
   ListInfo list;
   if (!OfLists(c)) list.dtype = c.attr<DataType>("element_dtype");
@@ -109,7 +109,7 @@ ListInfo NewList(const ShapeContext& c) {
 }
 
 absl::StatusOr<ListInfo> NewListOfTensors(const ShapeContext& c) {
-  if (OfLists(c)) return absl::UnimplementedError("a list of lists must be empty at first");
+  if (OfLists(c)) return absl::UnimplementedError("a list of lists must be created empty");
   return NewList(c);
 }
 
@@ -169,7 +169,8 @@ absl::Status GetItemShape(ShapeContext& c) {
   return SetElements(c, 0, list, said);
 }
 
-// Whether the list still has one element again and again if `tensor`, input i, is in it too.
+// Updates `list->common` for an added element, input i: it is known only while all elements are the
+// same constant.
 void MergeCommon(const ShapeContext& c, int i, ListInfo* list) {
   const Tensor* tensor = c.constant(i);
   if (tensor == nullptr || !(list->is_empty() || SameTensor(list->common, *tensor))) {
@@ -184,7 +185,7 @@ absl::Status SetItemShape(ShapeContext& c) {
   if (c.attr<bool>("resize_if_index_out_of_bounds")) {
     return absl::UnimplementedError(
         "resize_if_index_out_of_bounds makes the length depend on data; expected a list of a given "
-        "size (of a TensorArray: dynamic_size=False)");
+        "size (for a TensorArray: dynamic_size=False)");
   }
   MF_RETURN_IF_ERROR(c.WithRank(1, 0).status());
   MF_RETURN_IF_ERROR(Merge(&list, c.input(2)));
@@ -237,7 +238,7 @@ absl::Status LengthShape(ShapeContext& c) {
 
 absl::Status ElementShapeShape(ShapeContext& c) {
   if (!ListInput(c, 0).inner.empty()) {
-    return absl::UnimplementedError("the shape of elements that are lists; expected tensors");
+    return absl::UnimplementedError("elements that are lists have no shape; expected tensors");
   }
   c.set_output_as_shape(0, ListInput(c, 0).element);
   return absl::OkStatus();
@@ -246,7 +247,8 @@ absl::Status ElementShapeShape(ShapeContext& c) {
 absl::Status ResizeShape(ShapeContext& c) {
   ListInfo list = ListInput(c, 0);
   if (!list.inner.empty()) {
-    return absl::UnimplementedError("a list of lists has no other size; expected one of tensors");
+    return absl::UnimplementedError(
+        "a list of lists cannot be resized; expected a list of tensors");
   }
   MF_ASSIGN_OR_RETURN(const std::optional<int64_t> size, IntegerInput(c, 1));
   if (size.value_or(0) < 0) {
@@ -275,11 +277,11 @@ absl::Status ScatterShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// --- Gradients: those of list_ops.py ---------------------------------------------------------
+// --- Gradients, as in list_ops.py ------------------------------------------------------------
 
 using Gradients = absl::StatusOr<std::vector<Output>>;
 
-// A list of zeros with the elements of `list`.
+// A list of zeros with the length and element shape of `list`.
 Output ZerosIn(const GradContext& c, const Output& list, DataType dtype) {
   return ops::TensorListReserve(c.scope, dtype, ops::TensorListElementShape(c.scope, list),
                                 ops::TensorListLength(c.scope, list));
@@ -305,7 +307,7 @@ Gradients GetItemGrad(const GradContext& c) {
 
 Gradients SetItemGrad(const GradContext& c) {
   const Output index = c.op.input(1), item = c.op.input(2);
-  // Read before it is overwritten: so it can be overwritten in place.
+  // Read before the overwrite, so that this can happen in place.
   const Output d_item = ops::TensorListGetItem(c.scope, c.dy[0], index, item.dtype());
   const Output d_list =
       ops::TensorListSetItem(c.scope, c.dy[0], index, ops::ZerosLike(c.scope, item));
@@ -376,7 +378,7 @@ std::vector<Row> Table() {
        ElementShapeShape,
        NoFlow},
       {ops::kTensorListFromTensor,
-       "the rows of a tensor",
+       "a list of the rows of a tensor",
        {"tensor: element_dtype", "element_shape: shape_type"},
        {"output_handle: variant"},
        {kDtype, kShapeType},
@@ -404,14 +406,14 @@ std::vector<Row> Table() {
        LengthShape,
        NoFlow},
       {ops::kTensorListPopBack,
-       "the list without its last element, and that",
+       "the list without its last element, and that element",
        {"input_handle: variant", "element_shape: int32"},
        {"output_handle: variant", "tensor: element_dtype"},
        {kDtype},
        PopBackShape,
        PopBackGrad},
       {ops::kTensorListPushBack,
-       "the list with one element more",
+       "the list with an element appended",
        {"input_handle: variant", "tensor: element_dtype"},
        {"output_handle: variant"},
        {kDtype},
@@ -425,7 +427,7 @@ std::vector<Row> Table() {
        ReserveShape,
        NoFlow},
       {ops::kTensorListResize,
-       "the list, cut or filled up with zeros",
+       "the list, truncated or padded with zeros",
        {"input_handle: variant", "size: int32"},
        {"output_handle: variant"},
        {},

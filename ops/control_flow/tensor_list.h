@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow's lists of tensors, which loops carry their histories in. A list is a value of dtype
-// variant and never changes: what sets, pushes or pops returns another list. All elements are of
-// one dtype and one shape. In a plan a list is a plain tensor, one row an element, and its length
-// (LowerTensorLists), so it must be known how long it can become: by `num_elements` or
-// `max_num_elements`, by the tensor that it is made of, or by how often the loop can run that
-// pushes. Nothing can be fed or fetched that is a list.
+// TensorFlow's lists of tensors, in which loops carry their histories. A list is an immutable value
+// of dtype variant: ops that set, push or pop return another list. All elements have the same dtype
+// and shape. In a plan a list is a plain tensor, with one row per element, and a length
+// (LowerTensorLists), so its maximum length must be known: from `num_elements` or
+// `max_num_elements`, from the tensor that it is made of, or from the maximum number of iterations
+// of the loop that pushes. Lists cannot be fed or fetched.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_TENSOR_LIST_H_
 
@@ -19,7 +19,7 @@ void RegisterTensorList(OpRegistry& ops);
 
 namespace ops {
 
-// For passes that are about them.
+// Op names, for passes that match these ops.
 inline constexpr char kEmptyTensorList[] = "EmptyTensorList";
 inline constexpr char kTensorListReserve[] = "TensorListReserve";
 inline constexpr char kTensorListFromTensor[] = "TensorListFromTensor";
@@ -34,33 +34,33 @@ inline constexpr char kTensorListResize[] = "TensorListResize";
 inline constexpr char kTensorListGather[] = "TensorListGather";
 inline constexpr char kTensorListScatterIntoExistingList[] = "TensorListScatterIntoExistingList";
 
-// EmptyTensorList: no elements. `element_shape` may be known in part.
+// EmptyTensorList: a list without elements. `element_shape` may be partially known.
 struct EmptyTensorListOptions {
-  int64_t max_num_elements = -1;  // -1: as many as the loop that pushes can push
+  int64_t max_num_elements = -1;  // -1: as many as the loop can push
 };
 Output EmptyTensorList(const Scope& scope, DataType element_dtype,
                        const mirrorflow::Shape& element_shape,
                        const EmptyTensorListOptions& options = {});
 
-// TensorListReserve: `num_elements` zeros, of this shape.
+// TensorListReserve: a list of `num_elements` zeros of shape `element_shape`.
 Output TensorListReserve(const Scope& scope, DataType element_dtype, Output element_shape,
                          Output num_elements);
 
-// TensorListFromTensor: the rows of `tensor`; TensorListStack: the way back.
+// TensorListFromTensor: a list of the rows of `tensor`. TensorListStack: the inverse.
 Output TensorListFromTensor(const Scope& scope, Output tensor);
 struct TensorListStackOptions {
-  int64_t num_elements = -1;  // if not -1, what the length must be
+  int64_t num_elements = -1;  // if not -1, the required length
 };
 Output TensorListStack(const Scope& scope, Output list, DataType element_dtype,
                        const TensorListStackOptions& options = {});
 
 // TensorListGetItem, TensorListSetItem: element `index`, an int32 in [0, length).
-// Errors:   InvalidArgument at run time for another index.
+// Errors:   InvalidArgument at run time for any other index.
 Output TensorListGetItem(const Scope& scope, Output list, Output index, DataType element_dtype);
 Output TensorListSetItem(const Scope& scope, Output list, Output index, Output item);
 
-// TensorListPushBack: one element more, the last. Errors: InvalidArgument at run time beyond
-// max_num_elements.
+// TensorListPushBack: the list with `tensor` appended.
+// Errors:   InvalidArgument at run time if the list exceeds max_num_elements.
 Output TensorListPushBack(const Scope& scope, Output list, Output tensor);
 // TensorListPopBack: the list without its last element, and that element.
 // Errors:   InvalidArgument at run time for an empty list.
@@ -69,10 +69,10 @@ std::vector<Output> TensorListPopBack(const Scope& scope, Output list, DataType 
 // TensorListLength: an int32. TensorListElementShape: an int32 vector.
 Output TensorListLength(const Scope& scope, Output list);
 Output TensorListElementShape(const Scope& scope, Output list);
-// TensorListResize: cut, or zeros added, to `size` elements, a constant.
+// TensorListResize: the list truncated or padded with zeros to `size` elements, a constant.
 Output TensorListResize(const Scope& scope, Output list, Output size);
 
-// TensorListGather: the elements at `indices`, stacked; TensorListScatterIntoExistingList: the list
+// TensorListGather: the elements at `indices`, stacked. TensorListScatterIntoExistingList: the list
 // with the rows of `tensor` at `indices`.
 Output TensorListGather(const Scope& scope, Output list, Output indices, DataType element_dtype);
 Output TensorListScatterIntoExistingList(const Scope& scope, Output list, Output tensor,

@@ -9,9 +9,9 @@ namespace mirrorflow {
 namespace ops {
 namespace {
 
-// -1: unknown. The scalar -1 says nothing, not even the rank.
+// -1 is an unknown dimension. The scalar -1 is a shape of unknown rank.
 Output ElementShapeConst(const Scope& named, const mirrorflow::Shape& shape) {
-  const Scope scope = named.WithName("");  // the name is the list op's
+  const Scope scope = named.WithName("");  // the name is for the list op
   if (shape.unknown_rank()) return ScalarConst(scope, DT_INT32, -1);
   return VectorConst(scope, std::vector<int64_t>(shape.dims().begin(), shape.dims().end()));
 }

@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A mask that adds at most this takes a pair out.
+// A mask value of at most this excludes a pair.
 constexpr double kOut = -1e9;
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
@@ -25,14 +25,15 @@ bool IsProduct(const Node& node, bool adj_x, bool adj_y) {
          node.attr<bool>("adj_y") == adj_y;
 }
 
-// The other operand of a binary op of which one is `value`; invalid if none is.
+// The other operand of a binary op with operand `value`; invalid if `value` is not an operand.
 Output Other(const Node& node, const Output& value) {
   if (node.num_inputs() != 2) return Output();
   if (node.input(0) == value) return node.input(1);
   return node.input(1) == value ? node.input(0) : Output();
 }
 
-// What is found, from the products to the values. Nodes that are not there are null.
+// The nodes of an attention, from the scores to the product with the values. Missing nodes are
+// null.
 struct Attention {
   Node *scores = nullptr, *scaled = nullptr, *masked = nullptr, *weights = nullptr,
        *values = nullptr;
@@ -45,7 +46,7 @@ struct Attention {
   Output v() const { return values->input(1); }
 };
 
-// Its gradient, backwards.
+// The nodes of its gradient, in backward order.
 struct Gradient {
   Node *dweights = nullptr, *product = nullptr, *sum = nullptr, *difference = nullptr,
        *dscores = nullptr, *unscaled = nullptr;
@@ -58,7 +59,7 @@ class Finder {
  public:
   explicit Finder(const Compilation& c) : c_(c) {}
 
-  // The attention whose weights `softmax` makes, which are multiplied with the values in `last`.
+  // The attention with weights `softmax`, which `last` multiplies with the values.
   std::optional<Attention> Find(Node* softmax, Node* last) const {
     Attention a;
     a.weights = softmax;
@@ -83,7 +84,7 @@ class Finder {
     return Fits(a) ? std::make_optional(a) : std::nullopt;
   }
 
-  // The gradient, if the weights are used by it and the values alone.
+  // The gradient, if only it and the product with the values use the weights.
   std::optional<Gradient> FindGradient(const Attention& a) const {
     Gradient g;
     const Output weights = a.weights->output(0);
@@ -112,7 +113,7 @@ class Finder {
  private:
   const Shape& shape(const Output& output) const { return c_.values().shape(output); }
 
-  // Whether the node can go if those `uses` do.
+  // Whether the node can be removed together with its users, of which there are `uses`.
   bool IsInner(const Node& node, size_t uses) const {
     const auto is_its = [&](const Output& value) { return value.node == &node; };
     return node.uses().size() == uses && node.control_inputs().empty() &&
@@ -141,7 +142,7 @@ class Finder {
     return std::nullopt;
   }
 
-  // What the node multiplies its other operand with.
+  // The factor by which the node multiplies its other operand.
   std::optional<double> Scale(const Node& node) const {
     if (!IsFree(node)) return std::nullopt;
     if (Is(node, ops::kMul)) {
@@ -162,7 +163,7 @@ class Finder {
                        [](const Output& in) { return IsProduct(*in.node, false, true); });
   }
 
-  // Whether the mask is 0 up to the diagonal and takes out what is behind it.
+  // Whether the mask is 0 up to the diagonal and excludes the pairs after it.
   bool IsCausal(const Output& mask, const Shape& scores) const {
     const Tensor& value = c_.values().at(mask).constant;
     if (!value.has_value() || value.dtype() != DT_FLOAT) return false;
@@ -180,7 +181,8 @@ class Finder {
     return true;
   }
 
-  // Four dimensions, of which examples and heads are the same for all.
+  // Whether the operands have four dimensions and the same examples and heads, there are enough
+  // keys, and the scale is exact in a float.
   bool Fits(const Attention& a) const {
     for (const Output& operand : {a.k(), a.v()}) {
       if (shape(operand).rank() != 4 || shape(a.q()).rank() != 4) return false;
@@ -207,7 +209,7 @@ class Finder {
            IsInner(*g.difference, 1) && IsFree(*g.dscores) && g.dv->control_inputs().empty();
   }
 
-  // dq = unscaled · k, dk = unscaledᵀ · q, and nobody else needs the gradient of the scores.
+  // dq = unscaled · k, dk = unscaledᵀ · q, and the gradient of the scores has no other use.
   bool FindOperands(const Attention& a, Gradient* g) const {
     if (!IsInner(*g->unscaled, 2)) return false;
     for (const Use& use : g->unscaled->uses()) {
@@ -242,7 +244,7 @@ absl::Status Fuse(Compilation& c, const Attention& a, const std::optional<Gradie
   return absl::OkStatus();
 }
 
-// The product of the weights that `softmax` makes with values.
+// The product of the weights that `softmax` computes with the values; null if there is none.
 Node* FindValues(const Node& softmax) {
   for (const Use& use : softmax.uses()) {
     if (use.slot == 0 && IsProduct(*use.user, false, false)) return use.user;

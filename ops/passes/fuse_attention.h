@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseAttention: softmax(scale * q · kᵀ + mask) · v becomes one op, which does not store the
-// weights of all pairs; and where the weights are used by its gradient too, that becomes the
-// gradient op. With few keys the weights are small and stay in a cache, and to make them anew for
-// the gradient takes longer than to read them: such attention stays as it is. A mask that is a
-// constant for what comes later becomes the attribute `causal`. Shardings are chosen for the fused
-// op, which has a rule.
+// FuseAttention: fuses softmax(scale * q · kᵀ + mask) · v into one op, which does not store the
+// weights of all pairs. If the gradient uses the weights too, it becomes the gradient op. With few
+// keys the weights are small and stay in a cache, and recomputing them for the gradient takes
+// longer than reading them, so such attention is not fused. A constant mask that hides later
+// positions becomes the attribute `causal`. Shardings are chosen for the fused op, which has a
+// rule.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ATTENTION_H_
 
@@ -15,7 +15,7 @@ namespace mirrorflow {
 
 class FuseAttention final : public Pass {
  public:
-  // With 64 to 256 keys training was slower on a CPU with the fused op.
+  // With 64 to 256 keys, training on a CPU is slower with the fused op.
   static constexpr int64_t kMinKeys = 512;
 
   absl::string_view name() const override { return "fuse_attention"; }

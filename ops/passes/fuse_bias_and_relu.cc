@@ -24,12 +24,12 @@ bool IsFetched(const Compilation& c, const Output& value) {
   return std::count(c.fetches.begin(), c.fetches.end(), value) > 0;
 }
 
-// Whether nobody needs the value but its one user.
+// Whether the value has exactly one user and is not fetched.
 bool IsForOne(const Compilation& c, const Output& value) {
   return value.node->uses().size() == 1 && !IsFetched(c, value);
 }
 
-// Whether `add` adds a bias to what a product or convolution makes for it alone.
+// Whether `add` adds a bias to a product or convolution that has no other user.
 bool AddsToProduct(const Compilation& c, const Node& add) {
   if (add.op().name != ops::kBiasAdd || add.attr<std::string>("data_format") != "NHWC") {
     return false;
@@ -40,14 +40,15 @@ bool AddsToProduct(const Compilation& c, const Node& add) {
       (product.op().name != ops::kConv2D || product.attr<std::string>("data_format") != "NHWC")) {
     return false;
   }
-  // Each replica adds the bias to what it has: to rows, or to all of it.
+  // Each replica adds the bias to its own rows or to the whole value; a partial sum would get it
+  // once for each replica.
   return (value.dtype() == DT_FLOAT || IsReducedFloat(value.dtype())) && IsForOne(c, value) &&
          c.HasKernel(ops::WithBias(product.op().name)) &&
          AsPartial(c.shardings.at(value)) == nullptr &&
          c.values().shape(product.input(1)).num_elements() > 0;
 }
 
-// The op that does what `relu` and the product with a bias before it do; empty if there is none.
+// The op that combines `relu` with the product with bias before it; empty if there is none.
 std::string OpWithRelu(const Compilation& c, const Node& relu) {
   if (relu.op().name != ops::kRelu || !IsForOne(c, relu.input(0))) return "";
   for (const char* product : {ops::kMatMul, ops::kConv2D}) {
@@ -57,7 +58,8 @@ std::string OpWithRelu(const Compilation& c, const Node& relu) {
   return "";
 }
 
-// Makes `last` and what makes its first input one node of `op`, with the other inputs of both.
+// Replaces `last` and the producer of its first input by one node of `op`, with the other inputs of
+// both.
 absl::Status Fuse(Compilation& c, Node* last, const std::string& op) {
   Node* const product = last->input(0).node;
   std::vector<Operation> before;
@@ -94,15 +96,15 @@ absl::StatusOr<bool> FuseForward(Compilation& c) {
 
 // --- backward -----------------------------------------------------------------------------------
 
-// One layer's Relu, from the product in front of it to the gradient of its bias.
+// One layer's Relu, from the product before it to the gradient of its bias.
 struct Layer {
   Node* forward;    // the product with bias and Relu
-  Node* product;    // makes the gradient of what `forward` makes
-  Node* relu_grad;  // of that
-  Node* bias_grad;  // and of that
+  Node* product;    // computes the gradient of the output of `forward`
+  Node* relu_grad;  // ReluGrad of `product`
+  Node* bias_grad;  // BiasAddGrad of `relu_grad`
 };
 
-// The node that adds up the rows of `value`; null if none does.
+// The BiasAddGrad that sums up the rows of `value`; null if there is none.
 Node* BiasGradOf(const Output& value) {
   for (const Use& use : value.node->uses()) {
     if (use.slot == 0 && use.user->op().name == ops::kBiasAddGrad &&
@@ -114,7 +116,7 @@ Node* BiasGradOf(const Output& value) {
   return nullptr;
 }
 
-// `node` is a ReluGrad.
+// Whether `node`, a ReluGrad, belongs to a layer that can be fused; fills `layer`.
 bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   if (!node->control_inputs().empty()) return false;
   *layer = {.forward = node->input(1).node,
@@ -131,7 +133,7 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
          AsPartial(c.shardings.at(node->input(0))) == nullptr;
 }
 
-// The bits that the layer writes; it is made to, if it does not yet.
+// The mask that the layer writes; makes the layer write one if it does not yet.
 absl::StatusOr<Output> MaskOf(Compilation& c, Node* forward) {
   if (forward->num_outputs() == 2) return forward->output(1);
   AttrMap attrs = forward->attrs();
@@ -172,7 +174,7 @@ absl::Status FuseBackward(Compilation& c, const Layer& layer) {
 
 absl::StatusOr<bool> FuseBackward(Compilation& c) {
   if (!c.HasKernel(ops::kMatMulReluGrad)) return false;
-  // These stay until all is done; the layers in front of them are made anew.
+  // Collected first: fusing replaces nodes of the forward layers, but not these.
   std::vector<Node*> relu_grads;
   for (Node* node : c.graph.Nodes()) {
     if (node->op().name == ops::kReluGrad) relu_grads.push_back(node);

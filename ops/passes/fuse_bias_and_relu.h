@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseBiasAndRelu: a product or convolution adds the bias that is added to all of its output, and
-// applies the Relu behind it, while that is still in registers. What a layer makes is as large as
-// its input; a BiasAdd of its own would read and write it once more.
+// FuseBiasAndRelu: a product or convolution adds the bias to its output and applies the Relu that
+// follows while the output is still in registers. The output of a layer is as large as its input; a
+// separate BiasAdd would read and write it once more.
 //
-// Backward, where devices have such kernels, the layer's product also writes a bit for each element
-// that is positive; the product that makes the gradient of these elements, in the layer after, lets
-// those through and adds up the gradient of the bias. A layer is three products then and nothing
-// else: its own, and those of its two gradients.
+// Backward, if devices have such kernels, the layer's product also writes a mask with a bit for
+// each element: whether it is positive. The product in the next layer that computes the gradient of
+// these elements applies the mask and sums up the gradient of the bias. A layer then consists of
+// three products only: its own, and those of its two gradients.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_BIAS_AND_RELU_H_
 

@@ -19,11 +19,11 @@
 namespace mirrorflow {
 namespace {
 
-// Of one kernel: what it reads, and how long its code may grow.
+// Limits for one kernel: the values that it reads, and the nodes that make up its code.
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxNodes = 32;
 
-// Integers are left out: dividing them can fail, and nobody trains with them.
+// Integers are left out: integer division can fail, and training does not need them.
 bool IsComputed(DataType dtype) { return IsFloating(dtype) || dtype == DT_BOOL; }
 
 bool MayFuse(const Node& node) {
@@ -33,20 +33,20 @@ bool MayFuse(const Node& node) {
          absl::c_all_of(node.inputs(), [](const Output& in) { return IsComputed(in.dtype()); });
 }
 
-// Whether both values have the same elements on every replica.
+// Whether each replica holds the same elements of both values.
 bool LieAlike(const Compilation& c, const Output& a, const Output& b) {
   const Sharded *of_a = AsSharded(c.shardings.at(a)), *of_b = AsSharded(c.shardings.at(b));
   const bool same = of_a == nullptr ? of_b == nullptr : of_b != nullptr && *of_a == *of_b;
   return same && c.values().shape(a) == c.values().shape(b);
 }
 
-// The nodes that make one value, from its node backwards.
+// The nodes that compute one value, collected backwards from its node.
 class Tree {
  public:
-  // `places`: of the nodes in an order in which they can run, by id.
+  // `places`: the positions of the nodes in topological order, by id.
   Tree(const Compilation& c, const std::vector<int>& places, Node* root)
       : c_(c), places_(places), root_(root), nodes_{root} {
-    // A node that is used twice is taken when its last user has been.
+    // A node with several users is added after the last of them.
     for (bool grows = true; grows;) {
       grows = false;
       for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -59,14 +59,14 @@ class Tree {
   size_t size() const { return nodes_.size(); }
   const std::vector<Node*>& nodes() const { return nodes_; }
 
-  // In an order in which they can run.
+  // The nodes in topological order.
   std::vector<Node*> InOrder() const {
     std::vector<Node*> nodes = nodes_;
     absl::c_sort(nodes, [&](Node* a, Node* b) { return places_[a->id()] < places_[b->id()]; });
     return nodes;
   }
 
-  // What the tree reads, each value once.
+  // The values that the tree reads, each once.
   std::vector<Output> Inputs() const {
     std::vector<Output> inputs;
     for (const Node* node : nodes_) {
@@ -100,8 +100,8 @@ class Tree {
   std::vector<Node*> nodes_;
 };
 
-// The tree as a graph of its own, whose placeholders x0, x1, … are `inputs`. Names are those of the
-// places in it, so that trees of the same ops have the same text.
+// The tree as a separate graph, whose placeholders x0, x1, … are `inputs`. Nodes are named by their
+// positions, so that trees of the same ops have the same text.
 absl::StatusOr<std::string> BodyOf(const Tree& tree, const std::vector<Output>& inputs) {
   Graph body;
   std::map<std::pair<NodeId, int>, Output> own;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseElementwise: a tree of element-wise nodes of one shape becomes one node, so that what they
-// hand to one another stays in registers. Each of them would read and write memory of its own, and
-// that is all the time they take on a GPU. Made only where the devices have a kernel for such
-// nodes.
+// FuseElementwise: fuses a tree of element-wise nodes of one shape into one node, so that
+// intermediate values stay in registers. Separate nodes read and write memory, which takes all of
+// their time on a GPU. Runs only if the devices have a kernel for such nodes.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_ELEMENTWISE_H_
 

@@ -22,29 +22,31 @@ bool IsUpdate(const Node& node) {
 
 int GradientIndex(const Node& update) { return update.input_index(update.op().update_gradient); }
 
-// --- an update and the product that is its gradient ---
+// --- an update and the product that computes its gradient ---
 
-// An operand of at most so many elements is in a core's cache all the time.
+// An operand with at most this many elements stays in a core's cache.
 constexpr int64_t kMaxOperandElements = int64_t{1} << 17;
-// A piece of a gradient is made of all rows at once, and of whole vectors.
+// A tile of a gradient is computed from all rows at once and consists of whole vectors.
 constexpr int64_t kMaxRows = 1024;
 constexpr int64_t kMinColumns = 32;
-// Smaller gradients do not leave the cache anyway.
+// Smaller gradients stay in the cache anyway.
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
-// Ranks read one another's rows instead of one another's gradients: so much less of them.
+// Ranks read one another's rows instead of one another's gradients, which must be larger by this
+// factor.
 constexpr int64_t kMinLess = 2;
 
-// Whether the value lies where a variable does: the update would write over it.
+// Whether the value shares the memory of a variable, which the update would overwrite.
 bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
 
-// How the rows of both operands are split; null if they are not, or not alike.
+// The sharding of the rows of both operands; null if they are not sharded, or not alike.
 const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
   const Sharded* a = AsSharded(c.shardings.at(product.input(0)));
   const Sharded* b = AsSharded(c.shardings.at(product.input(1)));
   return a != nullptr && b != nullptr && *a == *b && a->dim == 0 ? a : nullptr;
 }
 
-// Whether `update` is one by a product that nobody else needs.
+// Whether the gradient of `update` is a product without other users, which a kernel can compute in
+// the update.
 bool IsByProduct(const Compilation& c, const Node& update) {
   if (!IsUpdate(update) || !c.HasKernel(ops::OfProduct(update.op().name))) return false;
   const Output gradient = update.input(GradientIndex(update));
@@ -100,11 +102,11 @@ absl::StatusOr<bool> FuseProducts(Compilation& c) {
 
 // --- the updates of a bucket ---
 
-// The addresses of so many variables, with their slots and gradients, fit into a kernel's
+// The addresses of this many variables, with their slots and gradients, fit into a kernel's
 // parameters.
 constexpr size_t kMaxUpdates = 64;
 
-// The variable whose memory the value is; empty if it is none's.
+// The variable whose memory the value shares; empty if there is none.
 std::string VariableRead(const Output& value) {
   const Output& read = BehindViews(value);
   if (read.node->op().role != OpRole::kRead) return "";
@@ -115,7 +117,7 @@ bool IsOfEach(const Node& update, int input) {
   return update.input(input).dtype() == DT_RESOURCE || input == GradientIndex(update);
 }
 
-// Whether they differ in variables and gradients alone.
+// Whether the updates differ only in variables and gradients.
 bool AreAlike(const Node& a, const Node& b) {
   if (&a.op() != &b.op() || a.attrs() != b.attrs() || a.num_inputs() != b.num_inputs())
     return false;
@@ -125,7 +127,7 @@ bool AreAlike(const Node& a, const Node& b) {
   return true;
 }
 
-// What one update reads and writes, or several; names of variables.
+// The names of the variables that one or several updates read and write.
 struct Accesses {
   std::vector<std::string> read, written;
 };
@@ -134,7 +136,7 @@ bool Meet(const std::vector<std::string>& a, const std::vector<std::string>& b) 
   return absl::c_any_of(a, [&](const std::string& name) { return absl::c_linear_search(b, name); });
 }
 
-// Where a node can run between the collectives, of which it comes after one and before another.
+// Where a node can run in the order of collectives: after one and before another.
 struct Window {
   int after = -1;
   int before = std::numeric_limits<int>::max();
@@ -144,7 +146,7 @@ struct Window {
   }
 };
 
-// By node id.
+// The window of each node, by node id.
 std::vector<Window> FindWindows(const Compilation& c, const std::vector<Node*>& order) {
   std::vector<Window> windows(c.graph.id_limit());
   std::vector<int> place(c.graph.id_limit(), -1);
@@ -173,7 +175,7 @@ struct Group {
   Accesses accesses;
   Window window = {};
 
-  // Its parts will run in any order.
+  // The updates of a group run in any order, so they must not depend on one another.
   bool Admits(const Node& update, const Accesses& own, const Window& its) const {
     const Window both = window.And(its);
     return updates.size() < kMaxUpdates && AreAlike(*updates[0], update) &&
@@ -268,7 +270,7 @@ absl::StatusOr<bool> JoinBuckets(Compilation& c) {
   if (absl::c_count_if(c.graph.Nodes(), may_join) < 2) return false;
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   Grouping grouping(c, order);
-  // What comes behind some write: an update there might have to wait for another one of its group.
+  // Nodes after a write: an update there might have to wait for another one of its group.
   std::vector<char> behind(c.graph.id_limit(), 0);
   for (Node* node : order) {
     const auto is_behind = [&](const Node* before) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FuseUpdates: an optimizer's updates are fewer kernels, in the way for which the device has some.
+// FuseUpdates: merges an optimizer's updates into fewer kernels in two ways, each if the device has
+// such kernels.
 //
-// By a product of matrices, the gradient of a layer's weights of one replica: the weights are
-// updated while the product is made. The gradient is as large as the weights; neither to write nor
-// to read it saves most of the memory traffic of a layer with a small batch. Replicas that share
-// memory and would reduce the gradient in the update divide the rows of the product instead of the
-// batch: each reads the rows of all, and nothing is left to reduce.
+// Updates by a product: if a replica computes the gradient of a layer's weights as a matrix
+// product, it updates the weights while it computes the product. The gradient is as large as the
+// weights; neither writing nor reading it saves most of the memory traffic of a layer with a small
+// batch. Replicas that share memory and would reduce the gradient in the update divide the rows of
+// the product instead of the batch: each reads the rows of all replicas, and nothing is left to
+// reduce.
 //
-// Of a bucket's variables by one optimizer: they are one node. A model has many small variables,
-// and starting a kernel on a GPU takes longer than updating one of them. The order of collectives
-// stays as it is.
+// Updates of a bucket: the updates of its variables by one optimizer become one node. A model has
+// many small variables, and launching a kernel on a GPU takes longer than updating one of them. The
+// order of collectives does not change.
 #ifndef MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 #define MIRRORFLOW_OPS_PASSES_FUSE_UPDATES_H_
 
@@ -21,8 +23,8 @@ namespace mirrorflow {
 class FuseUpdates final : public Pass {
  public:
   absl::string_view name() const override { return "fuse_updates"; }
-  // An update that joins others waits for all that these wait for, so it has to see all edges and
-  // the order of collectives.
+  // A merged update waits for everything that its parts wait for, so all edges and the order of
+  // collectives must be known.
   Facts needs() const override { return kShapesKnown | kVariablesOrdered | kCollectivesOrdered; }
   bool optional() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;

@@ -36,7 +36,7 @@ class Expansion {
   Expansion(Compilation& c, const Node& node)
       : c_(c), node_(node), scope_(c.scope().SubScope(node.name())) {}
 
-  // The value in other words; invalid if the node stays as it is.
+  // Returns an equivalent value; invalid if the node is not rewritten.
   absl::StatusOr<Output> Run() {
     if (node_.num_inputs() != 2) return Output();
     std::vector<int> ranks;
@@ -57,7 +57,8 @@ class Expansion {
     for (const char label : b) {
       if (!Has(a, label)) columns += label;
     }
-    // Without any of these it is a product element by element, or a sum of such products.
+    // Without summed labels, or without rows and columns, it is an element-wise product or a sum of
+    // such products.
     if (summed.empty() || (rows.empty() && columns.empty())) {
       return summed_one || summed_other ? Einsum() : Output();
     }
@@ -76,7 +77,7 @@ class Expansion {
 
   const Shape& ShapeOf(const Output& value) const { return c_.values().shape(value); }
 
-  // False for diagonals and for sizes that differ (broadcasting).
+  // Returns false for diagonals and for sizes that differ (broadcasting).
   bool FindSizes() {
     bool plain = !IsDiagonal(terms_.output);
     for (int i = 0; i < 2; ++i) {
@@ -96,7 +97,7 @@ class Expansion {
     return size;
   }
 
-  // Sums what operand `i` alone has a label of; false if there is nothing.
+  // Sums over the labels that only operand `i` has; returns false if there are none.
   bool SumAlone(int i, const std::string& other) {
     std::string& term = terms_.inputs[i];
     std::vector<int64_t> alone;
@@ -110,7 +111,7 @@ class Expansion {
     return true;
   }
 
-  // The node, of what is left to be done. Labels of an ellipsis are letters here, too.
+  // An Einsum of the remaining labels. Labels of an ellipsis become letters, too.
   Output Einsum() {
     std::map<char, char> letters;
     auto written = [&](std::string term) {
@@ -123,7 +124,7 @@ class Expansion {
     return ops::Einsum(scope_, inputs_, absl::StrCat(a, ",", b, "->", written(terms_.output)));
   }
 
-  // Operand `i` as [batch…, first, second], or transposed where that is how it lies.
+  // Operand `i` as [batch…, first, second], or transposed if that is its layout.
   Matrices AsMatrices(int i, const std::string& batch, const std::string& first,
                       const std::string& second) {
     const std::string& term = terms_.inputs[i];
@@ -178,11 +179,10 @@ absl::StatusOr<bool> ExpandEinsums(Compilation& c) {
 
 // --- sums of products ---------------------------------------------------------------------------
 
-// Two are added as fast as they are merged.
+// Adding two products is as fast as merging them.
 constexpr size_t kFewest = 3;
 
-// Whether the node sums over the rows of its operands, which are matrices, and
-// is used only once.
+// Whether the node sums over the rows of its operands, which are matrices, and is used only once.
 bool SumsRows(const Node& node) {
   if (!node.control_inputs().empty() || node.uses().size() != 1) return false;
   if (node.op().name == ops::kMatMul) {
@@ -199,7 +199,7 @@ bool AreAlike(const Compilation& c, const Node& a, const Node& b) {
                     });
 }
 
-// Whether to copy the operands is less than to write the result.
+// Whether copying the operands costs less than writing the result.
 bool Pays(const Compilation& c, const Node& node) {
   int64_t copied = 0;
   for (const Output& operand : node.inputs()) {
@@ -209,8 +209,8 @@ bool Pays(const Compilation& c, const Node& node) {
   return copied <= c.values().shape(node.output(0)).num_elements();
 }
 
-// Operand `i` of all, one behind the other. A row's copies lie together, so
-// that however the rows lie on the replicas, those of the result do so too.
+// Operand `i` of all sums, concatenated. The copies of a row are adjacent, so the result has the
+// same row sharding as the operands.
 Output RowsOfAll(const Scope& scope, const std::vector<Output>& sums, int i) {
   std::vector<Output> operands;
   for (const Output& sum : sums) operands.push_back(sum.node->input(i));

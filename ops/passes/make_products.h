@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MakeProducts: sums of products that are one product of matrices become one.
+// MakeProducts: rewrites sums of products as one matrix product.
 //
-// An Einsum of two operands, with the transposes and reshapes that it takes (none for the equation
-// of MatMul and its transposes). The labels of an operand are those of the batch (both operands and
-// the result have them), those that it shares with the result, and those that both operands share
-// and that are summed; each group becomes one dimension, as in Solomonik et al., "A massively
-// parallel tensor contraction framework" (2014). What is none (a diagonal, a product element by
-// element) stays as it is, but for labels that one operand alone has: those are summed first.
+// An Einsum of two operands becomes a product, with the transposes and reshapes that it takes (none
+// for the equation of MatMul and its transposes). An operand has three groups of labels: batch
+// labels, which both operands and the result have; labels that it shares only with the result; and
+// labels of both operands that are summed. Each group becomes one dimension, as in Solomonik et
+// al., "A massively parallel tensor contraction framework" (2014). An Einsum that is not a matrix
+// product (a diagonal, an element-wise product) is not rewritten, except that labels of one operand
+// alone are summed first.
 //
-// A sum of small products over rows, as the gradients of a weight are that a network unrolled in
-// time uses again and again. One product over the rows of all is the same, to rounding, without a
-// node and a value of the weight's size for each:
-//   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ],   and the same of BiasAddGrad.
+// A sum of small products over rows becomes one product over all rows. Such sums are the gradients
+// of a weight that a network unrolled in time uses repeatedly. The result is the same, up to
+// rounding, without a node and a value of the weight's size for each product:
+//   AddN(a₁ᵀb₁, …, aₙᵀbₙ) = [a₁; …; aₙ]ᵀ [b₁; …; bₙ],   and likewise for BiasAddGrad.
 #ifndef MIRRORFLOW_OPS_PASSES_MAKE_PRODUCTS_H_
 #define MIRRORFLOW_OPS_PASSES_MAKE_PRODUCTS_H_
 

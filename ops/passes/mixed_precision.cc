@@ -15,7 +15,8 @@
 namespace mirrorflow {
 namespace {
 
-// An operand that is so much smaller than the others costs nothing to cast: a bias, a factor.
+// An operand that is this many times smaller than the others costs nothing to cast: a bias, a
+// factor.
 constexpr int64_t kMuchSmaller = 8;
 
 class Mixing {
@@ -31,7 +32,7 @@ class Mixing {
     return keeps_precision && HasLowOperands(node);
   }
 
-  // Puts in place of the node one of the lower dtype, with casts around it.
+  // Replaces the node by one of the lower dtype, with casts around it.
   absl::Status Lower(Node* node) {
     std::vector<Output> inputs;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -76,7 +77,7 @@ class Mixing {
   }
   bool IsLow(const Output& value) const { return made_of_low_.contains(value); }
 
-  // Whether one operand was computed in the lower dtype, and all others were or are small.
+  // Whether an operand was computed in the lower dtype, and all others were too or are small.
   bool HasLowOperands(const Node& node) const {
     int64_t largest_low = -1, largest_other = 0;
     for (int i = 0; i < node.num_inputs(); ++i) {
@@ -101,8 +102,8 @@ class Mixing {
 
   Compilation& c_;
   const DataType dtype_;
-  absl::flat_hash_map<Output, Output> low_of_;  // by value of floats
-  absl::flat_hash_set<Output> made_of_low_;     // of those: what a lower node made
+  absl::flat_hash_map<Output, Output> low_of_;  // by float value
+  absl::flat_hash_set<Output> made_of_low_;     // float values computed by a lowered node
 };
 
 }  // namespace

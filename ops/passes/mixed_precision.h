@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16 products, convolutions and
-// attention of floats compute in bfloat16, in which GPUs are many times faster, and so does what
-// keeps the precision of their results. Everything else stays as it is: variables, what is reduced
-// over the replicas, losses, updates. bfloat16 has the range of float, so no loss has to be scaled.
-// Which ops these are is TensorFlow's choice (auto_mixed_precision_lists.h); that variables are
-// cast where they are used is Keras's "mixed_bfloat16" and PyTorch's autocast.
+// MixedPrecision: with CompileOptions::compute_dtype = DT_BFLOAT16, products, convolutions and
+// attention of floats compute in bfloat16, in which GPUs are many times faster. So do ops that keep
+// the precision of these results. Everything else remains in float: variables, values that are
+// reduced over the replicas, losses, updates. bfloat16 has the range of float, so losses need no
+// scaling. The choice of ops is TensorFlow's (auto_mixed_precision_lists.h); casting variables
+// where they are used follows Keras's "mixed_bfloat16" and PyTorch's autocast.
 #ifndef MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
 #define MIRRORFLOW_OPS_PASSES_MIXED_PRECISION_H_
 

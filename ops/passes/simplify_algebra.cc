@@ -25,7 +25,7 @@ namespace {
 
 bool Is(const Node& node, absl::string_view op) { return node.op().name == op; }
 
-// What stands in for another value must not take an order away that control edges ask for.
+// Whether the node can be replaced without losing an order that control edges require.
 bool IsFree(const Node& node) { return node.control_inputs().empty(); }
 
 bool IsView(const Node& node) {
@@ -37,7 +37,7 @@ const Tensor& ConstantOf(const Compilation& c, const Output& output) {
   return c.values().at(output).constant;
 }
 
-// Whether all elements are `number`, -0 and 0 told apart where the dtype has both.
+// Whether all elements equal `number`; -0 and 0 differ if the dtype has both.
 bool IsAll(const Tensor& tensor, double number) {
   if (!tensor.has_value() || tensor.dtype() == DT_BOOL) return false;
   if (IsReducedFloat(tensor.dtype())) {
@@ -59,7 +59,7 @@ bool IsAll(const Tensor& tensor, double number) {
       false);
 }
 
-// A view of views is one of what they show; one under the same shape is what it shows.
+// A view of views becomes a view of their source; one with the source's shape becomes the source.
 Output View(Compilation& c, const Node& node) {
   if (!IsView(node)) return Output();
   Output source = node.input(0);
@@ -71,14 +71,14 @@ Output View(Compilation& c, const Node& node) {
   return ops::Reshape(scope, source, ops::VectorConst(scope, shape.dims(), DT_INT64));
 }
 
-// The permutation of a transpose; empty for any other node, and for a scalar's.
+// The permutation of a transpose; empty for any other node, and for a scalar.
 std::vector<int64_t> PermutationOf(const Compilation& c, const Node& node) {
   if (!Is(node, ops::kTranspose) || !IsFree(node)) return {};
   absl::StatusOr<std::vector<int64_t>> perm = IntegersOf(ConstantOf(c, node.input(1)));
   return perm.ok() ? *std::move(perm) : std::vector<int64_t>();
 }
 
-// Two transposes are one; one that leaves all dimensions in their places is its input.
+// Two transposes become one; one that moves no dimension becomes its input.
 Output Transpose(Compilation& c, const Node& node) {
   std::vector<int64_t> perm = PermutationOf(c, node);
   if (perm.empty()) return Output();
@@ -93,7 +93,7 @@ Output Transpose(Compilation& c, const Node& node) {
   return ops::Transpose(c.scope().WithName(node.name()), source, perm);
 }
 
-// A cast to the dtype that the value has.
+// A cast to the dtype that the value already has.
 Output Cast(Compilation& c, const Node& node) {
   if (!Is(node, ops::kCast) || node.output_dtype(0) != node.input(0).dtype()) return Output();
   return node.input(0);
@@ -106,16 +106,16 @@ Output NegOfNeg(Compilation& c, const Node& node) {
   return node.input(0).node->input(0);
 }
 
-// A reduction that puts no two elements together.
+// A reduction without axes, which combines no elements.
 Output ReduceNothing(Compilation& c, const Node& node) {
   if (!Is(node, ops::kSum) && !Is(node, ops::kMean)) return Output();
   const Tensor& axes = ConstantOf(c, node.input(1));
   return axes.has_value() && axes.num_elements() == 0 ? node.input(0) : Output();
 }
 
-// The operand next to which an op gives its other operand. Sums with 0 are told apart by sign:
-// -0 + 0 is 0, and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. Products with 0 are no
-// rule: NaN * 0 is NaN.
+// An operand that makes an op return its other operand. In sums the sign of 0 matters: -0 + 0 is 0,
+// and -0 - -0 is 0, but x + -0 and x - 0 are x for every x. There is no rule for products with 0:
+// NaN * 0 is NaN.
 struct Neutral {
   const char* op;
   double number;
@@ -135,13 +135,13 @@ Output NeutralOperand(Compilation& c, const Node& node) {
   return Output();
 }
 
-// Each returns what gives the bits of output 0 of a node, or an invalid output. All are bit exact:
-// they move no element, or compute what IEEE 754 says is its operand.
+// Returns a value that has the bits of output 0 of a node, or an invalid output. All rules are bit
+// exact: they compute nothing, or skip an operation whose result IEEE 754 defines as its operand.
 using Rule = Output (*)(Compilation&, const Node&);
 constexpr Rule kRules[] = {View, Transpose, Cast, NegOfNeg, ReduceNothing, NeutralOperand};
 
-// The first rule's answer that has the shape and dtype of the node's output: a neutral operand may
-// have been there to broadcast the other one.
+// The first rule's result that has the shape and dtype of the node's output: a neutral operand may
+// also broadcast the other one.
 Output Simplified(Compilation& c, const Node& node) {
   const Output output = node.output(0);
   for (const Rule rule : kRules) {
@@ -152,7 +152,7 @@ Output Simplified(Compilation& c, const Node& node) {
   return Output();
 }
 
-// A gather from a variable is one from a read, at the same place among the writes.
+// A gather from a variable becomes one from a read, at the same place among the writes.
 absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   if (!Is(*node, ops::kResourceGather)) return false;
   const Scope scope = c.scope().SubScope(node->name()).WithControlInputsOf(*node);
@@ -167,7 +167,7 @@ absl::StatusOr<bool> ReadAndGather(Compilation& c, Node* node) {
   return true;
 }
 
-// Values that are passed on together are what they were; who waited for the node waits for all.
+// The outputs of an IdentityN become its inputs; nodes that waited for it wait for all inputs.
 absl::StatusOr<bool> PassOn(Compilation& c, Node* node) {
   if (!Is(*node, ops::kIdentityN) || !IsFree(*node)) return false;
   std::vector<Operation> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimplifyAlgebra: a value that another node holds already, or makes with less, is taken from
-// there: identities, views of views, transposes of transposes, neutral operands. Only what gives
-// the same bits is a rule, NaN and -0 included; the table in simplify_algebra.cc says why of each.
+// SimplifyAlgebra: replaces a value by one that already exists or is cheaper to compute:
+// identities, views of views, transposes of transposes, neutral operands. Each rule keeps the
+// result bit for bit, NaN and -0 included; simplify_algebra.cc says why.
 #ifndef MIRRORFLOW_OPS_PASSES_SIMPLIFY_ALGEBRA_H_
 #define MIRRORFLOW_OPS_PASSES_SIMPLIFY_ALGEBRA_H_
 

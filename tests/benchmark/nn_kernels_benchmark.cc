@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels that a training step of an MLP or a small CNN spends its time in, on one core. Each
-// is one kernel run on memory that stays where it is; `GFLOP/s` counts multiplications and
-// additions, `GB/s` each operand once. Pin it: `taskset -c 0 nn_kernels_benchmark`.
+// Benchmarks of the kernels that dominate a training step of an MLP or a small CNN, on one core.
+// Each runs one kernel on memory that stays in place. `GFLOP/s` counts multiplications and
+// additions, `GB/s` each operand once. Pin the process: `taskset -c 0 nn_kernels_benchmark`.
 #include <functional>
 
 #include "benchmark/benchmark.h"
@@ -27,7 +27,7 @@
 namespace mirrorflow {
 namespace {
 
-// What a benchmark builds its node from.
+// Builds the inputs of a benchmark's node.
 class Builder {
  public:
   Output Float(const Shape& shape) { return Add(RandomTensor(DT_FLOAT, shape, &random_)); }
@@ -116,7 +116,7 @@ BENCHMARK(BM_MatMul)
     ->Args({64, 10, 512, 0, 0})
     ->Args({64, 512, 10, 0, 1})
     ->Args({512, 10, 64, 1, 0})
-    // Around where Eigen ends.
+    // Around the size up to which Eigen is used.
     ->Args({16, 16, 16, 0, 0})
     ->Args({31, 32, 32, 0, 0})
     ->Args({32, 32, 32, 0, 0})
@@ -161,7 +161,7 @@ BENCHMARK(BM_Conv2DBackpropFilter)
     ->Args({64, 14, 32, 64})
     ->Args({32, 28, 32, 64});
 
-// batch, height and width, channels, filters of each
+// batch, height and width, channels, filters per channel
 void BM_DepthwiseConv2d(benchmark::State& state) {
   const Images i(state);
   Run(state, [&](Builder& b) {
@@ -216,7 +216,7 @@ const std::vector<std::vector<int64_t>> kBatchNorm = {{64}, {28, 7}, {16, 64}, {
 BENCHMARK(BM_BatchNorm)->ArgsProduct(kBatchNorm);
 BENCHMARK(BM_BatchNormGrad)->ArgsProduct(kBatchNorm);
 
-// batch, height and width, channels; 2x2 windows side by side
+// batch, height and width, channels; 2x2 windows without overlap
 constexpr int64_t kWindow[] = {1, 2, 2, 1};
 void BM_MaxPool(benchmark::State& state) {
   const int64_t n = state.range(0), hw = state.range(1), c = state.range(2);
@@ -305,7 +305,7 @@ void BM_Adam(benchmark::State& state) {
     return ops::ResourceApplyAdam(b.scope(), var, m, v, scalars, b.Float(shape)).node;
   });
 }
-// The parameters of the MLP.
+// The number of parameters of the MLP.
 BENCHMARK(BM_GradientDescent)->Arg(669706);
 BENCHMARK(BM_Momentum)->Arg(669706);
 BENCHMARK(BM_Adam)->Arg(669706);

@@ -83,7 +83,7 @@ void ForEachDtype(Fn fn) {
   fn(TypeTag<bool>());
 }
 
-// What `rank` contributes to element i: such that the result shows which ranks are in it.
+// The contribution of `rank` to element i, chosen so that the result shows which ranks it includes.
 template <typename T>
 T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -91,12 +91,12 @@ T Contribution(Reduction reduction, int ranks, int rank, int64_t i) {
     const bool values[] = {true, false, alone, !alone};
     return values[i % 4];
   } else if (reduction == Reduction::kSum || reduction == Reduction::kMean) {
-    // Powers of three: no rank can be missing, or counted twice, and made up for by others.
+    // Powers of three: other ranks cannot make up for one that is missing or counted twice.
     int64_t value = 1 + i % 5;
     for (int r = 0; r < rank; ++r) value *= 3;
     return static_cast<T>(value);
   } else {
-    // Never 0, of which nobody may start, and each rank has the extreme somewhere.
+    // Never 0, to reveal a reduction that starts from 0. Each rank has the extreme somewhere.
     const int value = 1 + static_cast<int>((rank + i) % ranks);
     return static_cast<T>(std::is_signed_v<T> && i / ranks % 2 == 0 ? -value : value);
   }
@@ -140,7 +140,7 @@ Collective MakeCollective(const Operation& operation, const Memory<T>& in, Memor
           .name = name};
 }
 
-// One all-reduce as one rank sees it.
+// Runs one all-reduce on one rank and checks its result.
 template <typename T>
 absl::Status AllReduceAndCheck(Communicator& communicator, Reduction reduction,
                                const Memory<T>& want, bool in_place) {
@@ -185,10 +185,10 @@ TEST_P(CommunicatorConformance, AllReduceReducesEveryDtypeAtEveryCount) {
   });
 }
 
-// What is new at 2^20 elements, that shares are larger than caches, depends on the size of elements
-// but not on the reduction: one reduction for each size, and in place, to save time. TSan, which
-// takes a minute for it, sees as much in shares of some blocks.
-TEST_P(CommunicatorConformance, AllReduceReducesAMillionElements) {
+// With 2^20 elements the shares exceed the caches. That depends on the size of an element but not
+// on the reduction, so one reduction in place for each size saves time. Under TSan, which would
+// take a minute, shares of a few blocks reveal as much.
+TEST_P(CommunicatorConformance, AllReduceReducesMillionElements) {
 #ifdef __SANITIZE_THREAD__
   constexpr int64_t kCount = 1 << 17;
 #else
@@ -206,9 +206,9 @@ TEST_P(CommunicatorConformance, AllReduceReducesAMillionElements) {
   check(TypeTag<uint8_t>(), Reduction::kMax);
 }
 
-// Numbers of such different sizes that each order of addition gives other bits.
-TEST_P(CommunicatorConformance, FloatSumsHaveTheBitsOfASerialSumInRankOrder) {
-  if (!GetParam().sums_in_rank_order) GTEST_SKIP() << "sums by domain; DomainsGiveTheSameBits";
+// The magnitudes differ so much that each order of addition gives other bits.
+TEST_P(CommunicatorConformance, FloatSumsMatchSerialSumInRankOrder) {
+  if (!GetParam().sums_in_rank_order) GTEST_SKIP() << "this backend sums by domain";
   constexpr int64_t kCount = 3001;
   constexpr int kRounds = 20;
   OnEachRankOk([&](Communicator& communicator) {
@@ -237,10 +237,10 @@ TEST_P(CommunicatorConformance, FloatSumsHaveTheBitsOfASerialSumInRankOrder) {
   });
 }
 
-TEST_P(CommunicatorConformance, MaxAndMinPropagateNanFromAnyRank) {
+TEST_P(CommunicatorConformance, MaxAndMinPropagateNaNFromAnyRank) {
   OnEachRankOk([&](Communicator& communicator) {
     const int64_t count = 20 * world_size();
-    // Element i is a NaN on one rank in the first half, then nowhere.
+    // Element i is NaN on one rank in the first half and on none in the second.
     const Memory<double> in(count, [&](int64_t i) {
       const bool nan = i < count / 2 && i % world_size() == communicator.rank();
       return nan ? std::numeric_limits<double>::quiet_NaN() : 1.0 + communicator.rank();
@@ -262,7 +262,7 @@ TEST_P(CommunicatorConformance, MaxAndMinPropagateNanFromAnyRank) {
 
 namespace {
 
-// Counts by rank: even, none at all, rising from 0, and one rank with everything.
+// Counts by rank: equal, all zero, increasing from 0, and all elements on the first or last rank.
 std::vector<std::vector<int64_t>> CountsOfShares(int ranks) {
   std::vector<std::vector<int64_t>> shares = {std::vector<int64_t>(ranks, 5),
                                               std::vector<int64_t>(ranks, 0),
@@ -312,7 +312,7 @@ TEST_P(CommunicatorConformance, ReduceScatterGivesEachRankItsShare) {
   });
 }
 
-TEST_P(CommunicatorConformance, AllGatherJoinsTheSharesInRankOrder) {
+TEST_P(CommunicatorConformance, AllGatherJoinsSharesInRankOrder) {
   OnEachRankOk([&](Communicator& communicator) {
     const int rank = communicator.rank();
     for (const std::vector<int64_t>& counts : CountsOfShares(world_size())) {
@@ -355,7 +355,7 @@ TEST_P(CommunicatorConformance, BroadcastCopiesFromEveryRoot) {
   });
 }
 
-TEST_P(CommunicatorConformance, BarrierHoldsEachRankUntilAllHaveCome) {
+TEST_P(CommunicatorConformance, BarrierHoldsEachRankUntilAllHaveArrived) {
   std::atomic<int> arrivals{0};
   OnEachRankOk([&](Communicator& communicator) {
     const Collective barrier{.operation = Barrier{}, .name = "barrier"};
@@ -364,14 +364,14 @@ TEST_P(CommunicatorConformance, BarrierHoldsEachRankUntilAllHaveCome) {
       arrivals.fetch_add(1);
       MF_RETURN_IF_ERROR(communicator.Run(barrier));
       EXPECT_EQ(arrivals.load(), round * world_size());
-      MF_RETURN_IF_ERROR(communicator.Run(barrier));  // before the next round counts on
+      MF_RETURN_IF_ERROR(communicator.Run(barrier));  // before the next round counts
     }
     return absl::OkStatus();
   });
 }
 
-// Ranks run ahead by different numbers of collectives, as they do when one has less to compute.
-TEST_P(CommunicatorConformance, CollectivesInFlightAreFinishedInTheOrderOfTheirStart) {
+// Ranks run ahead by different numbers of collectives, as if some had less to compute.
+TEST_P(CommunicatorConformance, CollectivesInFlightFinishInOrderOfStart) {
   constexpr int kCollectives = 3 * Communicator::kMaxInFlight + 5;
   OnEachRankOk([&](Communicator& communicator) {
     const int ahead =
@@ -407,8 +407,8 @@ TEST_P(CommunicatorConformance, CollectivesInFlightAreFinishedInTheOrderOfTheirS
   });
 }
 
-TEST_P(CommunicatorConformance, RankThatComesLateFailsNothing) {
-  std::latch others_starting(world_size() - 1);  // a Start may wait for the late one
+TEST_P(CommunicatorConformance, LateRankCausesNoFailure) {
+  std::latch others_starting(world_size() - 1);  // a Start may wait for the late rank
   OnEachRankOk([&](Communicator& communicator) -> absl::Status {
     const Memory<float> in(1000, [&](int64_t) { return 1.0f; });
     const Memory<float> want(1000, [&](int64_t) { return static_cast<float>(world_size()); });
@@ -418,7 +418,7 @@ TEST_P(CommunicatorConformance, RankThatComesLateFailsNothing) {
     const bool late = communicator.rank() == world_size() - 1;
     if (late) {
       others_starting.wait();
-      // Time for the others to leave off spinning and yielding; no result depends on it.
+      // Gives the others time to stop spinning and yielding; no result depends on it.
       const auto late_enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
       while (std::chrono::steady_clock::now() < late_enough) std::this_thread::yield();
     }

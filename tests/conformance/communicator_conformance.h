@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests that every Communicator must pass, on ranks that are threads of the test.
+// Test suites that every Communicator must pass. The ranks are threads of the test.
 //
-// A backend's test names its factory in two lines, one a suite (team_communicator_test.cc shows
-// them):
+// The test of a backend instantiates the suites with its factory, as in team_communicator_test.cc:
 //   CommunicatorConformance  results: every kind, count, dtype and reduction, order
-//   CommunicatorFailures     errors: every rank returns the same first one, in time
-// Neither assumes more of a backend than communicator.h says, except that sums are made in rank
-// order where `sums_in_rank_order` is set.
+//   CommunicatorFailures     errors: every rank returns the same first error, in time
+//   CommunicatorAborts       the same for Abort
+// The suites assume no more of a backend than communicator.h promises, except that sums are
+// computed in rank order where `sums_in_rank_order` is set.
 #ifndef MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 #define MIRRORFLOW_TESTS_CONFORMANCE_COMMUNICATOR_CONFORMANCE_H_
 
@@ -32,22 +32,22 @@ using Communicators = std::vector<std::unique_ptr<Communicator>>;
 // A backend at one world size.
 struct ConformanceCase {
   std::string backend;
-  // Connects the ranks of a new group, whose waits give up after `timeout`.
+  // Connects the ranks of a new group, whose waits time out after `timeout`.
   std::function<absl::StatusOr<Communicators>(int world_size, absl::Duration timeout)> connect;
   int world_size;
   bool sums_in_rank_order = true;
 };
 void PrintTo(const ConformanceCase& test_case, std::ostream* os);
-// `Backend_8`
+// Such as `Backend_8`.
 std::string ConformanceCaseName(const testing::TestParamInfo<ConformanceCase>& info);
 
-// The world sizes of the two suites; it takes two to fail.
+// A case for each world size of a suite. The suites of failures need at least two ranks.
 std::vector<ConformanceCase> AtEveryWorldSize(ConformanceCase backend);
 std::vector<ConformanceCase> AtEveryWorldSizeAboveOne(ConformanceCase backend);
 
 class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
  protected:
-  // Above what any test takes, so that only a failure that is not passed on shows up as a timeout.
+  // Longer than any test takes, so that only a failure that is not propagated becomes a timeout.
   static constexpr absl::Duration kPatient = absl::Seconds(50);
 
   void SetUp() override { Connect(kPatient); }
@@ -56,9 +56,9 @@ class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
   int world_size() const { return GetParam().world_size; }
   Communicator& communicator(int rank) { return *communicators_[rank]; }
 
-  // Runs `body` on a thread for each rank, at the same time; what it returned, by rank.
+  // Runs `body` concurrently on one thread per rank and returns its results by rank.
   std::vector<absl::Status> OnEachRank(const std::function<absl::Status(Communicator&)>& body);
-  // The same where no rank may fail.
+  // Like OnEachRank, but expects every rank to succeed.
   void OnEachRankOk(const std::function<absl::Status(Communicator&)>& body);
 
  private:
@@ -66,10 +66,11 @@ class CommunicatorConformance : public testing::TestWithParam<ConformanceCase> {
 };
 
 class CommunicatorFailures : public CommunicatorConformance {};
-// Of these, those about Abort: what differs between ranks not every backend can see.
+// The failures by Abort. They are a separate suite because not every backend can detect
+// differences between ranks.
 class CommunicatorAborts : public CommunicatorFailures {};
 
-// Elements of a rank, with a guard behind them against who writes too much.
+// The elements of one rank, followed by a guard that reveals writes past the end.
 template <typename T>
 class Memory {
  public:
@@ -93,7 +94,7 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-// Whether `got` has the bits of `want`, guards included.
+// Checks that `got` has the same bits as `want`, guards included.
 template <typename T>
 testing::AssertionResult SameBits(const Memory<T>& want, const Memory<T>& got) {
   if (want.bytes() == got.bytes()) return testing::AssertionSuccess();
@@ -104,7 +105,7 @@ testing::AssertionResult SameBits(const Memory<T>& want, const Memory<T>& got) {
              << ", got " << +got.data()[i];
     }
   }
-  return testing::AssertionFailure() << "written behind the last of " << want.size();
+  return testing::AssertionFailure() << "written past the last of " << want.size();
 }
 
 }  // namespace mirrorflow

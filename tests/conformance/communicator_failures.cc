@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The second suite of communicator_conformance.h: whatever goes wrong on one rank, every rank
-// returns the same first error, soon.
+// The failure suites of communicator_conformance.h: whatever goes wrong on one rank, every rank
+// promptly returns the same first error.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -19,12 +19,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Far above what passing an error on takes, far below what a patient communicator waits.
+// Far longer than propagating an error takes, far shorter than kPatient.
 constexpr auto kPrompt = std::chrono::seconds(10);
-// Longer than a busy machine stalls a thread, so that the rank that is missing is the one meant.
+// Longer than a busy machine stalls a thread, so that only the intended rank is missing.
 constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
-// That all ranks returned one error.
+// Expects all ranks to have returned the same error.
 void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCode code,
                        const std::vector<std::string>& words) {
   EXPECT_EQ(results[0].code(), code) << results[0];
@@ -36,7 +36,7 @@ void ExpectSameFailure(const std::vector<absl::Status>& results, absl::StatusCod
   }
 }
 
-// Memory for each rank's part in a failing collective, and collectives of 10 floats in it.
+// The memory of one rank for a failing collective, and collectives of 10 floats in it.
 struct Part {
   explicit Part(int ranks) : counts(ranks, 10), in(10 * ranks), out(10 * ranks) {}
 
@@ -47,7 +47,7 @@ struct Part {
   Collective SumOfTen(absl::string_view name) { return Of(AllReduce{Reduction::kSum, 10}, name); }
 
   std::vector<int64_t> counts;
-  Memory<double> in;  // wide enough for whatever dtype is asked for by mistake
+  Memory<double> in;  // wide enough for any dtype that is wrong on purpose
   Memory<double> out;
 };
 
@@ -61,7 +61,7 @@ class Stopwatch {
 
 }  // namespace
 
-TEST_P(CommunicatorAborts, AbortBeforeItsStartReachesAllRanks) {
+TEST_P(CommunicatorAborts, AbortBeforeStartReachesAllRanks) {
   const Stopwatch stopwatch;
   std::latch others_started(world_size() - 1);
   const int culprit = world_size() - 1;
@@ -91,14 +91,14 @@ TEST_P(CommunicatorAborts, AbortBetweenStartAndFinishReachesAllRanks) {
       communicator.Abort(absl::DataLossError("disk on fire"));
       aborted.count_down();
     } else if (communicator.rank() == 1) {
-      aborted.wait();  // the others may be anywhere
+      aborted.wait();  // the others may be at any point
     }
     return communicator.Finish(collective, nullptr);
   });
   ExpectSameFailure(results, absl::StatusCode::kDataLoss, {"disk on fire"});
 }
 
-TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
+TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsCollectivesOfAllRanks) {
   const Stopwatch stopwatch;
   std::latch busy(10 * world_size());
   std::thread bystander([&] {
@@ -118,7 +118,7 @@ TEST_P(CommunicatorAborts, AbortFromAnotherThreadEndsWhatAllRanksAreDoing) {
   ExpectSameFailure(results, absl::StatusCode::kCancelled, {"no more"});
 }
 
-TEST_P(CommunicatorAborts, FirstOfManyAbortsCounts) {
+TEST_P(CommunicatorAborts, FirstOfSeveralAbortsCounts) {
   std::latch all(world_size());
   const auto results = OnEachRank([&](Communicator& communicator) {
     all.arrive_and_wait();
@@ -128,7 +128,7 @@ TEST_P(CommunicatorAborts, FirstOfManyAbortsCounts) {
   ExpectSameFailure(results, absl::StatusCode::kInternal, {"from rank "});
 }
 
-TEST_P(CommunicatorAborts, NothingWorksAfterAnAbort) {
+TEST_P(CommunicatorAborts, EveryCallFailsAfterAbort) {
   const Stopwatch stopwatch;
   const absl::Status why = absl::UnavailableError("the first reason");
   communicator(1).Abort(why);
@@ -145,7 +145,7 @@ TEST_P(CommunicatorAborts, NothingWorksAfterAnAbort) {
   });
 }
 
-TEST_P(CommunicatorFailures, RankThatNeverStartsIsNamedByAllAfterTheTimeout) {
+TEST_P(CommunicatorFailures, RankThatNeverStartsIsNamedByAllRanksAfterTimeout) {
   for (const int culprit : {0, world_size() - 1}) {
     const Stopwatch stopwatch;
     Connect(kTimeout);
@@ -163,7 +163,7 @@ TEST_P(CommunicatorFailures, RankThatNeverStartsIsNamedByAllAfterTheTimeout) {
   }
 }
 
-TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllAfterTheTimeout) {
+TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllRanksAfterTimeout) {
   const Stopwatch stopwatch;
   Connect(kTimeout);
   std::latch others_failed(world_size() - 1);
@@ -181,7 +181,7 @@ TEST_P(CommunicatorFailures, RankThatNeverFinishesIsNamedByAllAfterTheTimeout) {
                     {"all-reduce 'gradients'", absl::StrCat("by rank ", culprit)});
 }
 
-TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
+TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAllRanks) {
   using Operation = decltype(Collective::operation);
   struct Difference {
     const char* what;
@@ -216,7 +216,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
       Connect(kPatient);
       const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
         Part part(world_size());
-        // One that agrees comes first: it must go well.
+        // A matching collective comes first and must succeed.
         absl::Status status = communicator.Run(part.SumOfTen("start"));
         EXPECT_TRUE(status.ok()) << status;
         Collective collective = part.Of(difference.usual, "usual");
@@ -227,7 +227,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
         }
         return communicator.Run(collective);
       });
-      // Rank 0 is the measure: if it is the odd one, the next differs from it.
+      // Rank 0 is the reference: if it is the odd one, the next rank differs from it.
       const int named = culprit == 0 ? 1 : culprit;
       ExpectSameFailure(results, absl::StatusCode::kInvalidArgument,
                         {absl::StrCat("rank ", named, " runs "), "rank 0 ", "'usual'",
@@ -236,7 +236,7 @@ TEST_P(CommunicatorFailures, DifferenceBetweenRanksIsReportedByAll) {
   }
 }
 
-TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAll) {
+TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAllRanks) {
   const Stopwatch stopwatch;
   const auto results = OnEachRank([&](Communicator& communicator) -> absl::Status {
     Part part(world_size());
@@ -254,12 +254,12 @@ TEST_P(CommunicatorFailures, OtherOrderOnOneRankIsReportedByAll) {
   ExpectSameFailure(results, absl::StatusCode::kInvalidArgument, {"rank 1 runs", "'a'", "'b'"});
 }
 
-TEST_P(CommunicatorFailures, ImpossibleCollectiveOnOneRankIsReportedByAll) {
+TEST_P(CommunicatorFailures, InvalidCollectiveOnOneRankIsReportedByAllRanks) {
   const std::vector<int64_t> counts(world_size(), 10);
   const std::vector<int64_t> short_counts(world_size() - 1, 10);
   const std::vector<int64_t> negative_counts(world_size(), -1);
   struct Impossible {
-    const char* word;  // that the error must have
+    const char* word;  // that the error must contain
     decltype(Collective::operation) operation;
     std::function<void(Collective*)> change = [](Collective*) {};
   };
@@ -293,7 +293,7 @@ TEST_P(CommunicatorFailures, ImpossibleCollectiveOnOneRankIsReportedByAll) {
   }
 }
 
-TEST_P(CommunicatorFailures, MoreInFlightThanPromisedIsAnErrorOnAllRanks) {
+TEST_P(CommunicatorFailures, MoreInFlightThanLimitIsErrorOnAllRanks) {
   const Stopwatch stopwatch;
   const auto results = OnEachRank([&](Communicator& communicator) {
     Part part(world_size());
@@ -307,9 +307,9 @@ TEST_P(CommunicatorFailures, MoreInFlightThanPromisedIsAnErrorOnAllRanks) {
   ExpectSameFailure(results, absl::StatusCode::kResourceExhausted, {"'many'"});
 }
 
-// What a rank owns is its own again as soon as it knows of the failure: it may free it while the
-// others, who do not know yet, are in the middle of a sum. Here it is filled, and must stay so.
-TEST_P(CommunicatorFailures, MemoryOfARankIsLeftAloneOnceItHasSeenAFailure) {
+// Once a rank has seen a failure it may free its memory, even while other ranks, which have not
+// seen it yet, are in the middle of a sum. Here it fills its memory, which must stay unchanged.
+TEST_P(CommunicatorFailures, MemoryOfRankIsUntouchedOnceItHasSeenFailure) {
   constexpr int64_t kCount = 1 << 16;
   const std::byte mark{0xab};
   for (int round = 0; round < 30; ++round) {
@@ -318,7 +318,7 @@ TEST_P(CommunicatorFailures, MemoryOfARankIsLeftAloneOnceItHasSeenAFailure) {
                                       Memory<float>(kCount, [](int64_t) { return 0.0f; }));
     std::atomic<int> finished{0};
     std::thread bystander([&] {
-      // Not at a collective's end, where nothing could go wrong, but somewhere in it.
+      // The abort comes within a collective, not at its end, where nothing could go wrong.
       while (finished.load() < round % 5 * world_size() + 1) std::this_thread::yield();
       communicator(0).Abort(absl::CancelledError("no more"));
     });

@@ -24,7 +24,7 @@
 namespace mirrorflow {
 namespace {
 
-// What a failure of one domain ends in all, as a worker group would have it: the first one counts.
+// Passes the failure of one domain on to all, as a worker group does. The first failure counts.
 class AllDomains {
  public:
   void Abort(const absl::Status& why) {
@@ -40,7 +40,7 @@ class AllDomains {
     for (const auto& exchange : exchanges) exchange->Abort(first);
   }
 
-  // Complete before the first failure.
+  // Filled before the first failure.
   std::vector<std::shared_ptr<DomainExchange>> exchanges;
   std::vector<std::weak_ptr<LocalTeam>> teams;
 
@@ -49,7 +49,7 @@ class AllDomains {
   absl::Status first_;
 };
 
-// The end of a team whose abort is that of all domains.
+// A member of a team whose Abort() aborts all domains.
 class HeldTeam final : public LocalTeam {
  public:
   HeldTeam(std::shared_ptr<LocalTeam> team, std::shared_ptr<AllDomains> all)
@@ -68,7 +68,7 @@ class HeldTeam final : public LocalTeam {
   const std::shared_ptr<AllDomains> all_;
 };
 
-// Ranks in domains of sizes as even as they come.
+// Connects ranks in domains of sizes as equal as possible.
 absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
                                              absl::Duration timeout) {
   Topology topology;
@@ -80,7 +80,7 @@ absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
   const auto network = MemoryNetwork::Create(world_size);
   const auto all = std::make_shared<AllDomains>();
   for (int rank = 0; rank < world_size; ++rank) {
-    // Longer than in a domain: the one that a missing rank is in has to say so first.
+    // Longer than within a domain, so that the domain with a missing rank reports it first.
     all->exchanges.push_back(
         std::make_shared<DomainExchange>(topology, rank, network->TransportOf(rank, 2 * timeout)));
   }
@@ -111,7 +111,7 @@ const ConformanceCase kTwoDomains = {
     .connect = [](int world_size,
                   absl::Duration timeout) { return ConnectDomains(world_size, 2, timeout); },
     .sums_in_rank_order = false};
-// Each rank alone: the order of the domains is that of the ranks.
+// One domain per rank, so that the order of the domains is that of the ranks.
 const ConformanceCase kDomainEach = {"DomainEach", [](int world_size, absl::Duration timeout) {
                                        return ConnectDomains(world_size, world_size, timeout);
                                      }};
@@ -129,15 +129,15 @@ INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(A
 INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
                          testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
                          ConformanceCaseName);
-// Between domains a difference shows as another message than the one that is expected, which does
-// not say what the other rank runs.
+// Between domains a difference shows up as an unexpected message, which does not say what the other
+// rank runs.
 INSTANTIATE_TEST_SUITE_P(, CommunicatorFailures,
                          testing::ValuesIn(AtEveryWorldSizeAboveOne(kOneDomain)),
                          ConformanceCaseName);
 
-// Beyond the contract of all communicators.
+// Behaviour beyond the contract of all communicators.
 
-TEST(TeamCommunicatorTest, WorldSizeMustBePossible) {
+TEST(TeamCommunicatorTest, ImpossibleWorldSizeIsError) {
   for (const int world_size : {-1, 0, 1 << 30}) {
     const absl::Status status = CreateThreadTeam(world_size).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -154,7 +154,7 @@ TEST(TeamCommunicatorTest, TimeoutMustBePositiveAndMayBeInfinite) {
   peer.join();
 }
 
-TEST(TeamCommunicatorTest, DifferenceIsToldInFull) {
+TEST(TeamCommunicatorTest, DifferenceIsReportedInFull) {
   auto pair = CreateTeamCommunicators(2).value();
   float memory[2][100] = {};
   const Collective a{.operation = AllReduce{Reduction::kSum, 10},
@@ -177,7 +177,7 @@ TEST(TeamCommunicatorTest, DifferenceIsToldInFull) {
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 1, .sequence = 3, .name = "a"}));
 }
 
-TEST(TeamCommunicatorTest, TimeoutIsToldInFull) {
+TEST(TeamCommunicatorTest, TimeoutIsReportedInFull) {
   auto three = CreateTeamCommunicators(3, absl::Milliseconds(1)).value();
   const Collective barrier{.operation = Barrier{}, .name = "b", .sequence = 7};
   ASSERT_EQ(three[1]->Start(barrier, nullptr), absl::OkStatus());
@@ -189,7 +189,7 @@ TEST(TeamCommunicatorTest, TimeoutIsToldInFull) {
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 0, .sequence = 7, .name = "b"}));
 }
 
-TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTheTimeout) {
+TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
   const auto network = MemoryNetwork::Create(2);
@@ -212,7 +212,7 @@ TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTheTimeout) {
   EXPECT_EQ(rank_0->status(), status);
 }
 
-TEST(TeamCommunicatorTest, AnotherCollectiveInAnotherDomainIsAnError) {
+TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
   auto two = ConnectDomains(2, 2, absl::Seconds(30)).value();
   std::vector<absl::Status> results(2);
   std::vector<std::thread> threads;
@@ -230,14 +230,14 @@ TEST(TeamCommunicatorTest, AnotherCollectiveInAnotherDomainIsAnError) {
   EXPECT_EQ(results[1], results[0]);
 }
 
-// Looks at what another thread is about to write, to know that it has begun.
+// Reads an element that another thread writes, to notice that it has begun.
 __attribute__((no_sanitize("thread"))) int32_t Peek(const int32_t* element) {
   return *const_cast<const volatile int32_t*>(element);
 }
 
-// Who knows that its collective went well may act on it, so the others must not hear otherwise. One
-// rank has all the work here: the others wait for it, and the abort comes while it is at it.
-TEST(TeamCommunicatorTest, CollectiveSucceedsOnAllRanksOrOnNoneWhenAborted) {
+// A rank may act on the success of its collective, so the collective must not fail on other ranks.
+// Here one rank has all the work: the others wait for it, and the abort comes while it works.
+TEST(TeamCommunicatorTest, AbortedCollectiveSucceedsOnAllRanksOrOnNone) {
   constexpr int kRanks = 3;
   constexpr int64_t kCount = 4 << 20;
   const std::vector<int64_t> counts = {0, 0, kCount};
@@ -265,7 +265,7 @@ TEST(TeamCommunicatorTest, CollectiveSucceedsOnAllRanksOrOnNoneWhenAborted) {
   }
 }
 
-// Adds the gradient, and the element's number, to the variable.
+// Adds the gradient and the index of the element to the variable.
 void AddToVariable(int64_t first, const void* gradient, int64_t count, float* variable) {
   const float* values = static_cast<const float*>(gradient);
   for (int64_t i = 0; i < count; ++i) {
@@ -289,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(, SharedUpdateTest,
                                          UpdateCase{"WholeInTwoDomains", std::nullopt, 2}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(SharedUpdateTest, IsDoneOnceForEachElementAndSeenByAll) {
+TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t count : {0, 1, 17, 4096, 50'001}) {
       SCOPED_TRACE(absl::StrCat(count, " elements, ", world_size, " ranks"));
@@ -300,7 +300,7 @@ TEST_P(SharedUpdateTest, IsDoneOnceForEachElementAndSeenByAll) {
       for (int rank = 0; rank < world_size; ++rank) {
         gradients[rank].assign(count, is_whole ? 6.0f : static_cast<float>(rank + 1));
         first[rank].assign(count, 10);
-        second[rank].assign(count, 20);  // named, and never written
+        second[rank].assign(count, 20);  // passed, but never written
       }
       const auto given = gradients;
       std::vector<std::thread> threads;
@@ -340,7 +340,7 @@ TEST_P(SharedUpdateTest, IsDoneOnceForEachElementAndSeenByAll) {
   }
 }
 
-TEST_P(SharedUpdateTest, OfAWorldOfOneNeedsNoCommunicator) {
+TEST_P(SharedUpdateTest, SingleRankNeedsNoCommunicator) {
   float gradient[] = {1, 2, 3}, variable[] = {10, 10, 10};
   std::byte* const variables[] = {reinterpret_cast<std::byte*>(variable)};
   SharedUpdate update({.name = "u", .reduction = GetParam().reduction, .count = 3});
@@ -353,7 +353,7 @@ TEST_P(SharedUpdateTest, OfAWorldOfOneNeedsNoCommunicator) {
 
 constexpr int64_t kColumns = 3;
 
-// Adds rows of the product of two matrices of all ranks to the variable.
+// Adds rows [first, last) of the product of all ranks' matrices to the variable.
 void AddProduct(absl::Span<const ProductRows> parts, int64_t first, int64_t last, int64_t rows,
                 float* variable) {
   for (const ProductRows& part : parts) {
@@ -366,7 +366,7 @@ void AddProduct(absl::Span<const ProductRows> parts, int64_t first, int64_t last
   }
 }
 
-TEST(SharedProductUpdateTest, SeesTheRowsOfAllAndIsSeenByAll) {
+TEST(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t rows : {1, 4, 50}) {
       SCOPED_TRACE(absl::StrCat(rows, " rows, ", world_size, " ranks"));
@@ -420,14 +420,14 @@ TEST(SharedProductUpdateTest, SeesTheRowsOfAllAndIsSeenByAll) {
   }
 }
 
-TEST(SharedProductUpdateTest, NeedsOneDomain) {
+TEST(SharedProductUpdateTest, StartFailsWithSeveralDomains) {
   auto two = ConnectDomains(2, 2, absl::Seconds(1)).value();
   SharedProductUpdate update({.name = "u", .rows = 1, .row_bytes = 4, .counts = {1, 1}});
   const absl::Status status = update.Start(two[0].get(), nullptr, nullptr, {});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
 }
 
-TEST(TeamCommunicatorTest, RankThatLeavesEndsTheOthers) {
+TEST(TeamCommunicatorTest, RankThatLeavesEndsCollectivesOfOthers) {
   auto pair = CreateTeamCommunicators(2).value();
   const Collective barrier{.operation = Barrier{}, .name = "b"};
   ASSERT_EQ(pair[0]->Start(barrier, nullptr), absl::OkStatus());
@@ -438,7 +438,7 @@ TEST(TeamCommunicatorTest, RankThatLeavesEndsTheOthers) {
   EXPECT_EQ(FailureOf(status), Failure{.rank = 1});
 }
 
-TEST(TeamCommunicatorTest, OnlyTheFirstInFlightCanBeFinished) {
+TEST(TeamCommunicatorTest, OnlyFirstCollectiveInFlightCanBeFinished) {
   const Collective a{.operation = Barrier{}, .name = "a"};
   const Collective b{.operation = Barrier{}, .name = "b"};
   for (const bool start : {false, true}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The communicators of GPUs, on doubles of CUDA and NCCL.
+// Runs the conformance suites on the communicators of GPUs, on fakes of CUDA and NCCL.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -11,19 +11,19 @@
 #include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
+#include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
-#include "distribute/collective/nccl/nccl_double.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 #include "tests/conformance/communicator_conformance.h"
 
 namespace mirrorflow {
 namespace {
 
-// A rank with a lane of its own, whose Finish waits for what Start has enqueued, as the suite wants
-// to see it.
+// A rank with a lane of its own, whose Finish waits for the work that Start enqueued, as the suite
+// expects.
 class Waiting final : public Communicator {
  public:
   Waiting(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner)
@@ -59,8 +59,8 @@ absl::StatusOr<Communicators> OnDevices(absl::StatusOr<Communicators> connected)
 }
 
 void Reset(int num_gpus) {
-  ResetCudaDouble({.num_gpus = num_gpus});
-  ResetNcclDouble();
+  ResetFakeCuda({.num_gpus = num_gpus});
+  ResetFakeNccl();
 }
 
 Topology WorkersOf(int world_size, int num_workers) {
@@ -80,8 +80,8 @@ const ConformanceCase kNccl = {
                                    absl::Now() + timeout, {.timeout = timeout}));
     }};
 
-// Groups of two workers in one process, which share NCCL's unique id alone. A failure of one would
-// reach the other through its worker group, which belongs to the session.
+// Groups of two workers in one process that share only NCCL's unique id. A failure of one worker
+// would reach the other through its worker group, which belongs to the session.
 absl::StatusOr<Communicators> ConnectTwoWorkers(int world_size, absl::Duration timeout) {
   Reset(world_size);
   const int num_workers = std::min(world_size, 2);
@@ -116,7 +116,8 @@ INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorConformance, testing::ValuesIn(AtEver
                          ConformanceCaseName);
 INSTANTIATE_TEST_SUITE_P(NcclTwoWorkers, CommunicatorConformance,
                          testing::ValuesIn(AtEveryWorldSize(kNcclTwoWorkers)), ConformanceCaseName);
-// Of many ranks this takes long: a step of a collective is R × R waits of streams.
+// The cases of at most 4 ranks. More ranks take long: a step of a collective is R × R waits of
+// streams.
 std::vector<ConformanceCase> Small(const std::vector<ConformanceCase>& all) {
   std::vector<ConformanceCase> cases;
   for (const ConformanceCase& c : all) {
@@ -131,8 +132,9 @@ INSTANTIATE_TEST_SUITE_P(DeviceCopy, CommunicatorConformance,
 INSTANTIATE_TEST_SUITE_P(Nccl, CommunicatorAborts,
                          testing::ValuesIn(Small(AtEveryWorldSizeAboveOne(kNccl))),
                          ConformanceCaseName);
-// Of device copy no rank's Start returns before all have come, as the others' would there. What
-// ranks do differently NCCL does not see: session_test and doubles_test have what it answers.
+// CommunicatorFailures is not instantiated. With device copy, a rank's Start returns only after all
+// ranks have arrived, which the suite does not allow for. NCCL does not detect ranks whose
+// collectives differ; session_test and fakes_test cover its answers.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
 }  // namespace

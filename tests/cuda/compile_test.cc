@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is compiled for GPUs is kept in files, and nothing but what was written is taken from them.
+// Programs compiled for GPUs are cached in files, and only intact files are used.
 #include "kernels/cuda/compile.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 #include "kernels/cuda/program.h"
 
 namespace mirrorflow {
@@ -23,7 +23,7 @@ class CompileTest : public testing::Test {
  protected:
   CompileTest() : folder_(fs::path(testing::TempDir()) / "kernel_cache") {
     fs::remove_all(folder_);
-    ResetCudaDouble();
+    ResetFakeCuda();
     Use(folder_.string());
   }
   ~CompileTest() override { fs::remove_all(folder_); }
@@ -31,8 +31,8 @@ class CompileTest : public testing::Test {
   static void Use(const std::string& folder) {
     setenv("MIRRORFLOW_KERNEL_CACHE", folder.c_str(), /*replace=*/1);
   }
-  // How often the compiler runs for a program that adds `number`. Nothing of the program is left in
-  // this process then.
+  // Returns how often the compiler runs for a program that adds `number`. Nothing of the program
+  // stays in this process afterwards.
   static int64_t Compilations(int number) {
     const int64_t before = NumCudaCompilations();
     CudaProgram program;
@@ -50,7 +50,7 @@ class CompileTest : public testing::Test {
   const fs::path folder_;
 };
 
-TEST_F(CompileTest, WhatIsInAFileIsNotCompiledAgain) {
+TEST_F(CompileTest, CachedProgramIsNotCompiledAgain) {
   EXPECT_EQ(Compilations(1), 1);
   EXPECT_EQ(Files().size(), 1);
   EXPECT_EQ(Compilations(1), 0);
@@ -61,7 +61,7 @@ TEST_F(CompileTest, WhatIsInAFileIsNotCompiledAgain) {
   EXPECT_EQ(Files().size(), 2);
 }
 
-TEST_F(CompileTest, FilesThatWereSpoiltAreMadeAnew) {
+TEST_F(CompileTest, DamagedFilesAreReplaced) {
   EXPECT_EQ(Compilations(1), 1);
   const fs::path file = Files().at(0);
   const auto size = fs::file_size(file);
@@ -73,19 +73,19 @@ TEST_F(CompileTest, FilesThatWereSpoiltAreMadeAnew) {
   {
     std::fstream changed(file, std::ios::in | std::ios::out | std::ios::binary);
     changed.seekp(static_cast<std::streamoff>(size - 8));
-    changed << "spoilt";
+    changed << "garbage";
   }
   EXPECT_EQ(Compilations(1), 1);
   EXPECT_EQ(Compilations(1), 0);
 }
 
-TEST_F(CompileTest, AFolderThatCannotBeWrittenToIsNoError) {
+TEST_F(CompileTest, UnwritableFolderIsIgnored) {
   std::ofstream(folder_) << "a file";
   EXPECT_EQ(Compilations(1), 1);
   EXPECT_EQ(Compilations(1), 1);
 }
 
-TEST_F(CompileTest, WhatTheCompilerRefusesIsAnError) {
+TEST_F(CompileTest, CompilerErrorIsReportedAndNotCached) {
   CudaProgram program;
   program.Add({.parameters = "float* x", .body = "  *x = no_such_thing;"});
   const absl::Status refused = program.Finish();

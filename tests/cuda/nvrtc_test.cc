@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the doubles compile for the host, NVRTC compiles for a GPU: it is stricter about some things
-// and knows other functions.
+// NVRTC compiles for a GPU the code that the fakes compile for the host. It is stricter in some
+// respects and knows different functions.
 #include <map>
 #include <set>
 #include <string>
@@ -29,7 +29,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// cuBLASLt and cuDNN start where there is a GPU alone; what they compute is not our code.
+// cuBLASLt and cuDNN start only where there is a GPU, and their kernels are not our code.
 bool NeedsAGpu(const absl::Status& status) {
   return absl::StrContains(status.message(), "cublasLtCreate") ||
          absl::StrContains(status.message(), "cudnnCreate");
@@ -57,7 +57,7 @@ std::vector<OpCase> OneCaseEach() {
   return chosen;
 }
 
-TEST(NvrtcTest, CompilesTheKernelsOfAllOps) {
+TEST(NvrtcTest, CompilesKernelsOfAllOps) {
   CudaProgram program;
   std::set<std::string> ops;
   for (const OpCase& op_case : OneCaseEach()) {
@@ -69,14 +69,14 @@ TEST(NvrtcTest, CompilesTheKernelsOfAllOps) {
     ops.insert(op_case.op);
   }
   for (const std::string& op : Kernels().Ops(kGpu)) {
-    // Those that passes make have no cases.
+    // Ops that only passes create have no cases.
     EXPECT_TRUE(AllOps().Find(op) == nullptr || ops.count(op) == 1) << op;
   }
   const absl::StatusOr<std::string> code = CompileCudaFor(program.Source(), kArch);
   EXPECT_TRUE(code.ok()) << code.status();
 }
 
-TEST(NvrtcTest, AnErrorHasTheWordsOfTheCompiler) {
+TEST(NvrtcTest, ErrorQuotesCompilerMessage) {
   CudaProgram program;
   program.Add({.parameters = "float* x", .body = "x[0] = nothing;"});
   const absl::StatusOr<std::string> code = CompileCudaFor(program.Source(), kArch);

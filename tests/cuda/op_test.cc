@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kernel for GPUs on the cases of its op: TensorFlow's numbers, the same as for the CPU.
+// Runs every GPU kernel on the cases of its op: TensorFlow's numbers, the same as for the CPU.
 #include <algorithm>
 #include <map>
 
@@ -24,14 +24,14 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// What is computed by another formula than TensorFlow's where terms cancel: how far apart, at most.
+// The largest absolute difference where terms cancel in a formula that differs from TensorFlow's.
 double Cancellation(const std::string& op) {
-  if (op == "Digamma") return 2e-15;  // near its root, in double
+  if (op == "Digamma") return 2e-15;  // near its root, in double precision
   return 0;
 }
 
-// Those that passes make (`_FusedMatMul`, `ShardSlice`) have no cases: programs of session_test.cc
-// and strategy_test.cc run them. Random ops have a test of their own.
+// The ops that have cases. Those that only passes create (`_FusedMatMul`, `ShardSlice`) have none;
+// programs of session_test.cc and strategy_test.cc run them. Random ops have a test of their own.
 std::vector<std::string> OpsWithCases() {
   std::vector<std::string> ops;
   for (const std::string& op : Kernels().Ops(kGpu)) {
@@ -42,7 +42,7 @@ std::vector<std::string> OpsWithCases() {
 
 class EveryCudaKernel : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EveryCudaKernel, ComputesTheValuesOfTensorFlow) {
+TEST_P(EveryCudaKernel, MatchesTensorFlow) {
   const auto cases = OpCasesByOp().find(GetParam());
   ASSERT_NE(cases, OpCasesByOp().end()) << "no case";
   auto device = CreateCudaDevice(0, 0);

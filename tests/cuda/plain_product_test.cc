@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MakePlainProduct as the kernel of products of all dtypes, on TensorFlow's numbers.
+// Tests MakePlainProduct as the kernel of matrix products of all dtypes, on TensorFlow's numbers.
 #include "kernels/cuda/plain_product.h"
 
 #include "gtest/gtest.h"
@@ -22,7 +22,7 @@ absl::StatusOr<KernelPlan> CreateBatchMatMul(const KernelContext& c) {
   return MakePlainProduct(c, PlainProductOf(c, c.attr<bool>("adj_x"), c.attr<bool>("adj_y")));
 }
 
-TEST(PlainProductTest, ComputesTheValuesOfTensorFlow) {
+TEST(PlainProductTest, MatchesTensorFlow) {
   KernelRegistry kernels;
   RegisterCpuKernels(kernels);
   kernels.Register("MatMul", kGpu, CreateMatMul);

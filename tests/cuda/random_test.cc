@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops on GPUs: the numbers that the CPU draws (which tests/ops/random_test.cc is about), for
-// every seed and step, and whatever rows of the global tensor a replica has. With them the one
-// other op that looks at StepParams.
+// Random ops on GPUs draw the same numbers as on the CPU (see tests/ops/random_test.cc), for every
+// seed and step and for any rows of the global tensor. Also tests the only other op that reads
+// StepParams.
 #include "absl/strings/str_cat.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gtest/gtest.h"
@@ -25,7 +25,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The node of a case without results, and one share of it.
+// A case without results, its node, and one share of it.
 struct Drawn {
   OpCase op_case;
   std::unique_ptr<CaseNode> node;
@@ -75,7 +75,7 @@ void ExpectTheNumbersOfTheCpu(const std::vector<Drawn>& all) {
 constexpr const char* kDistributions[] = {"RandomStandardNormal", "RandomUniform",
                                           "TruncatedNormal"};
 
-TEST(CudaRandomTest, DependsOnSeedStepAndIterationAsOnTheCpu) {
+TEST(CudaRandomTest, DependsOnSeedStepAndIterationLikeCpu) {
   std::vector<Drawn> all;
   for (const char* op : kDistributions) {
     for (const char* dtype : {"half", "bfloat16", "float", "double"}) {
@@ -89,14 +89,15 @@ TEST(CudaRandomTest, DependsOnSeedStepAndIterationAsOnTheCpu) {
   ExpectTheNumbersOfTheCpu(all);
 }
 
-// A row of 33 elements begins anywhere in a block; each row of the axis is `factor` rows.
+// How a tensor is sharded. Rows of 33 elements begin anywhere within a block. Each row of the axis
+// is `factor` rows of the dimension.
 struct Cut {
   Shape global;
   int dim;
   int64_t factor;
 };
 
-// `text` of a case for the rows [3, 8) and for no rows of 12.
+// Adds the case `text` for the rows [3, 8) of 12, and for none of them.
 void AddShares(const std::string& text, const Cut& cut, std::vector<Drawn>* all) {
   for (const int64_t rows : {5, 0}) {
     Shape local = cut.global;
@@ -109,7 +110,7 @@ void AddShares(const std::string& text, const Cut& cut, std::vector<Drawn>* all)
   }
 }
 
-TEST(CudaRandomTest, ARowIsTheSameOnAnyReplica) {
+TEST(CudaRandomTest, RowIsSameOnAnyReplica) {
   std::vector<Drawn> all;
   for (const Cut& cut :
        {Cut{{12, 11, 3}, 0, 1}, Cut{{24, 33}, 0, 2}, Cut{{5, 12, 7}, 1, 1}, Cut{{600, 12}, 1, 1}}) {
@@ -139,7 +140,7 @@ TEST(CudaRandomTest, ARowIsTheSameOnAnyReplica) {
   ExpectTheNumbersOfTheCpu(all);
 }
 
-TEST(CudaReplicaIndexTest, IsThatOfTheReplica) {
+TEST(CudaReplicaIndexTest, ReturnsIndexOfReplica) {
   std::vector<Drawn> all;
   all.push_back(Parse("case ReplicaIndex {}"));
   all.back().share.params = {.step = 1, .seed = 2, .iteration = 3, .replica = 4};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What runs on GPUs, on doubles of CUDA and NCCL: that a step gives what it should, that what it
-// enqueues is ordered by streams and events and not by luck, that ranks give NCCL the same
-// collectives, and how it fails.
+// Sessions on GPUs, on fakes of CUDA and NCCL. A step gives the right results, streams and events
+// order its work, the ranks pass the same collectives to NCCL, and failures are reported.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -13,15 +12,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
+#include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
-#include "distribute/collective/nccl/nccl_double.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
-#include "tests/support/gpu_doubles.h"
+#include "tests/support/gpu_fakes.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "train/optimizer.h"
@@ -32,13 +31,13 @@ namespace {
 
 constexpr int kGpus = 4;
 
-void Reset(CudaDoubleOptions cuda = {}, const NcclDoubleOptions& nccl = {}) {
+void Reset(FakeCudaOptions cuda = {}, const FakeNcclOptions& nccl = {}) {
   cuda.num_gpus = kGpus;
-  ResetCudaDouble(cuda);
-  ResetNcclDouble(nccl);
+  ResetFakeCuda(cuda);
+  ResetFakeNccl(nccl);
 }
 
-// Two layers that are trained, so that there are several collectives.
+// Three layers with a variable each, so that training has several collectives.
 struct Layers {
   Graph graph;
   Output x, loss;
@@ -57,10 +56,9 @@ struct Layers {
   }
 };
 
-absl::StatusOr<std::unique_ptr<Session>> OnDoubles(const Layers& layers,
-                                                   TestSessionOptions options) {
-  if (!options.set_backend) options.set_backend = SetGpuDoubles;
-  options.session.bucket_bytes = 64;  // a collective a variable
+absl::StatusOr<std::unique_ptr<Session>> OnFakes(const Layers& layers, TestSessionOptions options) {
+  if (!options.set_backend) options.set_backend = SetFakeGpus;
+  options.session.bucket_bytes = 64;  // one collective per variable
   return CreateTestSession(layers.graph, options);
 }
 
@@ -79,7 +77,7 @@ absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
   return out[0].scalar<float>();
 }
 
-// Random programs on GPUs that `set_backend` gives.
+// Checks 60 random programs, from the seed `first` on, on the GPUs that `set_backend` creates.
 template <typename SetBackend>
 void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
   for (uint64_t seed = first; seed < first + 60; ++seed) {
@@ -98,18 +96,18 @@ void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
   }
 }
 
-TEST(GpuSessionTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
-  CheckRandomPrograms(1, SetGpuDoubles);
+TEST(GpuSessionTest, RandomProgramsMatchReferenceInterpreter) {
+  CheckRandomPrograms(1, SetFakeGpus);
 }
 
-TEST(GpuSessionTest, RandomProgramsOnLogicalGpusGiveTheSame) {
-  CheckRandomPrograms(61, SetLogicalGpuDoubles);
+TEST(GpuSessionTest, RandomProgramsOnLogicalGpusMatchReferenceInterpreter) {
+  CheckRandomPrograms(61, SetLogicalFakeGpus);
 }
 
-TEST(GpuSessionTest, AStepEnqueuesItsCollectivesInOrder) {
+TEST(GpuSessionTest, StepEnqueuesItsCollectivesInOrder) {
   Reset();
   const Layers layers;
-  const auto session = OnDoubles(layers, {.replicas = 2});
+  const auto session = OnFakes(layers, {.replicas = 2});
   ASSERT_TRUE(session.ok()) << session.status();
   const auto loss = RunStep(layers, **session);
   ASSERT_TRUE(loss.ok()) << loss.status();
@@ -118,21 +116,21 @@ TEST(GpuSessionTest, AStepEnqueuesItsCollectivesInOrder) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// Without any of the waits of a step, two operations have no order: those of the four collectives
-// for what they read, and of their results' readers for them. The lanes' two at the beginning are
-// repeated by the first of these.
-TEST(GpuSessionTest, AnEventThatIsLeftOutIsFound) {
+// Without one of these waits, two operations have no order: four waits order the collectives after
+// their inputs, and four order the readers of their results after them. The first of these implies
+// the two waits between the lanes at the beginning.
+TEST(GpuSessionTest, IgnoredWaitIsFound) {
   const Layers layers;
-  // The first step runs an instruction at a time, the third repeats graphs.
+  // The first step runs one instruction at a time, the third replays graphs.
   for (const int steps_before : {0, 2}) {
     std::vector<int> found;
     int num_waits = 1;
     for (int wait = 0; wait < num_waits; ++wait) {
       Reset();
-      // With fewer kernels one of the waits is the consequence of others.
+      // With fewer kernels, one of the waits would be implied by others.
       TestSessionOptions options{.replicas = 2};
       options.session.compile.disabled_passes = {"fuse_elementwise"};
-      const auto session = OnDoubles(layers, options);
+      const auto session = OnFakes(layers, options);
       ASSERT_TRUE(session.ok()) << session.status();
       Step step = PrepareStep(layers, **session);
       for (int i = 0; i < steps_before; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());
@@ -148,7 +146,7 @@ TEST(GpuSessionTest, AnEventThatIsLeftOutIsFound) {
   }
 }
 
-// Issues its second collective before its first one.
+// A communicator that starts its second collective before its first one.
 class Swapping final : public Communicator {
  public:
   explicit Swapping(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
@@ -172,7 +170,7 @@ class Swapping final : public Communicator {
   int started_ = 0;
 };
 
-TEST(GpuSessionTest, RanksWithAnotherOrderOfBucketsAreFound) {
+TEST(GpuSessionTest, RanksWithDifferentBucketOrderAreFound) {
   Reset();
   const Layers layers;
   TestSessionOptions options{.replicas = 2};
@@ -180,25 +178,24 @@ TEST(GpuSessionTest, RanksWithAnotherOrderOfBucketsAreFound) {
     if (c->rank() != 1) return c;
     return std::make_unique<Swapping>(std::move(c));
   };
-  const auto session = OnDoubles(layers, options);
+  const auto session = OnFakes(layers, options);
   const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
   EXPECT_FALSE(loss.ok());
   EXPECT_TRUE(absl::StrContains(NcclMisuse().message(), "others")) << NcclMisuse();
 
-  options.set_backend = SetLogicalGpuDoubles;
-  const auto logical = OnDoubles(layers, options);
+  options.set_backend = SetLogicalFakeGpus;
+  const auto logical = OnFakes(layers, options);
   const auto refused = logical.ok() ? RunStep(layers, **logical) : logical.status();
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
   EXPECT_TRUE(absl::StrContains(refused.status().message(), "rank 1 has ")) << refused.status();
 }
 
-// Losses of a step on logical GPUs are those of CPUs, to the rounding of their kernels.
-TEST(GpuSessionTest, LogicalGpusGiveTheLossesOfCpus) {
+// The losses on logical GPUs equal those on CPUs, up to the rounding of the kernels.
+TEST(GpuSessionTest, LogicalGpusMatchLossesOfCpus) {
   const Layers layers;
   for (const int replicas : {1, 2, 3, 4}) {
     Reset();
-    const auto gpus =
-        OnDoubles(layers, {.replicas = replicas, .set_backend = SetLogicalGpuDoubles});
+    const auto gpus = OnFakes(layers, {.replicas = replicas, .set_backend = SetLogicalFakeGpus});
     TestSessionOptions on_cpus{.replicas = replicas};
     on_cpus.session.bucket_bytes = 64;
     const auto cpus = CreateTestSession(layers.graph, on_cpus);
@@ -212,9 +209,9 @@ TEST(GpuSessionTest, LogicalGpusGiveTheLossesOfCpus) {
   }
 }
 
-// The feeds of the next step travel while this one computes; what comes otherwise than was said is
-// copied when it comes.
-TEST(GpuSessionTest, NextFeedsGiveWhatFeedsGive) {
+// The feeds of the next step are copied while this one computes. Feeds other than the announced
+// ones are copied when they arrive.
+TEST(GpuSessionTest, NextFeedsDoNotChangeResults) {
   const Layers layers;
   const auto batch = [](uint64_t seed, int64_t rows) {
     Random random(seed);
@@ -225,14 +222,14 @@ TEST(GpuSessionTest, NextFeedsGiveWhatFeedsGive) {
   for (const bool logical : {false, true}) {
     Reset();
     TestSessionOptions on_gpus{.replicas = 2};
-    if (logical) on_gpus.set_backend = SetLogicalGpuDoubles;
-    const auto gpus = OnDoubles(layers, on_gpus);
+    if (logical) on_gpus.set_backend = SetLogicalFakeGpus;
+    const auto gpus = OnFakes(layers, on_gpus);
     const auto cpus = CreateTestSession(layers.graph, {.replicas = 2});
     ASSERT_TRUE(gpus.ok() && cpus.ok()) << gpus.status() << cpus.status();
     Step step = PrepareStep(layers, **gpus), on_cpus = PrepareStep(layers, **cpus);
     for (size_t i = 0; i < batches.size(); ++i) {
       RunOptions options;
-      // Once another batch is announced than comes.
+      // One step announces a batch that does not come next.
       if (i + 1 < batches.size()) options.next_feeds = batches[i == 3 ? 0 : i + 1];
       const auto got = step.Run(batches[i], options), want = on_cpus.Run(batches[i]);
       ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
@@ -242,8 +239,8 @@ TEST(GpuSessionTest, NextFeedsGiveWhatFeedsGive) {
   }
 }
 
-// A rank whose host does not come to a collective: the others say so.
-TEST(GpuSessionTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
+// One rank never arrives at a collective, and the other one reports that.
+TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
@@ -257,12 +254,13 @@ TEST(GpuSessionTest, ALogicalGpuThatDoesNotComeEndsTheOthersByTheDeadline) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// A step whose arena has moved is not repeated where it was; one that cannot be captured is run.
-TEST(GpuSessionTest, CapturedStepsGiveWhatOthersGive) {
+// A captured step is not replayed after its arena has moved. A step that cannot be captured runs
+// without capture.
+TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
   const Layers layers;
   for (const char* failing_call : {"", "cudaStreamBeginCapture", "cudaGraphInstantiate"}) {
     Reset();
-    const auto session = OnDoubles(layers, {.replicas = 1});
+    const auto session = OnFakes(layers, {.replicas = 1});
     const auto cpu = CreateTestSession(layers.graph, {.replicas = 1});
     ASSERT_TRUE(session.ok() && cpu.ok()) << session.status() << cpu.status();
     Step step = PrepareStep(layers, **session), on_cpu = PrepareStep(layers, **cpu);
@@ -275,7 +273,7 @@ TEST(GpuSessionTest, CapturedStepsGiveWhatOthersGive) {
     }
   }
   Reset();
-  const auto session = OnDoubles(layers, {.replicas = 1});
+  const auto session = OnFakes(layers, {.replicas = 1});
   ASSERT_TRUE(session.ok()) << session.status();
   Step step = PrepareStep(layers, **session);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(step.Run(BatchOf(8)).ok());
@@ -285,11 +283,11 @@ TEST(GpuSessionTest, CapturedStepsGiveWhatOthersGive) {
   EXPECT_TRUE(absl::StrContains(failed.message(), "cudaGraphLaunch")) << failed;
 }
 
-TEST(GpuSessionTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
+TEST(GpuSessionTest, NcclErrorFailsAllRanksAndNewSessionWorks) {
   const Layers layers;
   Reset();
   {
-    const auto session = OnDoubles(layers, {.replicas = 3});
+    const auto session = OnFakes(layers, {.replicas = 3});
     ASSERT_TRUE(session.ok()) << session.status();
     ASSERT_TRUE(RunStep(layers, **session).ok());
     Reset({}, {.failing_rank = 1, .failing_collective = NumNcclCollectives() / 3 + 1});
@@ -300,31 +298,31 @@ TEST(GpuSessionTest, AnErrorOfNcclIsEverybodysAndANewSessionWorks) {
     EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
   }
   Reset();
-  const auto session = OnDoubles(layers, {.replicas = 3});
+  const auto session = OnFakes(layers, {.replicas = 3});
   ASSERT_TRUE(session.ok()) << session.status();
   const auto loss = RunStep(layers, **session);
   EXPECT_TRUE(loss.ok()) << loss.status();
 }
 
-TEST(GpuSessionTest, ARankThatStopsEndsTheOthersByTheDeadline) {
+TEST(GpuSessionTest, StuckRankFailsStepAtDeadline) {
   const Layers layers;
   Reset({.stuck_operation = "Square"});
   TestSessionOptions options{.replicas = 2};
   options.session.step_timeout = absl::Seconds(2);
-  const auto session = OnDoubles(layers, options);
+  const auto session = OnFakes(layers, options);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto loss = RunStep(layers, **session);
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kDeadlineExceeded) << loss.status();
   EXPECT_TRUE(absl::StrContains(loss.status().message(), "GPU:")) << loss.status();
-  // Its memory may still be in use.
+  // The stuck operation may still use the session's memory.
   EXPECT_EQ(RunStep(layers, **session).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(GpuSessionTest, ErrorsOfCudaNameTheCallAndTheDevice) {
+TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
   const Layers layers;
   for (const char* call : {"cudaMemcpyAsync", "cudaEventRecord", "cudaStreamWaitEvent"}) {
     Reset();
-    const auto session = OnDoubles(layers, {.replicas = 2});
+    const auto session = OnFakes(layers, {.replicas = 2});
     ASSERT_TRUE(session.ok()) << session.status();
     Reset({.failing_call = call});
     const auto loss = RunStep(layers, **session);
@@ -332,23 +330,23 @@ TEST(GpuSessionTest, ErrorsOfCudaNameTheCallAndTheDevice) {
     EXPECT_TRUE(absl::StrContains(loss.status().message(), call)) << loss.status();
   }
   Reset({.failing_call = "cudaStreamCreateWithFlags"});
-  const auto session = OnDoubles(layers, {.replicas = 2});
+  const auto session = OnFakes(layers, {.replicas = 2});
   EXPECT_TRUE(absl::StrContains(session.status().message(), "GPU:0")) << session.status();
 }
 
-// First there is no room for the variables, then for the values of a step; with a little more there
-// is.
-TEST(GpuSessionTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
+// First the variables do not fit, then the values of a step; with slightly more memory everything
+// does.
+TEST(GpuSessionTest, OutOfMemoryErrorReportsSizeAndPurpose) {
   const Layers layers;
   size_t bytes = 600;  // enough for the device itself
   std::vector<std::string> errors;
   for (; bytes < 40000; bytes += 200) {
     Reset({.memory_bytes = bytes});
-    const auto session = OnDoubles(layers, {.replicas = 1});
+    const auto session = OnFakes(layers, {.replicas = 1});
     const auto loss = session.ok() ? RunStep(layers, **session) : session.status();
     if (loss.ok()) break;
     EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted) << loss.status();
-    EXPECT_TRUE(absl::StrContains(loss.status().message(), absl::StrCat("free ones of ", bytes)))
+    EXPECT_TRUE(absl::StrContains(loss.status().message(), absl::StrCat("free of ", bytes)))
         << loss.status();
     errors.emplace_back(loss.status().message());
   }
@@ -359,7 +357,7 @@ TEST(GpuSessionTest, WantOfMemorySaysHowMuchThereIsAndForWhat) {
   EXPECT_TRUE(absl::StrContains(errors.back(), "the largest values: MatMul(")) << errors.back();
 }
 
-TEST(GpuSessionTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
+TEST(GpuSessionTest, MissingDevicesAndUnconnectedRanksAreReported) {
   Reset();
   EXPECT_EQ(CreateCudaDevice(0, kGpus).status().code(), absl::StatusCode::kNotFound);
   const auto connect = [](const std::vector<int>& gpus) {
@@ -375,7 +373,7 @@ TEST(GpuSessionTest, DevicesThatAreNotThereAndRanksThatDoNotConnect) {
   EXPECT_EQ(hung.status().code(), absl::StatusCode::kDeadlineExceeded) << hung.status();
 }
 
-TEST(GpuSessionTest, CopiesOfAnySizeArriveInOrder) {
+TEST(GpuSessionTest, CopiesLargerThanStagingMemoryArriveInOrder) {
   Reset();
   const auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
@@ -388,7 +386,7 @@ TEST(GpuSessionTest, CopiesOfAnySizeArriveInOrder) {
   for (size_t i = 0; i < bytes; ++i) in[i] = static_cast<std::byte>(i * 31 >> 7);
   std::vector<std::byte> host = in;
   ASSERT_TRUE((*device)->CopyIn(host.data(), memory->get(), bytes).ok());
-  std::fill(host.begin(), host.end(), std::byte{0});  // it may be used for something else
+  std::fill(host.begin(), host.end(), std::byte{0});  // the caller may reuse it
   ASSERT_TRUE((*device)->CopyOut(memory->get(), out.data(), bytes).ok());
   EXPECT_EQ(out, in);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MirroredStrategy on GPUs, with the kernels that they get, on doubles: models train as they do on
-// CPUs.
+// MirroredStrategy on GPUs with their kernels, on fakes: models train as on CPUs.
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
@@ -10,13 +9,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "distribute/collective/nccl/nccl_double.h"
-#include "examples/transformer.h"
+#include "distribute/collective/nccl/fake_nccl.h"
 #include "framework/core/status.h"
+#include "framework/session/session_state.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 #include "ops/ops.h"
 #include "tests/support/classifier_training.h"
+#include "tools/models/transformer.h"
 #include "train/optimizer.h"
 
 namespace mirrorflow {
@@ -24,15 +24,15 @@ namespace {
 
 using Devices = std::vector<std::string>;
 
-void Reset(CudaDoubleOptions cuda = {}) {
+void Reset(FakeCudaOptions cuda = {}) {
   cuda.num_gpus = 2;
-  ResetCudaDouble(cuda);
-  ResetNcclDouble();
+  ResetFakeCuda(cuda);
+  ResetFakeNccl();
 }
 
 class GpuStrategyTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
+TEST_P(GpuStrategyTest, TrainingMatchesCpu) {
   const char* const model = GetParam();
   const std::vector<Tensor> batch = ClassifierBatch(model, 5);  // does not divide evenly
   Reset();
@@ -57,7 +57,7 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
-    // The second step captures what the first did, and the third repeats it.
+    // The second step captures the work of the first one, and the third replays it.
     const int launches = NumGraphLaunches();
     EXPECT_GT(launches, 0);
     EXPECT_EQ(launches % 2, 0) << launches;
@@ -70,8 +70,8 @@ TEST_P(GpuStrategyTest, TrainsAsACpuDoes) {
 INSTANTIATE_TEST_SUITE_P(Models, GpuStrategyTest, ::testing::Values("mlp", "cnn"),
                          [](const auto& info) { return info.param; });
 
-// Options that change how kernels compute, not what.
-TEST(GpuStrategyOptionsTest, TrainWithThemAsWithout) {
+// Options that change how kernels compute, but not what they compute.
+TEST(GpuStrategyOptionsTest, OptionsKeepLossesWithinTolerance) {
   for (const char* const model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 4);
     const auto losses = [&](const CompileOptions& compile) {
@@ -102,20 +102,21 @@ TEST(GpuStrategyOptionsTest, TrainWithThemAsWithout) {
   }
 }
 
-// A bucket's gradients lie in NCCL's memory, and its variables are updated by one kernel.
-TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedAsAWhole) {
+// The gradients of a bucket are in memory that is registered with NCCL, and one kernel updates its
+// variables.
+TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
   Reset();
   const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"});
   ASSERT_TRUE(t.ok()) << t.status();
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   const auto loss = RunStep(**t, batch);
   ASSERT_TRUE(loss.ok()) << loss.status();
-  const size_t buckets = (*t)->session->layout().buckets().size();
+  const size_t buckets = (*t)->session->state().layout().buckets().size();
   EXPECT_EQ(buckets, 1);
   EXPECT_EQ(NumNcclRegistrations(), 2 * buckets);
   std::vector<Shape> shapes;
   for (const Tensor& feed : batch) shapes.push_back(feed.shape());
-  const auto plans = (*t)->step.Compile(shapes);
+  const auto plans = CompileStep((*t)->step, shapes);
   ASSERT_TRUE(plans.ok()) << plans.status();
   int updates = 0;
   for (const std::string& op : plans->plans[0]->node_ops) {
@@ -125,8 +126,8 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedAsAWhole) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A layer with Relu is three products, forward and backward, and nothing else.
-TEST(GpuStrategyTest, ALayerIsThreeKernels) {
+// A layer with Relu runs only three products, forward and backward.
+TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   std::vector<float> losses[3];
   for (const int how : {0, 1, 2}) {
@@ -141,16 +142,16 @@ TEST(GpuStrategyTest, ALayerIsThreeKernels) {
       losses[how].push_back(*loss);
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
-    const auto plans = (*t)->step.Compile({batch[0].shape(), batch[1].shape()});
+    const auto plans = CompileStep((*t)->step, {batch[0].shape(), batch[1].shape()});
     ASSERT_TRUE(plans.ok()) << plans.status();
     int products = 0, others = 0;
     for (const std::string& op : plans->plans[0]->node_ops) {
       products += absl::StrContains(op, "MatMul");
       others += op == "Relu" || op == "ReluGrad" || op == "BiasAdd";
     }
-    // The first layer has no gradient of what it is given.
+    // The first layer has no gradient of its input.
     EXPECT_EQ(products, 3 * 3 - 1);
-    // Three biases, two Relus and their gradients.
+    // Three bias additions, two Relus and their gradients.
     EXPECT_EQ(others, how == 2 ? 7 : 0);
   }
   for (int i = 0; i < 3; ++i) {
@@ -159,8 +160,8 @@ TEST(GpuStrategyTest, ALayerIsThreeKernels) {
   }
 }
 
-// A step of a rank is one graph with its collectives, on communicators of their own.
-TEST(GpuStrategyTest, CollectivesAreCapturedIfThatIsAskedFor) {
+// A step of a rank is a single graph with its collectives, which run on communicators of their own.
+TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
   std::vector<float> losses[2];
   for (const bool captured : {false, true}) {
     Reset();
@@ -175,7 +176,7 @@ TEST(GpuStrategyTest, CollectivesAreCapturedIfThatIsAskedFor) {
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     EXPECT_EQ(NcclMisuse(), absl::OkStatus());
-    // A graph a rank, in each step but the first.
+    // One graph per rank, in each step but the first.
     if (captured) {
       EXPECT_EQ(NumGraphLaunches(), 2 * 4);
     }
@@ -213,7 +214,7 @@ absl::StatusOr<std::vector<float>> TrainTransformer(const Devices& devices) {
   return losses;
 }
 
-TEST(GpuTransformerTest, TrainsAsOnACpu) {
+TEST(GpuTransformerTest, TrainingMatchesCpu) {
   Reset();
   const auto want = TrainTransformer({"CPU:0"});
   ASSERT_TRUE(want.ok()) << want.status();
@@ -228,7 +229,7 @@ TEST(GpuTransformerTest, TrainsAsOnACpu) {
   }
 }
 
-// How many kernels a step of a model has without one pass.
+// The number of kernels in a step of the transformer, compiled without the pass `without`.
 absl::StatusOr<size_t> KernelsOfTransformer(const char* without) {
   const TransformerConfig config = {
       .vocabulary = 7, .context = 5, .width = 8, .heads = 2, .blocks = 1};
@@ -243,7 +244,7 @@ absl::StatusOr<size_t> KernelsOfTransformer(const char* without) {
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step,
                       session->Prepare({model.tokens, model.next}, {model.loss}, {train}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({3, 5}), Shape({3, 5})}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({3, 5}), Shape({3, 5})}));
   return plans.plans[0]->kernels.size();
 }
 
@@ -252,12 +253,13 @@ absl::StatusOr<size_t> KernelsOfMlp(const char* without) {
   if (*without != '\0') compile.disabled_passes = {without};
   MF_ASSIGN_OR_RETURN(const auto t, MakeClassifierTraining("mlp", {"GPU:0"}, compile));
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, t->step.Compile({batch[0].shape(), batch[1].shape()}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans,
+                      CompileStep(t->step, {batch[0].shape(), batch[1].shape()}));
   return plans.plans[0]->kernels.size();
 }
 
-// The rows of docs/benchmarks.md about passes that make fewer kernels on a GPU.
-TEST(GpuStrategyTest, PassesLeaveAsManyKernelsAsTheTableOfGainsSays) {
+// The rows of docs/benchmarks.md about passes that reduce the number of kernels on a GPU.
+TEST(GpuStrategyTest, KernelCountsMatchTableInBenchmarks) {
   Reset();
   EXPECT_EQ(KernelsOfMlp("").value(), 14u);
   EXPECT_EQ(KernelsOfMlp("fuse_bias_and_relu").value(), 23u);
@@ -266,8 +268,8 @@ TEST(GpuStrategyTest, PassesLeaveAsManyKernelsAsTheTableOfGainsSays) {
   EXPECT_EQ(KernelsOfTransformer("fuse_elementwise").value(), 66u);
 }
 
-// Data that one GPU finds bad is everybody's error, and no variable has changed.
-TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
+// Invalid data on one GPU is an error of every replica and changes no variable.
+TEST(GpuStrategyErrorsTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged) {
   for (const Devices& devices : std::vector<Devices>{{"GPU:0"}, {"GPU:0", "GPU:1"}}) {
     Reset();
     const auto t = MakeClassifierTraining("mlp", devices);
@@ -275,7 +277,7 @@ TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsThe
     std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
     ASSERT_TRUE(RunStep(**t, batch).ok());
     std::vector<Tensor> before;
-    const std::vector<VariableInfo>& variables = (*t)->session->layout().variables();
+    const std::vector<VariableInfo>& variables = (*t)->session->state().layout().variables();
     for (const VariableInfo& v : variables) {
       before.push_back(*(*t)->session->ReadVariable(v.name, 0)->Clone());
     }
@@ -297,7 +299,7 @@ TEST(GpuStrategyErrorsTest, ALabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsThe
   }
 }
 
-TEST(GpuStrategyErrorsTest, TakesEveryGpuAndRefusesWhatCannotWork) {
+TEST(GpuStrategyErrorsTest, UsesEveryGpuAndRejectsInvalidDevices) {
   Reset();
   const auto all = MirroredStrategy::Create();
   ASSERT_TRUE(all.ok()) << all.status();
@@ -309,7 +311,7 @@ TEST(GpuStrategyErrorsTest, TakesEveryGpuAndRefusesWhatCannotWork) {
     Devices devices;
     const char* expected;
   } const kRefused[] = {
-      {{"GPU:0", "CPU:0"}, "expected GPUs or CPUs alone, got GPU:0, CPU:0"},
+      {{"GPU:0", "CPU:0"}, "expected only GPUs or only CPUs, got GPU:0, CPU:0"},
       {{"GPU:0", "GPU:0", "GPU:1"}, "expected GPUs that all differ"},
       {{"GPU:2"}, "device 'GPU:2': no such GPU; expected one from 0 to 1, got 2"},
       {{"GPU:x"}, "device 'GPU:x': expected CPU:0"},

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two workers of one GPU each, on doubles of CUDA and NCCL, as a session each.
+// Two workers with one GPU and one session each, on fakes of CUDA and NCCL.
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "distribute/collective/nccl/fake_nccl.h"
 #include "distribute/collective/nccl/nccl_communicator.h"
-#include "distribute/collective/nccl/nccl_double.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 #include "kernels/cuda/gpu.h"
 #include "ops/ops.h"
 #include "tests/support/test_workers.h"
@@ -22,7 +22,7 @@ namespace {
 void UseGpu(int worker, SessionBackend* backend) {
   backend->devices[0] = CreateGpu(worker).value();
   backend->has_teams = false;
-  for (Topology::Replica& replica : backend->topology.replicas) {
+  for (Topology::Place& replica : backend->topology.replicas) {
     replica.device = absl::StrCat("GPU:", replica.worker);
   }
   backend->connect = [worker](const Topology& topology, absl::Span<const int> ranks,
@@ -45,11 +45,11 @@ struct Layer {
   }
 };
 
-// The double of cuBLASLt proposes two algorithms where it is asked for several, of which only the
-// second runs: a worker that measures nothing has to be told.
-TEST(GpuWorkersTest, AllTakeTheAlgorithmsThatTheFirstHasTuned) {
-  ResetCudaDouble({.num_gpus = 2});
-  ResetNcclDouble();
+// Asked for several algorithms, the fake of cuBLASLt proposes two, of which only the second runs. A
+// worker that does not measure must therefore receive the choice.
+TEST(GpuWorkersTest, AllWorkersUseAlgorithmsTunedByFirst) {
+  ResetFakeCuda({.num_gpus = 2});
+  ResetFakeNccl();
   const Layer layer;
   TestWorkersOptions options{.replicas = 1};
   options.session.compile.kernels.autotune = true;
@@ -63,7 +63,7 @@ TEST(GpuWorkersTest, AllTakeTheAlgorithmsThatTheFirstHasTuned) {
   const absl::Status trained = (*workers)->OnAll([&](int w) -> absl::Status {
     Session& session = (*workers)->session(w);
     MF_ASSIGN_OR_RETURN(Step step, session.Prepare({layer.x}, {layer.loss}, {layer.train}));
-    // The connection is new for the last step, and so is what they agree on.
+    // The last step runs on a new connection, on which the workers agree again.
     for (int i = 0; i < 3; ++i) {
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({batch}));
       losses[w].push_back(outputs[0].flat<float>()[0]);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a user can get wrong with a strategy, a session or a step: each is an error that names the
-// place, changes no variable and leaves the session as good as it was.
+// User errors with a strategy, a session or a step. Each one is an error that names the place,
+// changes no variable and leaves the session usable.
 #include <cstdint>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/session/session_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -32,7 +33,8 @@ void ExpectError(const absl::Status& status, absl::StatusCode code, const std::s
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// One dense layer, trained by momentum on that many replicas; 0: under OneDeviceStrategy.
+// One dense layer trained with Momentum. The parameter is the number of replicas; 0 selects
+// OneDeviceStrategy.
 class BadInputTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -65,7 +67,7 @@ class BadInputTest : public ::testing::TestWithParam<int> {
 
   std::vector<Tensor> Variables() const {
     std::vector<Tensor> values;
-    for (const VariableInfo& v : session_->layout().variables()) {
+    for (const VariableInfo& v : session_->state().layout().variables()) {
       for (int r = 0; r < session_->num_local_replicas(); ++r) {
         values.push_back(*session_->ReadVariable(v.name, r));
       }
@@ -73,7 +75,7 @@ class BadInputTest : public ::testing::TestWithParam<int> {
     return values;
   }
 
-  // Runs the step on `feeds`, which must fail, change nothing, and leave the session at work.
+  // Expects the step to fail on `feeds`, to change no variable and to leave the session usable.
   absl::Status Fails(absl::Span<const Tensor> feeds, absl::Span<const int64_t> rows = {}) {
     const std::vector<Tensor> before = Variables();
     const absl::Status status = step_.Run(feeds, {.replica_rows = rows}).status();
@@ -95,7 +97,7 @@ class BadInputTest : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, BadInputTest, ::testing::Values(0, 1, 2, 3));
 
-TEST_P(BadInputTest, AFeedOfAnotherDtypeIsNamedWithBothDtypes) {
+TEST_P(BadInputTest, FeedOfWrongDtypeReportsBothDtypes) {
   const std::vector<Tensor> good = GoodBatch();
   ExpectError(Fails({*Tensor::Allocate(DT_DOUBLE, {kRows, 3}), good[1]}),
               absl::StatusCode::kInvalidArgument, "feed x: expected dtype float, got double");
@@ -104,7 +106,7 @@ TEST_P(BadInputTest, AFeedOfAnotherDtypeIsNamedWithBothDtypes) {
   ExpectError(Fails({good[0], Tensor()}), absl::StatusCode::kInvalidArgument, "feed labels");
 }
 
-TEST_P(BadInputTest, AFeedOfAnotherShapeIsNamedWithBothShapes) {
+TEST_P(BadInputTest, FeedOfWrongShapeReportsNameAndShape) {
   const std::vector<Tensor> good = GoodBatch();
   for (const Shape& shape : {Shape({kRows, 2}), Shape({kRows}), Shape({kRows, 3, 1}), Shape()}) {
     const absl::Status status = Fails({*Tensor::Allocate(DT_FLOAT, shape), good[1]});
@@ -113,19 +115,19 @@ TEST_P(BadInputTest, AFeedOfAnotherShapeIsNamedWithBothShapes) {
   }
 }
 
-TEST_P(BadInputTest, FeedsWithDifferentNumbersOfRowsNameTheNodeWhereTheyMeet) {
+TEST_P(BadInputTest, FeedsWithDifferentRowCountsReportConsumingNode) {
   ExpectError(Fails({GoodBatch()[0], Tensor::Vector<int32_t>({0, 1, 2})}),
               absl::StatusCode::kInvalidArgument, "SparseSoftmaxCrossEntropyWithLogits(loss/");
 }
 
-TEST_P(BadInputTest, AnotherNumberOfFeedsSaysBothNumbers) {
-  ExpectError(Fails({}), absl::StatusCode::kInvalidArgument, "expected 2 feeds, got 0");
+TEST_P(BadInputTest, WrongNumberOfFeedsReportsBothCounts) {
+  ExpectError(Fails({}), absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 0");
   std::vector<Tensor> three = GoodBatch();
   three.push_back(three[0]);
-  ExpectError(Fails(three), absl::StatusCode::kInvalidArgument, "expected 2 feeds, got 3");
+  ExpectError(Fails(three), absl::StatusCode::kInvalidArgument, "expected 2 (x, labels), got 3");
 }
 
-TEST_P(BadInputTest, ALabelOutOfRangeIsNamedWithNodeAndPositionInTheGlobalBatch) {
+TEST_P(BadInputTest, LabelOutOfRangeReportsNodeAndPositionInGlobalBatch) {
   for (const int32_t bad : {-1, kClasses, std::numeric_limits<int32_t>::max()}) {
     for (const int row : {0, kRows - 1}) {
       std::vector<Tensor> feeds = GoodBatch();
@@ -139,7 +141,7 @@ TEST_P(BadInputTest, ALabelOutOfRangeIsNamedWithNodeAndPositionInTheGlobalBatch)
   }
 }
 
-TEST_P(BadInputTest, RowsOfReplicasThatDoNotAddUpAreRefused) {
+TEST_P(BadInputTest, InvalidReplicaRowsAreRejected) {
   const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   const size_t replicas = session_->world_size();
   ExpectError(Fails(GoodBatch(), std::vector<int64_t>(replicas + 1, 1)), code,
@@ -155,30 +157,32 @@ TEST_P(BadInputTest, RowsOfReplicasThatDoNotAddUpAreRefused) {
   }
 }
 
-TEST_P(BadInputTest, AStepOfAnotherGraphOrOfNothingIsRefused) {
+TEST_P(BadInputTest, ForeignOutputsAndEmptyStepsAreRejected) {
   Graph other;
   const Output y = ops::Placeholder(Scope(&other).WithName("y"), DT_FLOAT, {-1});
   const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
-  ExpectError(session_->Prepare({y}, {loss_}).status(), code, "the feed y is not in the graph");
-  ExpectError(session_->Prepare({}, {y}).status(), code, "the fetch y is not in the graph");
-  ExpectError(session_->Prepare({}, {Output()}).status(), code, "no output of any node");
+  ExpectError(session_->Prepare({y}, {loss_}).status(), code,
+              "feed 0 'y': not in the session's snapshot");
+  ExpectError(session_->Prepare({}, {y}).status(), code,
+              "fetch 0 'y': not in the session's snapshot");
+  ExpectError(session_->Prepare({}, {Output()}).status(), code, "0: invalid");
   EXPECT_FALSE(session_->Prepare({}, {}, {Operation()}).ok());
 
-  ExpectError(Step().Run({}).status(), absl::StatusCode::kFailedPrecondition, "step: used before");
-  EXPECT_FALSE(Step().Compile({}).ok());
+  ExpectError(Step().Run({}).status(), absl::StatusCode::kFailedPrecondition, "step: not prepared");
+  EXPECT_FALSE(CompileStep(Step(), {}).ok());
   EXPECT_FALSE(Step().PerReplica(0).ok());
   ExpectError(step_.PerReplica(1).status(), code, "expected 0 to 0, got 1");
   EXPECT_FALSE(step_.PerReplica(-1).ok());
 }
 
-TEST_P(BadInputTest, AFetchThatNeedsAFeedNamesThePlaceholder) {
+TEST_P(BadInputTest, FetchWithMissingFeedReportsPlaceholder) {
   const auto step = session_->Prepare({x_}, {loss_});
   absl::Status status = step.status();
   if (step.ok()) status = Step(*step).Run({GoodBatch()[0]}).status();
   ExpectError(status, absl::StatusCode::kInvalidArgument, "labels");
 }
 
-TEST_P(BadInputTest, AVariableTakesOnlyAValueOfItsDtypeAndShape) {
+TEST_P(BadInputTest, VariableRejectsValueOfWrongDtypeOrShape) {
   const std::vector<Tensor> before = Variables();
   const absl::StatusCode code = absl::StatusCode::kInvalidArgument;
   ExpectError(session_->AssignVariable("dense/bias", *Tensor::Allocate(DT_FLOAT, {kClasses + 1})),
@@ -193,7 +197,7 @@ TEST_P(BadInputTest, AVariableTakesOnlyAValueOfItsDtypeAndShape) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(Tensor::Identical(before[i], after[i]));
 }
 
-TEST_P(BadInputTest, AGraphWithACycleIsRefusedAndTheCycleShown) {
+TEST_P(BadInputTest, GraphWithCycleReportsCycle) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {3});

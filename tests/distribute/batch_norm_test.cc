@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation means the global batch, however it is cut.
+// Batch normalisation uses the statistics of the global batch, however the batch is split.
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// A training step in which every output of the op matters: moving averages are kept, and the loss
+// A training step in which every output of the op matters: it keeps moving averages, and the loss
 // depends on all of y.
 RandomProgram Program(bool is_training, const std::string& data_format, int64_t batch) {
   const Shape images = data_format == "NCHW" ? Shape({-1, 3, 2, 4}) : Shape({-1, 2, 4, 3});
@@ -51,7 +51,7 @@ RandomProgram Program(bool is_training, const std::string& data_format, int64_t 
   return program;
 }
 
-TEST(BatchNormTest, GivesTheStatisticsOfTheGlobalBatch) {
+TEST(BatchNormTest, UsesStatisticsOfGlobalBatchForAnySplit) {
   struct Row {
     int replicas;
     std::vector<int64_t> rows;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a value waits for happens when the value is asked for, whatever the compiler puts in its
-// place.
+// The control inputs of a fetched value run even if the compiler replaces the value.
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,28 +16,28 @@ namespace mirrorflow {
 namespace {
 
 struct Case {
-  const char* name;  // of what becomes of the value
+  const char* name;  // what the compiler does to the value
   Output (*value)(const Scope& scope, const Output& x);
 };
 
 const Case kCases[] = {
-    {"Stays", [](const Scope& s, const Output& x) { return ops::Sin(s, x); }},
-    {"IsDecomposed",
+    {"Kept", [](const Scope& s, const Output& x) { return ops::Sin(s, x); }},
+    {"Decomposed",
      [](const Scope& s, const Output& x) {
        return ops::Mean(s, x, {0, 1});
      }},
-    {"IsItsInput", [](const Scope& s, const Output& x) { return ops::Identity(s, x); }},
-    {"IsItsDefault",
+    {"ReplacedByInput", [](const Scope& s, const Output& x) { return ops::Identity(s, x); }},
+    {"ReplacedByDefault",
      [](const Scope& s, const Output& x) {
        return ops::PlaceholderWithDefault(s, x, {-1, 2});
      }},
-    {"IsSimplified",
+    {"Simplified",
      [](const Scope& s, const Output& x) {
        return ops::Mul(s, x, ops::ScalarConst(s, DT_FLOAT, 1));
      }},
-    {"IsFolded",
+    {"Folded",
      [](const Scope& s, const Output&) { return ops::Neg(s, ops::ScalarConst(s, DT_FLOAT, 2)); }},
-    {"IsAProduct",
+    {"TurnedIntoProduct",
      [](const Scope& s, const Output& x) {
        return ops::Einsum(s, {x, ops::OnesLike(s, x)}, "ij,ik->jk");
      }},
@@ -46,7 +45,7 @@ const Case kCases[] = {
 
 class ControlDependencyTest : public testing::TestWithParam<Case> {};
 
-TEST_P(ControlDependencyTest, HappensForWhatIsFetched) {
+TEST_P(ControlDependencyTest, UpdateRunsOncePerFetchOfDependentValue) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 2});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Branches and loops under a strategy: values keep their sharding on the way through them,
-// variables are written in them, and what cannot be done is said.
+// Branches and loops under a strategy: values keep their sharding, functions write variables, and
+// unsupported programs are reported as errors.
 #include <string>
 #include <vector>
 
@@ -40,11 +40,11 @@ Variable MakeVariable(const Scope& scope, const std::string& name, const Tensor&
       initial.dtype());
 }
 
-// A graph in the making, and its steps on sessions and by the interpreter.
+// A graph under construction, with helpers that run its steps on sessions and in the interpreter.
 class ControlFlowTest : public testing::Test {
  protected:
-  // Every fetch and every variable, on 1 to 3 replicas and both devices, is what the interpreter
-  // makes of it, for two steps.
+  // Runs two steps on 1 to 3 replicas, on the CPU device and on the queued one. Expects every fetch
+  // and every variable to equal the interpreter's.
   void ExpectAsInterpreted(const Outputs& fetches, const std::vector<Operation>& targets = {}) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
     for (const int replicas : {1, 2, 3}) {
@@ -56,7 +56,7 @@ class ControlFlowTest : public testing::Test {
         ASSERT_TRUE(step.ok()) << step.status();
         auto reference = Interpreter::Create(graph_, TestKernels(), {.ops = &AllOps()});
         ASSERT_TRUE(reference.ok()) << reference.status();
-        const std::vector<VariableInfo>& variables = (*session)->layout().variables();
+        const std::vector<VariableInfo>& variables = (*session)->state().layout().variables();
         for (const VariableInfo& variable : variables) {
           reference->variables()[variable.name] = *(*session)->ReadVariable(variable.name);
         }
@@ -81,7 +81,7 @@ class ControlFlowTest : public testing::Test {
     }
   }
 
-  // The one value of a step without feeds on one replica.
+  // Runs one step on one replica and returns the value of `fetch`.
   absl::StatusOr<Tensor> Value(const Output& fetch) {
     MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph_, {}));
     MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds_, {fetch}, {}));
@@ -89,7 +89,7 @@ class ControlFlowTest : public testing::Test {
     return out[0].Clone();
   }
 
-  // What two replicas run.
+  // The program that two replicas run to compute `fetch`, as text.
   std::string ProgramText(const Output& fetch) {
     auto session = CreateTestSession(graph_, {.replicas = 2});
     if (!session.ok()) return session.status().ToString();
@@ -97,11 +97,11 @@ class ControlFlowTest : public testing::Test {
     if (!step.ok()) return step.status().ToString();
     std::vector<Shape> shapes;
     for (const Tensor& value : values_) shapes.push_back(value.shape());
-    const auto plans = step->Compile(shapes);
+    const auto plans = CompileStep(*step, shapes);
     return plans.ok() ? plans->program->ToString() : plans.status().ToString();
   }
 
-  // Why the step cannot be prepared or run.
+  // The error of preparing or running the step; empty if both succeed.
   std::string ErrorOf(const Outputs& fetches, const std::vector<Operation>& targets = {},
                       int replicas = 1, SessionOptions options = {}) {
     auto session = CreateTestSession(graph_, {.replicas = replicas, .session = std::move(options)});
@@ -118,12 +118,12 @@ class ControlFlowTest : public testing::Test {
     return feeds_.back();
   }
 
-  // Rows that are split over the replicas.
+  // A feed whose rows are split over the replicas.
   Output Rows(int64_t rows, int64_t columns) {
     return Feed({kUnknownDim, columns}, RandomTensor(DT_DOUBLE, {rows, columns}, &random_));
   }
 
-  // `times` iterations of a loop whose body is `next` of the values.
+  // A loop that applies `next` to the values `times` times.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(root_, times, std::move(values),
                        [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });
@@ -139,7 +139,7 @@ class ControlFlowTest : public testing::Test {
 Outputs Ten(const Scope& s, Args) { return {Number(s, 10)}; }
 Outputs Twenty(const Scope& s, Args) { return {Number(s, 20)}; }
 
-TEST_F(ControlFlowTest, ABranchIsTakenForWhatIsTrueOrNotZeroOrNotEmpty) {
+TEST_F(ControlFlowTest, ThenBranchRunsForTrueNonzeroOrNonEmptyPredicate) {
   const std::pair<Tensor, double> cases[] = {
       {Tensor::Scalar<bool>(true), 10},    {Tensor::Scalar<bool>(false), 20},
       {Tensor::Scalar<int32_t>(-3), 10},   {Tensor::Scalar<int32_t>(0), 20},
@@ -157,7 +157,7 @@ TEST_F(ControlFlowTest, ABranchIsTakenForWhatIsTrueOrNotZeroOrNotEmpty) {
   }
 }
 
-TEST_F(ControlFlowTest, ABranchTakesAndGivesShards) {
+TEST_F(ControlFlowTest, BranchAcceptsAndReturnsShardedValues) {
   const Output x = Rows(7, 3);
   const Output positive = ops::Greater(root_, ops::Max(root_, x, {0, 1}), Number(root_, 0));
   const Output scale = ops::Sum(root_, x, {0, 1});
@@ -172,9 +172,9 @@ TEST_F(ControlFlowTest, ABranchTakesAndGivesShards) {
   ExpectAsInterpreted({y[0], y[1], ops::Sum(root_, y[0], {0})});
 }
 
-TEST_F(ControlFlowTest, ALoopKeepsItsRowsWhereTheyAre) {
-  // An unrolled network has no collective before its loss; one in a loop has none either, although
-  // its state starts as zeros that every replica has whole.
+TEST_F(ControlFlowTest, LoopOverShardedRowsNeedsNoCollective) {
+  // An unrolled network has no collective before its loss. A loop has none either, although its
+  // state starts as zeros that are replicated.
   const Output x = Rows(8, 4);
   const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {5, 5}, &random_));
   const Variable u = MakeVariable(root_, "u", RandomTensor(DT_DOUBLE, {4, 5}, &random_));
@@ -191,7 +191,7 @@ TEST_F(ControlFlowTest, ALoopKeepsItsRowsWhereTheyAre) {
   EXPECT_THAT(program, Not(HasSubstr("AllReduce")));
 }
 
-TEST_F(ControlFlowTest, ASumOverALoopIsReducedOnceBehindIt) {
+TEST_F(ControlFlowTest, SumAccumulatedInLoopIsReducedOnceAfterIt) {
   const Output x = Rows(8, 3);
   const Output zeros = ops::Const(root_, Tensor::Of<double>({3}, {0, 0, 0}));
   const Output sum = Repeat(4, {x, zeros}, [](const Scope& s, Args in) {
@@ -205,7 +205,7 @@ TEST_F(ControlFlowTest, ASumOverALoopIsReducedOnceBehindIt) {
   EXPECT_THAT(program.substr(inside), Not(HasSubstr("AllReduce")));
 }
 
-TEST_F(ControlFlowTest, CollectivesRunInsideALoopWhereEveryIterationNeedsThem) {
+TEST_F(ControlFlowTest, CollectivesRunInsideLoopWhenEachIterationNeedsThem) {
   const Output x = Rows(5, 3);
   const Output y = Repeat(3, {x}, [](const Scope& s, Args in) {
     return Outputs{ops::Sub(s, in[0], ops::Mean(s, ops::Exp(s, in[0]), {0}))};
@@ -215,7 +215,7 @@ TEST_F(ControlFlowTest, CollectivesRunInsideALoopWhereEveryIterationNeedsThem) {
   ExpectAsInterpreted({y, before, after});
 }
 
-TEST_F(ControlFlowTest, TrainingStepsInALoopLeaveTheWeightsThatAsManyStepsLeave) {
+TEST_F(ControlFlowTest, TrainingStepsInsideLoopMatchInterpreter) {
   const Output x = Rows(6, 3), t = Rows(6, 1);
   const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {3, 1}, &random_));
   const Output loss = Repeat(3, {x, t, w.handle, Number(root_, 0)}, [](const Scope& s, Args in) {
@@ -231,7 +231,7 @@ TEST_F(ControlFlowTest, TrainingStepsInALoopLeaveTheWeightsThatAsManyStepsLeave)
   ExpectAsInterpreted({loss});
 }
 
-TEST_F(ControlFlowTest, ABranchWritesAVariableAndItsReadersSeeThat) {
+TEST_F(ControlFlowTest, VariableWrittenInBranchIsSeenByLaterReads) {
   const Output x = Rows(4, 2);
   const Variable count = MakeVariable(root_, "count", Tensor::Scalar<double>(1));
   const Output is_even =
@@ -255,7 +255,7 @@ TEST_F(ControlFlowTest, ABranchWritesAVariableAndItsReadersSeeThat) {
   ExpectAsInterpreted({result, after, count.value});
 }
 
-TEST_F(ControlFlowTest, BranchesInLoopsInBranches) {
+TEST_F(ControlFlowTest, BranchesNestedInLoopsInBranchesMatchInterpreter) {
   const Output x = Rows(5, 2);
   const Output yes = ops::Const(root_, Tensor::Scalar<bool>(true));
   const Outputs y = ops::If(
@@ -279,7 +279,7 @@ TEST_F(ControlFlowTest, BranchesInLoopsInBranches) {
   ExpectAsInterpreted({y[0]});
 }
 
-TEST_F(ControlFlowTest, ALoopMayExchangeItsValues) {
+TEST_F(ControlFlowTest, LoopPermutesItsValues) {
   const Output x = Rows(5, 2), y = Rows(5, 2), z = Rows(5, 2);
   const Outputs out = Repeat(4, {x, y, z}, [](const Scope&, Args in) {
     return Outputs{in[1], in[2], in[0]};
@@ -287,7 +287,7 @@ TEST_F(ControlFlowTest, ALoopMayExchangeItsValues) {
   ExpectAsInterpreted({out[0], out[1], out[2]});
 }
 
-TEST_F(ControlFlowTest, EveryIterationDrawsItsOwnNumbers) {
+TEST_F(ControlFlowTest, EachIterationDrawsDifferentRandomNumbers) {
   const Output shape = ops::VectorConst(root_, {2});
   const Outputs out =
       Repeat(2,
@@ -303,7 +303,7 @@ TEST_F(ControlFlowTest, EveryIterationDrawsItsOwnNumbers) {
   EXPECT_NE(Difference(*first, *second, {}), "");
 }
 
-TEST_F(ControlFlowTest, TheGradientIsThatOfTheBranchThatIsTaken) {
+TEST_F(ControlFlowTest, GradientFlowsThroughTakenBranch) {
   for (const bool yes : {true, false}) {
     feeds_.clear();
     values_.clear();
@@ -327,7 +327,7 @@ TEST_F(ControlFlowTest, TheGradientIsThatOfTheBranchThatIsTaken) {
   }
 }
 
-TEST_F(ControlFlowTest, AGraphWithFunctionsIsWrittenAndReadBack) {
+TEST_F(ControlFlowTest, GraphWithFunctionsSurvivesGraphDefRoundTrip) {
   const Output x = Rows(4, 2);
   const Variable w = MakeVariable(root_, "w", RandomTensor(DT_DOUBLE, {2, 2}, &random_));
   const Output y = Repeat(2, {x, w.handle}, [](const Scope& s, Args in) {
@@ -349,17 +349,17 @@ TEST_F(ControlFlowTest, AGraphWithFunctionsIsWrittenAndReadBack) {
   EXPECT_EQ(Difference(*want, *got, {}), "");
 }
 
-TEST_F(ControlFlowTest, ALoopWithoutEndStopsAtTheDeadline) {
+TEST_F(ControlFlowTest, EndlessLoopStopsAtStepTimeout) {
   const Output x = ops::While(
       root_, {Integer(root_, 0)},
       [](const Scope& s, Args) { return Outputs{ops::Const(s, Tensor::Scalar<bool>(true))}; },
       [](const Scope& s, Args in) { return Outputs{ops::AddV2(s, in[0], Integer(s, 1))}; })[0];
   const std::string error = ErrorOf({x}, {}, 1, {.step_timeout = absl::Milliseconds(50)});
   EXPECT_THAT(error, HasSubstr("StatelessWhile("));
-  EXPECT_THAT(error, HasSubstr("the step's time was up after "));
+  EXPECT_THAT(error, HasSubstr("the step's deadline passed after "));
 }
 
-TEST_F(ControlFlowTest, WhatFailsInALoopIsNamedAndLeavesVariablesAsTheyWere) {
+TEST_F(ControlFlowTest, FailureInLoopNamesNodeAndLeavesVariablesUnchanged) {
   const Output labels = Feed({kUnknownDim}, Tensor::Vector<int32_t>({0, 1, 9, 1}));
   const Tensor initial = RandomTensor(DT_DOUBLE, {3, 2}, &random_);
   const Variable table = MakeVariable(root_, "table", initial);
@@ -387,7 +387,7 @@ TEST_F(ControlFlowTest, WhatFailsInALoopIsNamedAndLeavesVariablesAsTheyWere) {
   }
 }
 
-TEST_F(ControlFlowTest, ShapesThatDependOnTheRunAreNamed) {
+TEST_F(ControlFlowTest, ShapesThatDependOnControlFlowAreRejected) {
   const Output grows = Repeat(2, {Number(root_, 1)}, [](const Scope& s, Args in) {
     return Outputs{ops::Pack(s, {in[0], in[0]})};
   })[0];
@@ -401,7 +401,7 @@ TEST_F(ControlFlowTest, ShapesThatDependOnTheRunAreNamed) {
   EXPECT_THAT(ErrorOf({either}), HasSubstr("depends on which branch runs"));
 }
 
-TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
+TEST_F(ControlFlowTest, OptimizerOpInBranchIsRejected) {
   const Variable w = MakeVariable(root_, "w", Tensor::Scalar<double>(1));
   const Output y = ops::If(
       root_, Feed({}, Tensor::Scalar<bool>(true)), {w.handle},
@@ -415,7 +415,7 @@ TEST_F(ControlFlowTest, AnUpdateByAnOptimizersOpInABranchIsNamed) {
   EXPECT_THAT(error, HasSubstr("expected AssignVariableOp"));
 }
 
-TEST_F(ControlFlowTest, AVariableThatAFunctionHasOfItsOwnIsNamed) {
+TEST_F(ControlFlowTest, VariableCreatedInFunctionIsRejected) {
   const Output y = ops::If(
       root_, Feed({}, Tensor::Scalar<bool>(true)), {},
       [](const Scope& s, Args) {
@@ -426,7 +426,7 @@ TEST_F(ControlFlowTest, AVariableThatAFunctionHasOfItsOwnIsNamed) {
   EXPECT_THAT(ErrorOf({y}), HasSubstr("may only read and assign variables that it is given"));
 }
 
-TEST_F(ControlFlowTest, ABranchThatChoosesAVariableIsNamed) {
+TEST_F(ControlFlowTest, BranchThatReturnsVariableIsRejected) {
   const Variable a = MakeVariable(root_, "a", Tensor::Scalar<double>(1));
   const Variable b = MakeVariable(root_, "b", Tensor::Scalar<double>(2));
   const Output chosen = ops::If(
@@ -438,15 +438,15 @@ TEST_F(ControlFlowTest, ABranchThatChoosesAVariableIsNamed) {
   EXPECT_THAT(ErrorOf({read}), HasSubstr("variables cannot be chosen while a step runs"));
 }
 
-TEST_F(ControlFlowTest, AValueThatDiffersBetweenReplicasCannotGoIn) {
+TEST_F(ControlFlowTest, PerReplicaValueIsRejectedAsLoopInput) {
   const Output x = Rows(4, 2);
   const Output y = Repeat(2, {ops::Cast(root_, ops::ReplicaIndex(root_), DT_DOUBLE)},
                           [](const Scope& s, Args in) { return Outputs{ops::Tanh(s, in[0])}; })[0];
   EXPECT_THAT(ErrorOf({x, y}, {}, 2), HasSubstr("differs between the replicas"));
 }
 
-// f_i runs f_i+1 in both branches: 2^levels of them in a small file.
-TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
+// Function i calls function i + 1 in both branches, so a small file expands to 2^levels calls.
+TEST_F(ControlFlowTest, ExponentiallyNestedFunctionsAreRejected) {
   const Output x = Feed({}, Tensor::Scalar(1.0));
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
@@ -456,7 +456,7 @@ TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
     const Output yes = ops::Greater(s, x, Number(s, 0));
     const Output y =
         ops::If(s, yes, {x}, inner, [](const Scope&, Args in) { return Outputs{in[0]}; })[0];
-    // Both branches call what one of them was built with.
+    // Both branches call the function that was built for the first one.
     if (y.valid()) {
       s.graph().SetAttr(y.node, "else_branch", y.node->attr<FunctionRef>("then_branch"));
     }
@@ -468,8 +468,9 @@ TEST_F(ControlFlowTest, FunctionsThatMultiplyWithoutEndAreRefused) {
   EXPECT_THAT(ErrorOf({endless}), HasSubstr("the graph is too large"));
 }
 
-// A branch that is known is the nodes of its function; they count likewise.
-TEST_F(ControlFlowTest, KnownBranchesThatMultiplyWithoutEndAreRefused) {
+// A branch with a constant predicate is replaced by the nodes of its function. They count towards
+// the limit too.
+TEST_F(ControlFlowTest, ExponentiallyNestedConstantBranchesAreRejected) {
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
     const auto inner = [&](const Scope& t, Args in) {
@@ -489,7 +490,7 @@ TEST_F(ControlFlowTest, KnownBranchesThatMultiplyWithoutEndAreRefused) {
   EXPECT_THAT(ErrorOf({level(level, root_, x, 16)}), HasSubstr("too many functions"));
 }
 
-TEST_F(ControlFlowTest, BranchesThatNestTooDeepAreRefused) {
+TEST_F(ControlFlowTest, TooDeeplyNestedBranchesAreRejected) {
   const Output x = Feed({}, Tensor::Scalar(1.0));
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
@@ -503,7 +504,7 @@ TEST_F(ControlFlowTest, BranchesThatNestTooDeepAreRefused) {
   EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), "");
 }
 
-TEST_F(ControlFlowTest, KnownBranchesThatNestTooDeepAreRefused) {
+TEST_F(ControlFlowTest, TooDeeplyNestedConstantBranchesAreRejected) {
   auto level = [](auto& self, const Scope& s, const Output& x, int depth) -> Output {
     if (depth == 0) return ops::Neg(s, x);
     return ops::If(
@@ -516,7 +517,7 @@ TEST_F(ControlFlowTest, KnownBranchesThatNestTooDeepAreRefused) {
   EXPECT_EQ(ErrorOf({level(level, root_, x, 64)}), "");
 }
 
-TEST_F(ControlFlowTest, BuildersSayWhatAFunctionReturnsWrongly) {
+TEST_F(ControlFlowTest, BuilderReportsInvalidResultsOfFunction) {
   const Output x = Number(root_, 1);
   {
     Graph graph;
@@ -530,7 +531,7 @@ TEST_F(ControlFlowTest, BuildersSayWhatAFunctionReturnsWrongly) {
     const Scope scope(&graph);
     ops::If(scope, ops::Const(scope, Tensor::Scalar<bool>(true)), {}, Ten,
             [&](const Scope&, Args) { return Outputs{x}; });
-    EXPECT_THAT(std::string(graph.status().message()), HasSubstr("pass values from around it"));
+    EXPECT_THAT(std::string(graph.status().message()), HasSubstr("pass outer values as inputs"));
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradients of single ops as TensorFlow's tf.gradients wrote them
-// (tests/references/make_gradient_graphs.py) run here, and give the numbers that TensorFlow has.
+// Runs the gradients of single ops that TensorFlow's tf.gradients wrote
+// (tests/references/make_gradient_graphs.py) and compares them with TensorFlow's numbers.
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kFolder[] = "tests/references";
 
-// The GraphDef of each case, by the prefix of its nodes.
+// The GraphDef of each case, keyed by the prefix of its node names.
 absl::StatusOr<std::map<std::string, proto::GraphDef>> ReadGraphs(const std::string& family) {
   std::ifstream file(absl::StrCat(kFolder, "/gradients/", family, ".pb"));
   proto::GraphDef together;
@@ -37,12 +37,12 @@ absl::StatusOr<std::map<std::string, proto::GraphDef>> ReadGraphs(const std::str
   return graphs;
 }
 
-// The values of `grad<k>` of a case on so many replicas, at the operands of the case.
+// Evaluates the outputs `grad<k>` of a case at its operands, on `replicas` replicas.
 absl::StatusOr<std::vector<Tensor>> RunCase(const proto::GraphDef& def, const std::string& prefix,
                                             const OpCase& op_case, int replicas) {
   MF_ASSIGN_OR_RETURN(const Graph graph, FromGraphDef(def, AllOps()));
   std::vector<std::pair<Output, Tensor>> feeds;
-  bool splits = false;  // a feed is split over replicas
+  bool splits = false;  // whether a feed is split over the replicas
   std::vector<Output> fetches;
   const auto feed = [&](absl::string_view name, const Tensor& value) {
     const Node* node = graph.FindNode(absl::StrCat(prefix, name));
@@ -83,7 +83,7 @@ struct Param {
 
 class ForeignGradientsTest : public testing::TestWithParam<Param> {};
 
-TEST_P(ForeignGradientsTest, RunToTensorFlowsNumbers) {
+TEST_P(ForeignGradientsTest, GradientGraphsMatchTensorFlow) {
   const auto graphs = ReadGraphs(GetParam().family);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   const std::string file = absl::StrCat(GetParam().family, ".txt");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training graphs that TensorFlow wrote (tests/references/make_training_graphs.py) train here, on
-// any number of replicas, to TensorFlow's single-device numbers.
+// Training graphs written by TensorFlow (tests/references/make_training_graphs.py) train, on any
+// number of replicas, to TensorFlow's single-device results.
 #include <fstream>
 #include <map>
 #include <string>
@@ -63,7 +63,7 @@ struct Case {
 
 class ForeignGraphTest : public testing::TestWithParam<Case> {};
 
-TEST_P(ForeignGraphTest, TrainsToTensorFlowsNumbers) {
+TEST_P(ForeignGraphTest, TrainingMatchesTensorFlow) {
   const std::string path = absl::StrCat("tests/references/training/", GetParam().name);
   const absl::StatusOr<Numbers> numbers = ReadNumbers(path + ".txt");
   ASSERT_TRUE(numbers.ok()) << numbers.status();
@@ -82,10 +82,10 @@ TEST_P(ForeignGraphTest, TrainsToTensorFlowsNumbers) {
   auto step = (*session)->Prepare(feeds, {graph->FindNode(numbers->fetch)->output(0)},
                                   {{graph->FindNode(numbers->target)}});
   ASSERT_TRUE(step.ok()) << step.status();
-  // Nothing but sums goes from replica to replica.
+  // Replicas exchange only sums.
   std::vector<Shape> shapes;
   for (const Tensor& value : values) shapes.push_back(value.shape());
-  const auto plans = step->Compile(shapes);
+  const auto plans = CompileStep(*step, shapes);
   ASSERT_TRUE(plans.ok()) << plans.status();
   for (const PlannedCollective& c : plans->plans[0]->collectives) {
     EXPECT_TRUE(c.is<PlannedAllReduce>() || c.update() != nullptr) << c.name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step does not do once it has run. The counters see the whole process, so a test waits for
-// nothing and shares its program with nothing else.
+// A warm step allocates no memory, faults no page and takes no lock. The counters cover the whole
+// process, so nothing else may run in it.
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -9,10 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "examples/models.h"
 #include "gtest/gtest.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tools/hot_path_counter.h"
+#include "tools/models/classifiers.h"
 
 namespace mirrorflow {
 namespace {
@@ -23,7 +23,7 @@ constexpr int kRounds = 3;
 
 class HotPath : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
-TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
+TEST_P(HotPath, WarmStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
   const auto& [name, replicas] = GetParam();
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = replicas}).value();
   Graph graph;
@@ -54,13 +54,14 @@ TEST_P(HotPath, AStepAllocatesNothingFaultsNoPageAndTakesNoLock) {
     for (int s = 0; s < kSteps; ++s) ok = step.Run(feeds).ok() && ok;
     const HotPathCounts spent = CountHotPath() - before;
     EXPECT_TRUE(ok);
-    // oneDNN makes small objects in each call of a primitive; no way of calling it avoids them.
+    // oneDNN allocates small objects in each call of a primitive; its API offers no way to avoid
+    // that.
     EXPECT_EQ(spent.allocations, spent.onednn_allocations);
-    // Without AVX-512 its products look up their code under a lock.
+    // Without AVX-512, oneDNN's matrix products look up their code under a lock.
     EXPECT_EQ(spent.locks, spent.onednn_locks);
     least_page_faults = std::min(least_page_faults, spent.page_faults);
   }
-  // A page of code is a fault too, when a replica has to sleep for the first time.
+  // The first sleep of a replica may fault in a page of code, so only the best round counts.
   EXPECT_EQ(least_page_faults, 0);
 }
 
@@ -68,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HotPath,
                          testing::Combine(testing::Values("mlp", "cnn", "resnet"),
                                           testing::Values(1, 2, 3)));
 
-TEST(HotPathCounter, CountsAllocationsLocksAndPages) {
+TEST(HotPathCounter, CountsAllocationsLocksAndPageFaults) {
   constexpr int64_t kBytes = 1 << 22;
   std::mutex mutex;
   const HotPathCounts before = CountHotPath();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of loops: of those that TensorFlow wrote, both as it makes it
-// (tests/references/make_loop_graphs.py) and as ours is; and of our own, against the same written
-// out without a loop.
+// Gradients of loops. For loops that TensorFlow wrote, both TensorFlow's gradient graph
+// (tests/references/make_loop_graphs.py) and our own gradient must give TensorFlow's numbers. For
+// our own loops, the gradient must equal that of the unrolled loop.
 #include <fstream>
 #include <map>
 #include <string>
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {.replicas = replicas}));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches, {}));
   std::vector<Tensor> results;
-  for (int run = 0; run < 2; ++run) {  // the second finds what the first has left
+  for (int run = 0; run < 2; ++run) {  // the second run sees the state that the first one left
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(values));
     results.clear();
     for (size_t i = 0; i < fetches.size(); ++i) {
@@ -47,11 +47,11 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const Outputs& f
   return results;
 }
 
-// --- Loops of TensorFlow's -------------------------------------------------------------------
+// --- Loops written by TensorFlow --------------------------------------------------------------
 
 struct Case {
   const char* name;
-  bool has_forward;  // TensorFlow's gradient is in the graph in a way that ours cannot do with
+  bool has_forward;  // our gradient needs a graph without TensorFlow's, in NAME_forward.pb
   int replicas;
 };
 
@@ -96,11 +96,11 @@ class ForeignLoopTest : public testing::TestWithParam<Case> {
   std::map<std::string, Tensor> feeds_, values_;
 };
 
-TEST_P(ForeignLoopTest, RunsBackwardAsTensorFlowsGradientSays) {
+TEST_P(ForeignLoopTest, TensorFlowGradientGraphMatchesTensorFlow) {
   ExpectValues({Value("y"), Value("dx0"), Value("dx1")});
 }
 
-TEST_P(ForeignLoopTest, HasOurGradientToo) {
+TEST_P(ForeignLoopTest, OwnGradientMatchesTensorFlow) {
   if (GetParam().has_forward) Read("_forward.pb");
   const auto dx = Gradients(AllOps(), Scope(&graph_), {Value("y")}, {Value("x0"), Value("x1")});
   ASSERT_TRUE(dx.ok()) << dx.status();
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Loops, ForeignLoopTest, testing::ValuesIn(Cases()), [](
   return absl::StrCat(info.param.name, "_on_", info.param.replicas);
 });
 
-// --- Our own ---------------------------------------------------------------------------------
+// --- Our own loops ---------------------------------------------------------------------------
 
 constexpr Tolerance kTolerance{.relative = 1e-11, .absolute = 1e-12};
 
@@ -131,7 +131,7 @@ Output Integer(const Scope& scope, int32_t value) {
   return ops::Const(scope, Tensor::Scalar<int32_t>(value));
 }
 
-// A loop of `times` iterations, or the same without a loop.
+// A loop of `times` iterations; without `loop`, the same unrolled.
 Outputs Repeat(const Scope& scope, bool loop, int times, Outputs values,
                ops::FunctionBuilder next) {
   if (!loop) {
@@ -155,7 +155,8 @@ class LoopGradientTest : public testing::Test {
  protected:
   using Program = absl::FunctionRef<Output(const Scope&, bool loop, Output x, Output w)>;
 
-  // y and its gradients are the same with the loop as written out, on 1 and 3 replicas.
+  // Expects y and its gradients to be the same for the loop and for its unrolled form, on 1 and 3
+  // replicas.
   void ExpectAsWrittenOut(Program program) {
     const std::vector<Tensor> values = {RandomTensor(DT_DOUBLE, {6, 3}, &random_),
                                         RandomTensor(DT_DOUBLE, {3, 3}, &random_)};
@@ -188,7 +189,7 @@ Outputs Cell(const Scope& s, Args in) {
   return {h, in[1], in[2]};
 }
 
-TEST_F(LoopGradientTest, IsThatOfTheIterationsWrittenOut) {
+TEST_F(LoopGradientTest, EqualsGradientOfUnrolledLoop) {
   for (const int times : {1, 2, 7}) {
     SCOPED_TRACE(times);
     ExpectAsWrittenOut([&](const Scope& s, bool loop, Output x, Output w) {
@@ -197,7 +198,7 @@ TEST_F(LoopGradientTest, IsThatOfTheIterationsWrittenOut) {
   }
 }
 
-TEST_F(LoopGradientTest, PassesThroughALoopThatNeverRuns) {
+TEST_F(LoopGradientTest, PassesThroughLoopWithZeroIterations) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_DOUBLE, {kUnknownDim, 3});
@@ -216,7 +217,7 @@ TEST_F(LoopGradientTest, PassesThroughALoopThatNeverRuns) {
   EXPECT_EQ(Difference(zeros, (*got)[2], kTolerance), "");
 }
 
-TEST_F(LoopGradientTest, IsThatOfSeveralResultsAndOfValuesThatChangePlaces) {
+TEST_F(LoopGradientTest, FlowsThroughSeveralResultsAndPermutedValues) {
   ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
     const Outputs out = Repeat(s, loop, 5, {x, ops::Sin(s, x), w}, [](const Scope& s, Args in) {
       return Outputs{in[1], ops::Mul(s, in[0], ops::MatMul(s, in[1], in[2])), in[2]};
@@ -225,7 +226,7 @@ TEST_F(LoopGradientTest, IsThatOfSeveralResultsAndOfValuesThatChangePlaces) {
   });
 }
 
-TEST_F(LoopGradientTest, IsThatOfALoopInALoop) {
+TEST_F(LoopGradientTest, FlowsThroughNestedLoops) {
   ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
     return Repeat(s, loop, 3, {x, w, x}, [&](const Scope& s, Args in) {
       Outputs out = Repeat(s, loop, 2, {in[0], in[1], in[2]}, Cell);
@@ -234,7 +235,7 @@ TEST_F(LoopGradientTest, IsThatOfALoopInALoop) {
   });
 }
 
-TEST_F(LoopGradientTest, IsThatOfListsThatTheLoopReadsAndWrites) {
+TEST_F(LoopGradientTest, FlowsThroughListsReadAndWrittenInLoop) {
   ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
     const Output rows = ops::Pack(s, {x, ops::Sin(s, x), ops::Square(s, x), x});
     const Output read = ops::TensorListFromTensor(s, rows);
@@ -253,7 +254,7 @@ TEST_F(LoopGradientTest, IsThatOfListsThatTheLoopReadsAndWrites) {
   });
 }
 
-TEST_F(LoopGradientTest, IsThatOfAListThatGoesThroughABranch) {
+TEST_F(LoopGradientTest, FlowsThroughListPassedToBranch) {
   ExpectAsWrittenOut([](const Scope& s, bool branches, Output x, Output w) {
     const Output list = ops::TensorListFromTensor(s, ops::Pack(s, {x, ops::Sin(s, x)}));
     const auto taken = [](const Scope& s, Args in) {
@@ -275,7 +276,7 @@ TEST_F(LoopGradientTest, IsThatOfAListThatGoesThroughABranch) {
   });
 }
 
-// A loop over a variable, as deep as `bound` of it is known.
+// A loop that reads a variable, with or without a known bound of its iterations.
 struct VariableLoop {
   Graph graph;
   Output x, loss, gradient;
@@ -308,7 +309,7 @@ void Build(bool bounded, VariableLoop* v) {
   v->gradient = (*gradients)[0];
 }
 
-TEST(LoopOverVariableTest, NeedsABoundAndSaysWhich) {
+TEST(LoopOverVariableTest, GradientWithoutIterationBoundIsRejected) {
   VariableLoop loop;
   Build(/*bounded=*/false, &loop);
   const Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
@@ -324,14 +325,14 @@ int Count(const std::string& text, const std::string& what) {
   return count;
 }
 
-TEST(LoopOverVariableTest, RunsForwardOnceAndReducesTheGradientOnceBehindTheLoop) {
+TEST(LoopOverVariableTest, GradientRunsForwardOnceAndReducesOnceAfterLoop) {
   VariableLoop loop;
   Build(/*bounded=*/true, &loop);
   auto session = CreateTestSession(loop.graph, {.replicas = 2});
   ASSERT_TRUE(session.ok()) << session.status();
   auto step = (*session)->Prepare({loop.x}, {loop.loss, loop.gradient}, {});
   ASSERT_TRUE(step.ok()) << step.status();
-  const auto plans = step->Compile({Shape({4, 2})});
+  const auto plans = CompileStep(*step, {Shape({4, 2})});
   ASSERT_TRUE(plans.ok()) << plans.status();
   const Compilation& c = plans->program->state;
   int loops = 0, reduced = 0;
@@ -342,7 +343,7 @@ TEST(LoopOverVariableTest, RunsForwardOnceAndReducesTheGradientOnceBehindTheLoop
   EXPECT_EQ(loops, 2) << plans->program->ToString();
   EXPECT_EQ(reduced, 2) << plans->program->ToString();
   for (const auto& [id, bodies] : c.bodies) {
-    // The condition adds up what is sharded; the bodies need nothing of one another.
+    // The condition reduces sharded values; the bodies need no collective.
     EXPECT_TRUE(bodies[1]->collectives.empty()) << plans->program->ToString();
   }
   EXPECT_EQ(Count(plans->program->ToString(), "variant"), 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session takes no more memory than it may: what it would need is known before it is taken.
+// A session keeps within `max_bytes`: it computes how much memory a step needs before it allocates
+// any.
 #include "framework/graph/text_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +22,7 @@ Graph Parsed(const char* text) {
   return *std::move(graph);
 }
 
-// What comes of fetching `fetches` with `max_bytes`.
+// Fetches `fetches` once in a session that is limited to `max_bytes`.
 absl::Status RunWith(const Graph& graph, const std::vector<std::string>& fetches, int replicas,
                      int64_t max_bytes) {
   const auto session =
@@ -37,7 +38,7 @@ void ExpectTooMuch(const absl::Status& status, const char* what, const char* num
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(what), HasSubstr(numbers)));
 }
 
-TEST(MemoryLimitTest, VariablesAreCountedOnAllReplicas) {
+TEST(MemoryLimitTest, VariablesOfAllReplicasCountTowardsLimit) {
   const Graph graph = Parsed(R"(
       small = VarHandleOp() {dtype=float, shape=<1024>}
       large = VarHandleOp() {dtype=float, shape=<1048576>}
@@ -51,8 +52,8 @@ TEST(MemoryLimitTest, VariablesAreCountedOnAllReplicas) {
   EXPECT_TRUE(RunWith(graph, {"c"}, 2, 9 * kMiB).ok());
 }
 
-// Terabytes in a few bytes: the same for a limit that no machine has.
-TEST(MemoryLimitTest, ValuesOfAStepAreCountedBeforeTheyAreMade) {
+// A graph of a few bytes needs 4 TiB. The error is the same for a limit that no machine reaches.
+TEST(MemoryLimitTest, StepValuesAreCountedBeforeAllocation) {
   const Graph graph = Parsed(R"(
       shape = Const() {dtype=int64, value=int64<2>{1048576, 1048576}}
       one = Const() {dtype=float, value=float<>{1}}
@@ -68,7 +69,7 @@ TEST(MemoryLimitTest, ValuesOfAStepAreCountedBeforeTheyAreMade) {
   }
 }
 
-TEST(MemoryLimitTest, CopiesOfWhatIsFetchedAreCounted) {
+TEST(MemoryLimitTest, CopiesOfFetchesCountTowardsLimit) {
   const Graph graph = Parsed(R"(
       v = VarHandleOp() {dtype=float, shape=<262144>}
       r0 = ReadVariableOp(v) {dtype=float}

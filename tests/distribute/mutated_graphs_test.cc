@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files from outside never end the process: training graphs of TensorFlow, changed at random as
-// bytes and as messages, are refused with an error or run. MIRRORFLOW_MUTATIONS and
-// MIRRORFLOW_FIRST_SEED in the environment choose others.
+// Untrusted files never crash the process: training graphs of TensorFlow, mutated at random as
+// bytes or as protobuf messages, are rejected with an error or run. The environment variables
+// MIRRORFLOW_MUTATIONS (how many) and MIRRORFLOW_FIRST_SEED choose other mutations.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -38,7 +38,7 @@ std::vector<std::string> RealGraphs() {
   return graphs;
 }
 
-TEST(MutatedGraphsTest, AreRefusedOrRun) {
+TEST(MutatedGraphsTest, EachMutantIsRejectedOrRuns) {
   const std::vector<std::string> graphs = RealGraphs();
   const uint64_t first = FromEnvironment("MIRRORFLOW_FIRST_SEED", 1);
   const uint64_t count = FromEnvironment("MIRRORFLOW_MUTATIONS", 400);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Variables that are synchronised on read: each replica adds to its own copy, and together they
-// mean what one device's variable means.
+// Variables that are synchronised on read: each replica updates its own copy, and a read combines
+// the copies into the value that one device would have.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "train/variable.h"
 
 namespace mirrorflow {
@@ -24,7 +24,7 @@ Tensor Column(std::vector<float> values) {
   return t;
 }
 
-// A metric: the sum of all rows ever seen, beside what a step reads of it.
+// A graph and a MirroredStrategy with GetParam() CPU replicas.
 class OnRead : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class OnRead : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, OnRead, testing::Values(1, 2, 3));
 
-TEST_P(OnRead, AMetricOverUnevenAndEmptySharesIsThatOfOneDevice) {
+TEST_P(OnRead, MetricOverUnevenAndEmptySharesMatchesOneDevice) {
   Operation add;
   Variable total;
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
@@ -59,13 +59,13 @@ TEST_P(OnRead, AMetricOverUnevenAndEmptySharesIsThatOfOneDevice) {
   const auto out = update_and_read.Run({Column({32, 64})});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[0].scalar<float>(), 227);
-  EXPECT_EQ((*out)[1].scalar<float>(), 131) << "not ordered after the write: the value before";
-  // What is set is the sum, whatever the copies were.
+  EXPECT_EQ((*out)[1].scalar<float>(), 131) << "expected the value before the write";
+  // An assignment sets the sum, whatever the copies held.
   ASSERT_TRUE(session->AssignVariable("total", Tensor::Scalar<float>(5)).ok());
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 5);
 }
 
-TEST_P(OnRead, AddingIsNoCollectiveAndReadingIsOne) {
+TEST_P(OnRead, AddingNeedsNoCollectiveAndReadingNeedsOne) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();
   const Variable total =
@@ -74,14 +74,14 @@ TEST_P(OnRead, AddingIsNoCollectiveAndReadingIsOne) {
   const Output doubled = ops::Mul(root_, total.value, ops::ScalarConst(root_, DT_FLOAT, 2));
   auto session = strategy_->NewSession(graph_).value();
   auto collectives = [&](Step step) {
-    return step.Compile({Shape({6})})->program->state.collectives.size();
+    return CompileStep(step, {Shape({6})})->program->state.collectives.size();
   };
   EXPECT_EQ(collectives(session->Prepare({x}, {}, {add}).value()), 0);
   EXPECT_EQ(collectives(session->Prepare({x}, {doubled, total.value}, {}).value()),
             replicas() > 1 ? 1 : 0);
 }
 
-TEST_P(OnRead, WhatAllReplicasHaveAlikeIsWrittenOnce) {
+TEST_P(OnRead, WriteOfReplicatedValueCountsOnce) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();
   const Variable total =
@@ -102,8 +102,8 @@ TEST_P(OnRead, WhatAllReplicasHaveAlikeIsWrittenOnce) {
   EXPECT_EQ(session->ReadVariable("total")->scalar<float>(), 0);
 }
 
-// Two steps of half a batch, gradients added up, then one update: one reduction, and the weights of
-// one step with the whole batch.
+// Accumulates the gradients of two half batches and then applies one update. The result is one
+// reduction, and the weights of one step with the whole batch.
 TEST_P(OnRead, GradientsAccumulateOverSteps) {
   const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();
@@ -120,7 +120,7 @@ TEST_P(OnRead, GradientsAccumulateOverSteps) {
   auto session = strategy_->NewSession(graph_).value();
   Step accumulating = session->Prepare({x}, {}, {accumulate}).value();
   Step applying = session->Prepare({}, {}, {apply, reset}).value();
-  EXPECT_EQ(accumulating.Compile({Shape({4})})->program->state.collectives.size(), 0);
+  EXPECT_EQ(CompileStep(accumulating, {Shape({4})})->program->state.collectives.size(), 0);
   ASSERT_TRUE(accumulating.Run({Column({0.5, 0.5, 0.25, 0})}).ok());
   ASSERT_TRUE(accumulating.Run({Column({0.25, 0, 0.5})}).ok());
   ASSERT_TRUE(applying.Run({}).ok());
@@ -131,7 +131,7 @@ TEST_P(OnRead, GradientsAccumulateOverSteps) {
   }
 }
 
-TEST_P(OnRead, AnOptimizerMayNotUpdateOne) {
+TEST_P(OnRead, OptimizerUpdateIsRejected) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   auto mirrored = strategy_->scope();
   const Variable w = CreateVariable(root_, "w", {}, initializers::Zeros(), DT_FLOAT, kOnRead);
@@ -144,7 +144,7 @@ TEST_P(OnRead, AnOptimizerMayNotUpdateOne) {
       << session.status();
 }
 
-TEST(OnReadAttributes, AnAggregationThatIsNotSupportedIsNamed) {
+TEST(OnReadAttributes, UnsupportedAggregationIsReported) {
   auto strategy = OneDeviceStrategy::Create().value();
   Graph graph;
   const Output handle = ops::VarHandleOp(Scope(&graph).WithName("v"), DT_FLOAT, Shape({}));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle: random programs, training steps included, must give what the reference interpreter
-// gives, on any number of replicas, with any split of the rows, on the CPU device and on the queued
-// one, with each optional pass on and off.
+// Oracle test: random programs, including training steps, give the results of the reference
+// interpreter. Each runs on a random number of replicas with a random split of the rows, on the CPU
+// device or the queued one, with random optional passes disabled.
 //
-//   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*   a long run by hand
+// For a long run:
+//   MIRRORFLOW_RANDOM_PROGRAMS=100000 oracle_test --gtest_filter=OracleTest.*
 #include "absl/container/flat_hash_set.h"
 #include "distribute/pipeline.h"
 #include "gtest/gtest.h"
@@ -26,7 +27,7 @@ const std::vector<std::string>& OptionalPasses() {
   return *names;
 }
 
-// All of a setting but the passes that are left out.
+// A random setting, without the choice of the disabled passes.
 ProgramSetting RandomSetting(int64_t batch, Random& random) {
   ProgramSetting setting;
   setting.session.replicas = static_cast<int>(1 + random.Below(4));
@@ -44,7 +45,7 @@ ProgramSetting RandomSetting(int64_t batch, Random& random) {
   return setting;
 }
 
-// Each of them with a probability of 1 in 4.
+// Chooses each optional pass with a probability of 1/4.
 PassNames RandomPasses(Random& random) {
   PassNames names;
   for (const std::string& name : OptionalPasses()) {
@@ -53,7 +54,7 @@ PassNames RandomPasses(Random& random) {
   return names;
 }
 
-// One program, without the passes that `choose(random)` names.
+// Checks one program with the passes disabled that `choose(random)` returns.
 template <typename Choose>
 void CheckProgram(uint64_t seed, Choose choose) {
   const int num_ops = 4 + static_cast<int>(seed % 12);
@@ -68,17 +69,17 @@ void CheckProgram(uint64_t seed, Choose choose) {
   ASSERT_EQ(*difference, "") << "seed " << seed << " (" << setting.ToString() << ")";
 }
 
-TEST(OracleTest, RandomProgramsGiveWhatTheReferenceInterpreterGives) {
+TEST(OracleTest, RandomProgramsMatchReferenceInterpreter) {
   const uint64_t programs = NumRandomPrograms(2000);
   for (uint64_t seed = 1; seed <= programs; ++seed) {
     ASSERT_NO_FATAL_FAILURE(CheckProgram(seed, RandomPasses));
   }
 }
 
-// One optional pass of the pipeline, or all of them (-1).
+// The parameter is the index of an optional pass of the pipelines, or -1 for all of them.
 class OraclePassTest : public testing::TestWithParam<int> {};
 
-TEST_P(OraclePassTest, RandomProgramsMeanTheSameWithoutIt) {
+TEST_P(OraclePassTest, RandomProgramsMatchReferenceWithoutPass) {
   const std::vector<std::string>& all = OptionalPasses();
   PassNames off(all.begin(), all.end());
   if (GetParam() >= 0) off = {all[GetParam()]};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation that is asked, by name, to normalise each replica's rows by themselves, as
+// Batch normalisation with the attribute that normalises the rows of each replica separately, as
 // TensorFlow's MirroredStrategy does.
 #include <numeric>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kFactor = 0.25f;
 constexpr int kChannels = 2;
-// What each fetch of Program is.
+// The indices of Program's fetches.
 enum { kY, kMean, kVariance, kDx, kDgamma, kDbeta, kNumFetches };
 
 struct Program {
@@ -58,7 +58,8 @@ Tensor Images(int64_t rows) {
   return RandomTensor(DT_FLOAT, Shape({rows, 1, 2, kChannels}), &random);
 }
 
-// What the replicas' slices give, each as a batch of its own, put together; means by `weights`.
+// Evaluates each replica's slice as a batch of its own and combines the results; `weights` are
+// those of the means and variances.
 std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>& rows,
                                 const std::vector<double>& weights) {
   const Program program(/*per_replica=*/false);
@@ -69,7 +70,7 @@ std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>&
   for (size_t r = 0; r < rows.size(); ++r) {
     const Tensor slice = SliceAlong(value, 0, first, first + rows[r]);
     first += rows[r];
-    if (rows[r] == 0) continue;  // adds nothing
+    if (rows[r] == 0) continue;  // contributes nothing
     const std::vector<Tensor> local = reference.Run({{program.x, slice}}, program.fetches).value();
     for (int i = 0; i < kNumFetches; ++i) parts[i].push_back(local[i]);
     used.push_back(weights[r]);
@@ -82,7 +83,7 @@ std::vector<Tensor> OfEachSlice(const Tensor& value, const std::vector<int64_t>&
           Combine(parts[kDbeta], Reduction::kSum, {})};
 }
 
-// The first fetch that differs, or -1.
+// The index of the first fetch that differs, or -1.
 int FirstDifference(const std::vector<Tensor>& want, const std::vector<Tensor>& got) {
   for (int i = 0; i < kNumFetches; ++i) {
     if (!Difference(want[i], got[i], {1e-4, 1e-4}).empty()) return i;
@@ -97,7 +98,7 @@ std::vector<double> ByRows(const std::vector<int64_t>& rows) {
   return weights;
 }
 
-TEST(PerReplicaBatchNorm, NormalisesEachSliceByItself) {
+TEST(PerReplicaBatchNorm, NormalisesEachReplicaSliceSeparately) {
   const Tensor value = Images(7);
   for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{
            {7}, {4, 3}, {6, 1}, {7, 0}, {0, 7}, {0, 5, 2}, {2, 2, 2, 1}}) {
@@ -107,8 +108,9 @@ TEST(PerReplicaBatchNorm, NormalisesEachSliceByItself) {
   }
 }
 
-// TensorFlow 2.21's FusedBatchNormV3 and its gradient, of the first three rows and of the last two.
-TEST(PerReplicaBatchNorm, GivesTensorFlowsNumbersForEachSlice) {
+// Values of TensorFlow 2.21's FusedBatchNormV3 and its gradient, for the first three rows and for
+// the last two.
+TEST(PerReplicaBatchNorm, MatchesTensorFlowForEachSlice) {
   const Shape images({5, 1, 2, kChannels});
   const Tensor value = Tensor::Of<float>(
       images, {1, -2, 3, 0.5, 2, 4, -1, 1, 0, 1, 5, -3, 2, 2, 1, -1, -4, 0.5, 3, 2});
@@ -130,20 +132,20 @@ TEST(PerReplicaBatchNorm, GivesTensorFlowsNumbersForEachSlice) {
   EXPECT_EQ(FirstDifference(want, *got), -1);
 }
 
-TEST(PerReplicaBatchNorm, IsNotWhatTheGlobalBatchGives) {
+TEST(PerReplicaBatchNorm, DiffersFromGlobalBatchOnTwoReplicas) {
   const Tensor value = Images(7);
   const auto exact = Program(/*per_replica=*/false).Run(value, {4, 3});
   const auto local = Program(/*per_replica=*/true).Run(value, {4, 3});
   ASSERT_TRUE(exact.ok() && local.ok()) << exact.status() << local.status();
   EXPECT_EQ(FirstDifference(*exact, *local), kY);
-  // On one replica they are the same thing.
+  // On one replica both give the same results.
   EXPECT_EQ(FirstDifference(Program(false).Run(value, {7}).value(),
                             Program(true).Run(value, {7}).value()),
             -1);
 }
 
-// The planted bug: a mean over the replicas instead of one over the rows.
-TEST(PerReplicaBatchNorm, AMeanThatForgetsTheRowsWouldBeSeen) {
+// Planted bug: a mean over the replicas instead of one over the rows.
+TEST(PerReplicaBatchNorm, MeanNotWeightedByRowsIsDetected) {
   const Tensor value = Images(7);
   const auto got = Program(/*per_replica=*/true).Run(value, {6, 1});
   ASSERT_TRUE(got.ok()) << got.status();
@@ -159,7 +161,7 @@ absl::Status Prepared(const Program& program, Output fetch, std::vector<Operatio
   return step->Run({Images(4)}).status();
 }
 
-TEST(PerReplicaBatchNorm, ItsStateIsForItsGradientAlone) {
+TEST(PerReplicaBatchNorm, ReserveSpaceUsedOutsideGradientIsRejected) {
   Program program(/*per_replica=*/true);
   const Output wrong = ops::Neg(program.root.WithName("wrong"), program.norm.reserve_space_1);
   const absl::Status used = Prepared(program, wrong, {});
@@ -177,7 +179,7 @@ TEST(PerReplicaBatchNorm, ItsStateIsForItsGradientAlone) {
       << written;
 }
 
-TEST(PerReplicaBatchNorm, AnotherWordIsAnError) {
+TEST(PerReplicaBatchNorm, UnknownAttributeValueIsRejected) {
   Program program(/*per_replica=*/true);
   program.graph.SetAttr(program.norm.y.node, ops::kBatchNormAttr, "per_host");
   const absl::Status status = Prepared(program, program.norm.y, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the checks can fail: plants what they are there to find.
+// Tests that the checks can fail: each test plants a bug that a check must find.
 #include <cstring>
 #include <vector>
 
@@ -21,15 +21,16 @@
 namespace mirrorflow {
 namespace {
 
-TEST(PipelineTest, PassesRunInThisOrder) {
-  EXPECT_EQ(ProgramPipeline().ToString(),
-            "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
-            "simplify: make_products, relu_behind_pool, simplify_algebra, common_subexpressions, "
-            "fuse_attention\n"
-            "shard: propagate_sharding, insert_collectives\n"
-            "mix: mixed_precision\n"
-            "communicate: reduce_in_updates, bucket_collectives, order_variables, "
-            "order_collectives\n");
+TEST(PipelineTest, PassesRunInExpectedOrder) {
+  EXPECT_EQ(
+      ProgramPipeline().ToString(),
+      "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
+      "simplify: make_products, sink_relu_below_max_pool, simplify_algebra, common_subexpressions, "
+      "fuse_attention\n"
+      "shard: propagate_sharding, insert_collectives\n"
+      "mix: mixed_precision\n"
+      "communicate: reduce_in_updates, bucket_collectives, order_variables, "
+      "order_collectives\n");
   EXPECT_EQ(PlanPipeline().ToString(),
             "fuse: free_readers, fuse_bias_and_relu, fuse_elementwise, order_variables, "
             "fuse_updates\n"
@@ -38,11 +39,11 @@ TEST(PipelineTest, PassesRunInThisOrder) {
             "memory: assign_storage, emit_instructions, plan_memory, check_plan\n");
 }
 
-// What CheckPlan looks at, out of the plan of a training step with several collectives, which
-// passes.
+// The parts that CheckPlan examines, from the plan of a training step with at least four
+// collectives. The plan is correct.
 absl::StatusOr<Plan> TrainingPlan() {
   StepPlans plans;
-  std::vector<std::unique_ptr<Session>> sessions;  // plans outlive neither layout nor graph
+  std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph
   for (uint64_t seed = 1; plans.plans.empty() || plans.plans[0]->collectives.size() < 4; ++seed) {
     MF_ASSIGN_OR_RETURN(RandomProgram program, MakeRandomProgram(seed, {.num_ops = 10}));
     TestSessionOptions options{.replicas = 2};
@@ -52,7 +53,7 @@ absl::StatusOr<Plan> TrainingPlan() {
                         session->Prepare(program.feeds, program.fetches, program.targets));
     std::vector<Shape> shapes;
     for (const Tensor& value : program.values) shapes.push_back(value.shape());
-    MF_ASSIGN_OR_RETURN(plans, step.Compile(shapes));
+    MF_ASSIGN_OR_RETURN(plans, CompileStep(step, shapes));
     sessions.push_back(std::move(session));
   }
   const Plan& from = *plans.plans[0];
@@ -72,7 +73,7 @@ void Erase(Plan* plan, size_t i) {
   plan->accesses.erase(plan->accesses.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-TEST(CheckPlanTest, FindsEachWaitThatIsLeftOut) {
+TEST(CheckPlanTest, FindsMissingWaits) {
   const absl::StatusOr<Plan> good = TrainingPlan();
   ASSERT_TRUE(good.ok()) << good.status();
   ASSERT_TRUE(CheckPlan::Check(*good).ok()) << CheckPlan::Check(*good);
@@ -84,12 +85,12 @@ TEST(CheckPlanTest, FindsEachWaitThatIsLeftOut) {
     ++waits;
     if (!CheckPlan::Check(*bad).ok()) ++found;
   }
-  // A wait may be implied by a later one of the same lanes; half of them at least are not.
+  // A wait may be implied by a later one on the same lanes; at least half of them are not.
   EXPECT_GT(waits, 3);
   EXPECT_GE(found, waits / 2);
 }
 
-TEST(CheckPlanTest, FindsCollectivesThatAreSwapped) {
+TEST(CheckPlanTest, FindsSwappedCollectives) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::vector<size_t> starts;
@@ -101,10 +102,10 @@ TEST(CheckPlanTest, FindsCollectivesThatAreSwapped) {
   EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
-TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
+TEST(CheckPlanTest, FindsOverlappingLiveValues) {
   absl::StatusOr<Plan> plan = TrainingPlan();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Everything in the arena at offset 0.
+  // Moves every value in the arena to offset 0.
   for (std::vector<MemoryAccess>& accesses : plan->accesses) {
     for (MemoryAccess& access : accesses) {
       if (access.operand.region == Plan::kArenaRegion) access.operand.offset = 0;
@@ -113,7 +114,7 @@ TEST(CheckPlanTest, FindsTwoLiveValuesInOnePlace) {
   EXPECT_FALSE(CheckPlan::Check(*plan).ok());
 }
 
-// Runs a program on a queued device that ignores one of its waits.
+// True if the results of `program` change on a queued device that ignores one of its waits.
 bool GivesAnotherResult(const RandomProgram& program, int ignored_wait, uint64_t seed) {
   TestSessionOptions options{.replicas = 2, .queued = true};
   options.collective_timeout = absl::Seconds(10);
@@ -131,7 +132,7 @@ bool GivesAnotherResult(const RandomProgram& program, int ignored_wait, uint64_t
     for (size_t i = 0; i < want->size(); ++i) {
       if (!Tensor::Identical((*want)[i], (*got)[i])) return true;
     }
-    for (const VariableInfo& v : (*good)->layout().variables()) {
+    for (const VariableInfo& v : (*good)->state().layout().variables()) {
       if (!Tensor::Identical(*(*good)->ReadVariable(v.name), *(*bad)->ReadVariable(v.name))) {
         return true;
       }
@@ -140,7 +141,7 @@ bool GivesAnotherResult(const RandomProgram& program, int ignored_wait, uint64_t
   return false;
 }
 
-TEST(QueuedDeviceTest, AMissingEventShowsInTheResults) {
+TEST(QueuedDeviceTest, IgnoredWaitChangesResults) {
   int shown = 0;
   for (uint64_t seed = 1; seed <= 12 && shown < 3; ++seed) {
     const absl::StatusOr<RandomProgram> program = MakeRandomProgram(seed, {.num_ops = 10});
@@ -152,7 +153,7 @@ TEST(QueuedDeviceTest, AMissingEventShowsInTheResults) {
   EXPECT_GE(shown, 3);
 }
 
-// A program with two variables and a bucket for each; the loss is fetched.
+// A program with two variables, each in a bucket of its own. It fetches the loss.
 RandomProgram TwoLayers() {
   RandomProgram program;
   const Scope root(&program.graph);
@@ -183,13 +184,13 @@ ProgramSetting TwoReplicas() {
   return setting;
 }
 
-TEST(PlantedBugsTest, NothingIsFoundWhereNothingIsPlanted) {
+TEST(PlantedBugsTest, CorrectProgramPassesWithoutPlantedBug) {
   const auto difference = CompareWithReference(TwoLayers(), TwoReplicas());
   ASSERT_TRUE(difference.ok()) << difference.status();
   EXPECT_EQ(*difference, "");
 }
 
-// A CPU device on which the first bit of the first thing that is copied in comes out wrong.
+// A CPU device that flips the first bit of the first value that is copied in.
 class FlippingDevice final : public Device {
  public:
   explicit FlippingDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
@@ -216,9 +217,9 @@ class FlippingDevice final : public Device {
   bool flipped_ = false;
 };
 
-TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAVariableIsFound) {
+TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
   ProgramSetting setting = TwoReplicas();
-  setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // else there is one
+  setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // it shares one copy
   setting.session.wrap_device = [](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
     if (device->name() != "CPU:1") return device;
     return std::make_unique<FlippingDevice>(std::move(device));
@@ -226,12 +227,12 @@ TEST(PlantedBugsTest, AFlippedBitInOneCopyOfAVariableIsFound) {
   const auto difference = CompareWithReference(TwoLayers(), setting);
   ASSERT_TRUE(difference.ok()) << difference.status();
   EXPECT_EQ(*difference,
-            "before the first step, variable w0 on replica 1 is not, bit for bit, what it is on "
+            "before the first step, variable w0 on replica 1 differs bitwise from "
             "replica 0");
 }
 
-// Flips a bit of what each collective of doubles gives this rank: one that changes the number by
-// less than rounding may, so that only a comparison of the copies can tell.
+// Flips a bit in the result of each all-reduce in double precision on this rank. The change is
+// smaller than the rounding tolerance, so only a comparison of the copies detects it.
 class FlippingCommunicator final : public Communicator {
  public:
   explicit FlippingCommunicator(std::unique_ptr<Communicator> communicator)
@@ -261,7 +262,7 @@ class FlippingCommunicator final : public Communicator {
     std::memcpy(made, &bits, sizeof(bits));
   }
 
-  // Does the same to what updates give.
+  // Flips the same bit in the results of updates.
   class Team final : public LocalTeam {
    public:
     explicit Team(LocalTeam* team) : team_(team) {}
@@ -287,9 +288,9 @@ class FlippingCommunicator final : public Communicator {
 class PlantedBitTest : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(ReducedInUpdates, PlantedBitTest, testing::Bool());
 
-TEST_P(PlantedBitTest, InOneCopyOfAGradientIsFound) {
+TEST_P(PlantedBitTest, FlippedBitInOneCopyOfGradientIsFound) {
   ProgramSetting setting = TwoReplicas();
-  // In an update or in an all-reduce; on devices that have a copy each.
+  // The bit is in an update or in an all-reduce, on devices with a copy each.
   setting.session.queued = true;
   if (!GetParam()) setting.session.session.compile.disabled_passes = {"reduce_in_updates"};
   setting.session.wrap_communicator =
@@ -299,11 +300,10 @@ TEST_P(PlantedBitTest, InOneCopyOfAGradientIsFound) {
   };
   const auto difference = CompareWithReference(TwoLayers(), setting);
   ASSERT_TRUE(difference.ok()) << difference.status();
-  EXPECT_EQ(*difference,
-            "step 0, variable w0 on replica 1 is not, bit for bit, what it is on replica 0");
+  EXPECT_EQ(*difference, "step 0, variable w0 on replica 1 differs bitwise from replica 0");
 }
 
-// What a worker would compile that puts the buckets in another order than its peers.
+// The program of a worker that orders the buckets differently from its peers.
 absl::StatusOr<std::shared_ptr<const Program>> CompileWithSwappedBuckets(
     const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
     const SessionBackend& backend, const CompileOptions& options) {
@@ -314,7 +314,7 @@ absl::StatusOr<std::shared_ptr<const Program>> CompileWithSwappedBuckets(
   for (size_t i = 0; i < collectives.size(); ++i) {
     if (collectives[i]->attr<int64_t>("bucket") >= 0) buckets.push_back(i);
   }
-  if (buckets.size() < 2) return made;  // the initialisers
+  if (buckets.size() < 2) return made;  // the program of the initialisers
   std::swap(collectives[buckets[0]], collectives[buckets[1]]);
   for (size_t i = 0; i < collectives.size(); ++i) {
     program->state.graph.SetAttr(collectives[i], "_sequence", static_cast<int64_t>(i));
@@ -330,12 +330,12 @@ struct WorkersRun {
 
 constexpr absl::Duration kWorkersTimeout = absl::Seconds(60);
 
-// Two workers with a replica each.
+// Runs one step on two workers with one replica each.
 absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_worker_1) {
   const RandomProgram program = TwoLayers();
   TestWorkersOptions options{.replicas = 1, .collective_timeout = kWorkersTimeout};
   options.session.bucket_bytes = 64;
-  options.session.compile.disabled_passes = {"reduce_in_updates"};  // which leaves no buckets
+  options.session.compile.disabled_passes = {"reduce_in_updates"};  // it leaves no buckets
   options.change = [&](int w, SessionOptions*, SessionBackend* backend) {
     if (w == 1) backend->compile = compile_on_worker_1;
   };
@@ -347,7 +347,7 @@ absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_wo
   for (int w = 0; w < 2; ++w) {
     MF_ASSIGN_OR_RETURN(
         steps[w], workers->session(w).Prepare(program.feeds, program.fetches, program.targets));
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, steps[w].Compile({program.values[0].shape()}));
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(steps[w], {program.values[0].shape()}));
     run.fingerprints[w] = plans.program->Fingerprint();
   }
   const absl::Time start = absl::Now();
@@ -356,7 +356,7 @@ absl::StatusOr<WorkersRun> RunTwoWorkers(SessionBackend::CompileFn compile_on_wo
   return run;
 }
 
-TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByTheAgreement) {
+TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByAgreement) {
   const absl::StatusOr<WorkersRun> good = RunTwoWorkers(CompileProgram);
   ASSERT_TRUE(good.ok()) << good.status();
   EXPECT_EQ(good->fingerprints[0], good->fingerprints[1]);
@@ -374,9 +374,9 @@ TEST(PlantedBugsTest, BucketsSwappedOnOneWorkerAreFoundByTheAgreement) {
   EXPECT_LT(bad->took, kWorkersTimeout / 2);
 }
 
-// The trap of SHARDING.md section 2: gradient + λ·w with the gradient partial would count λ·w once
-// a replica. With a rule that calls the sum multilinear that is what happens, and it shows.
-TEST(ShardingTest, WeightDecayOnAPartialGradientShowsInTheResults) {
+// The trap of SHARDING.md section 2: gradient + λ·w with a partial gradient would count λ·w once
+// per replica. A rule that declares the sum multilinear does exactly that, and the results show it.
+TEST(ShardingTest, WeightDecayOnPartialGradientChangesResults) {
   for (const bool planted : {false, true}) {
     Graph graph;
     const Scope root(&graph);
@@ -410,10 +410,10 @@ TEST(ShardingTest, WeightDecayOnAPartialGradientShowsInTheResults) {
   }
 }
 
-// A rule that is wrong in one of the ways that are easy to get wrong.
+// A sharding rule with a mistake that is easy to make.
 struct WrongRule {
   const char* name;
-  Output (*build)(const Scope& scope, Output x);  // x is [6, 2], its rows are split
+  Output (*build)(const Scope& scope, Output x);  // x is [6, 2] with split rows
   ShardingFn rule;
 };
 
@@ -440,7 +440,7 @@ constexpr WrongRule kWrongRules[] = {
      [](const ShardContext&) -> absl::StatusOr<ShardingRule> {
        return ShardingRule{.dims = "a->a", .linearity = Linearity::kJoint};
      }},
-    {"a softmax over the rows is that of each share",
+    {"a softmax over the rows is computed per share",
      [](const Scope& s, Output x) {
        return ops::Softmax(s, ops::Transpose(s, x, {1, 0}));
      },
@@ -471,7 +471,7 @@ absl::StatusOr<std::string> DifferenceUnderRule(const WrongRule& row, bool plant
   return CompareWithReference(program, TwoReplicas());
 }
 
-TEST(PlantedBugsTest, AWrongShardingRuleIsFound) {
+TEST(PlantedBugsTest, WrongShardingRuleIsFound) {
   for (const WrongRule& row : kWrongRules) {
     const auto right = DifferenceUnderRule(row, false);
     ASSERT_TRUE(right.ok()) << row.name << ": " << right.status();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a gradient computes again (the branch of an If, a loop in a loop) must come out as it did:
-// gradients through what writes or draws random numbers there are refused, and say so. A graph from
-// a file does not make the compiler work without end either.
+// A gradient recomputes some values: the branch of an If, a loop within a loop. Recomputation must
+// give the same values again, so a gradient through one that writes a variable or draws random
+// numbers is rejected with an error. Graphs from files must not keep the compiler busy forever
+// either.
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ class RecomputationTest : public testing::Test {
  protected:
   static Output Number(const Scope& s, float value) { return ops::ScalarConst(s, DT_FLOAT, value); }
   static Outputs Same(const Scope&, Args in) { return {in[0]}; }
-  // x times a random number.
+  // Multiplies x by a random number.
   static Outputs Noisy(const Scope& s, Args in) {
     const Output random =
         ops::RandomUniform(s, ops::VectorConst(s, absl::Span<const int64_t>()), DT_FLOAT);
@@ -35,7 +36,7 @@ class RecomputationTest : public testing::Test {
     return {ops::If(s, ops::Greater(s, in[0], Number(s, 0)), {in[0]}, Noisy, Same)[0]};
   }
 
-  // `times` iterations of a loop whose body is `next` of the values.
+  // A loop that applies `next` to the values `times` times.
   static Outputs Repeat(const Scope& scope, int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(scope, times, std::move(values),
                        [&](const Scope& s, Args in) { return next(s, in.subspan(1)); });
@@ -52,24 +53,24 @@ class RecomputationTest : public testing::Test {
   Output yes_ = ops::Placeholder(root_, DT_BOOL, {});
 };
 
-TEST_F(RecomputationTest, ABranchThatDrawsNumbersHasNoGradient) {
+TEST_F(RecomputationTest, GradientOfBranchThatDrawsRandomNumbersIsRejected) {
   const std::string error = GradientError(ops::If(root_, yes_, {x_}, Noisy, Same)[0]);
   EXPECT_THAT(error, HasSubstr("then_branch writes a variable or draws random numbers"));
   EXPECT_THAT(error, HasSubstr("RandomUniform("));
 }
 
-TEST_F(RecomputationTest, NorHasOneWhoseOwnBranchDrawsThem) {
+TEST_F(RecomputationTest, GradientOfBranchWithRandomInnerBranchIsRejected) {
   EXPECT_THAT(GradientError(ops::If(root_, yes_, {x_}, NoisyOrNot, Same)[0]),
               HasSubstr("RandomUniform("));
 }
 
-TEST_F(RecomputationTest, ALoopThatDrawsNumbersHasOneGradient) {
+TEST_F(RecomputationTest, LoopThatDrawsRandomNumbersHasOnlyOneGradient) {
   const Output y = Repeat(root_, 3, {x_}, Noisy)[0];
   EXPECT_EQ(GradientError(y), "");
   EXPECT_THAT(GradientError(ops::Square(root_, y)), HasSubstr("a second gradient of a loop"));
 }
 
-TEST_F(RecomputationTest, ALoopInALoopThatDrawsNumbersHasNone) {
+TEST_F(RecomputationTest, GradientOfRandomNestedLoopIsRejected) {
   for (const bool in_branch : {false, true}) {
     const Output y = Repeat(root_, 2, {x_}, [&](const Scope& s, Args in) {
       return Outputs{Repeat(s, 2, {in[0]}, in_branch ? NoisyOrNot : Noisy)[0]};
@@ -78,7 +79,7 @@ TEST_F(RecomputationTest, ALoopInALoopThatDrawsNumbersHasNone) {
   }
 }
 
-TEST_F(RecomputationTest, ALoopWhoseBranchWritesAVariableHasNone) {
+TEST_F(RecomputationTest, GradientOfLoopWhoseBranchWritesVariableIsRejected) {
   const Output v = ops::VarHandleOp(root_, DT_FLOAT, {}, {.shared_name = "v"});
   const Output y = Repeat(root_, 3, {x_, v}, [](const Scope& s, Args in) {
     const Output read = ops::ReadVariableOp(s, in[1]);
@@ -92,8 +93,8 @@ TEST_F(RecomputationTest, ALoopWhoseBranchWritesAVariableHasNone) {
   EXPECT_THAT(GradientError(y), HasSubstr("body writes a variable, in AssignAddVariableOp("));
 }
 
-// Each condition is used twice by the next: 2^60 ways through 60 nodes.
-TEST_F(RecomputationTest, ABoundIsNotLookedForWithoutEnd) {
+// Each condition is used twice by the next one, so there are 2^60 paths through 60 nodes.
+TEST_F(RecomputationTest, SearchForLoopBoundTerminates) {
   const Output list = ops::EmptyTensorList(root_, DT_FLOAT, {});
   const Outputs values = ops::While(
       root_, {Integer(root_, 0), list, x_},

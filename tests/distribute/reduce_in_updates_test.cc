@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates that reduce their gradients: the same bits as an all-reduce and an update behind it.
+// Updates that reduce their gradients give the same bits as an all-reduce followed by an update.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -21,10 +21,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// More than one piece of an update for each of three replicas, and no whole number of lines.
+// More than one piece of an update for each of three replicas, and not a multiple of a cache line.
 constexpr int64_t kIn = 173, kOut = 151;
 
-// Two layers that are trained to be small.
+// Two layers that are trained towards an output of 0.
 struct Net {
   Graph graph;
   Output x, loss;
@@ -48,15 +48,15 @@ Tensor Filled(const Shape& shape, float value) {
 }
 
 struct Outcome {
-  std::vector<Tensor> variables;  // slots too
+  std::vector<Tensor> variables;  // including slots
   std::vector<float> losses;
-  int updates = 0;  // collectives of this kind
+  int updates = 0;  // collectives that reduce within an update
   int all_reduces = 0;
 };
 
 absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool reduce_in_updates,
                               int64_t rows = 11) {
-  options.session.compile.disabled_passes = {"fuse_updates"};  // else nothing is reduced
+  options.session.compile.disabled_passes = {"fuse_updates"};  // it would leave nothing to reduce
   if (!reduce_in_updates) options.session.compile.disabled_passes.insert("reduce_in_updates");
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(net.graph, options));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({net.x}, {net.loss}, {net.train}));
@@ -67,12 +67,12 @@ absl::StatusOr<Outcome> Train(const Net& net, TestSessionOptions options, bool r
     MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run({x}));
     outcome.losses.push_back(outputs[0].flat<float>()[0]);
   }
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({rows, kIn})}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({rows, kIn})}));
   for (const PlannedCollective& c : plans.plans[0]->collectives) {
     outcome.updates += c.is<PlannedUpdate>();
     outcome.all_reduces += c.is<PlannedAllReduce>();
   }
-  for (const VariableInfo& variable : session->layout().variables()) {
+  for (const VariableInfo& variable : session->state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor first, session->ReadVariable(variable.name, 0));
     for (int r = 1; r < options.replicas; ++r) {
       MF_ASSIGN_OR_RETURN(const Tensor other, session->ReadVariable(variable.name, r));
@@ -91,7 +91,7 @@ void ExpectSameBits(const Outcome& want, const Outcome& got) {
   }
 }
 
-TEST(ReduceInUpdatesTest, GivesTheBitsOfAnAllReduceAndAnUpdate) {
+TEST(ReduceInUpdatesTest, MatchesAllReduceAndUpdateBitForBit) {
   const std::vector<std::shared_ptr<Optimizer>> optimizers = {
       std::make_shared<SGD>(SGD::Options{}),
       std::make_shared<Momentum>(Momentum::Options{.use_nesterov = true}),
@@ -118,7 +118,7 @@ TEST(ReduceInUpdatesTest, GivesTheBitsOfAnAllReduceAndAnUpdate) {
   }
 }
 
-TEST(ReduceInUpdatesTest, AReplicaWithoutRowsUpdatesItsPart) {
+TEST(ReduceInUpdatesTest, ReplicaWithoutRowsUpdatesItsPart) {
   const Net net(Momentum({.learning_rate = 0.1}));
   const auto want = Train(net, {.replicas = 3}, false, /*rows=*/2);
   const auto got = Train(net, {.replicas = 3}, true, /*rows=*/2);
@@ -128,7 +128,7 @@ TEST(ReduceInUpdatesTest, AReplicaWithoutRowsUpdatesItsPart) {
   ExpectSameBits(*want, *got);
 }
 
-TEST(ReduceInUpdatesTest, AGradientThatOthersNeedIsReducedFirst) {
+TEST(ReduceInUpdatesTest, GradientWithOtherUsesIsReducedFirst) {
   const Net clipped(Momentum({.learning_rate = 0.1}), /*clip_norm=*/0.1);
   const auto want = Train(clipped, {.replicas = 3}, false);
   ASSERT_TRUE(want.ok()) << want.status();
@@ -136,21 +136,21 @@ TEST(ReduceInUpdatesTest, AGradientThatOthersNeedIsReducedFirst) {
     const auto got = Train(clipped, {.replicas = 3, .queued = queued}, true);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_GT(got->all_reduces, 1);
-    // Replicas that have one copy of the variables still divide the updates.
+    // Replicas that share one copy of the variables still divide the updates.
     EXPECT_EQ(got->updates, queued ? 0 : 3);
     ExpectSameBits(*want, *got);
   }
 }
 
-TEST(ReduceInUpdatesTest, OneReplicaHasNothingToReduce) {
+TEST(ReduceInUpdatesTest, OneReplicaReducesNothing) {
   const auto got = Train(Net(SGD({.learning_rate = 0.1})), {.replicas = 1}, true);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->updates, 0);
 }
 
-// An update of w by xᵀ · (y * w[0]), which is large and of few rows: one replica's training, and
-// that of some. Nothing but that product adds anything up, whose digits might depend on how many
-// rows a replica has.
+// An update of w by xᵀ · (y * w[0]), a large product of few rows, trained on one replica or on
+// several. That product is the only sum, so no other rounding depends on how many rows a replica
+// has.
 struct LargeLayer {
   static constexpr int64_t kRows = 330, kColumns = 225;
   Graph graph;
@@ -188,7 +188,7 @@ struct LargeLayer {
     Random random(3);
     MF_RETURN_IF_ERROR(
         session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kRows, kColumns}), &random)));
-    if (session->layout().variables().size() > 1) {
+    if (session->state().layout().variables().size() > 1) {
       MF_RETURN_IF_ERROR(session->AssignVariable("accum", Filled(Shape({kRows, kColumns}), 0)));
     }
     const Tensor left = RandomTensor(DT_FLOAT, Shape({7, kRows}), &random);
@@ -199,7 +199,7 @@ struct LargeLayer {
       MF_RETURN_IF_ERROR(step.Run(feeds, shares).status());
     }
     MF_ASSIGN_OR_RETURN(const StepPlans plans,
-                        step.Compile({left.shape(), right.shape(), Shape({})}, shares));
+                        CompileStep(step, {left.shape(), right.shape(), Shape({})}, shares));
     const auto& collectives = plans.plans[0]->collectives;
     const bool found =
         std::any_of(collectives.begin(), collectives.end(),
@@ -209,7 +209,7 @@ struct LargeLayer {
   }
 };
 
-TEST(ReduceInUpdatesTest, ReplicasDivideALargeProductOfFewRows) {
+TEST(ReduceInUpdatesTest, ReplicasDivideLargeProductOfFewRows) {
   for (const bool has_momentum : {false, true}) {
     const LargeLayer layer(has_momentum);
     const std::vector<int64_t> all = {7};
@@ -222,7 +222,7 @@ TEST(ReduceInUpdatesTest, ReplicasDivideALargeProductOfFewRows) {
                                   has_momentum ? ", momentum" : ""));
         const auto got = layer.Train({.queued = queued}, rows, /*is_open=*/true, true);
         ASSERT_TRUE(got.ok()) << got.status();
-        // The order of the sums is that of the rows, whoever has them.
+        // The sums follow the order of the rows, whichever replica has them.
         EXPECT_EQ(Difference(*alone, *got, {}), "");
         const auto reduced = layer.Train({.queued = queued}, rows, /*is_open=*/true, false);
         ASSERT_TRUE(reduced.ok()) << reduced.status();
@@ -232,7 +232,7 @@ TEST(ReduceInUpdatesTest, ReplicasDivideALargeProductOfFewRows) {
   }
 }
 
-TEST(ReduceInUpdatesTest, AShutGateStopsADividedProduct) {
+TEST(ReduceInUpdatesTest, ClosedGateStopsDividedProduct) {
   const LargeLayer layer;
   const auto got = layer.Train({}, std::vector<int64_t>{4, 3}, /*is_open=*/false, true);
   ASSERT_TRUE(got.ok()) << got.status();
@@ -240,8 +240,8 @@ TEST(ReduceInUpdatesTest, AShutGateStopsADividedProduct) {
   EXPECT_EQ(Difference(RandomTensor(DT_FLOAT, got->shape(), &random), *got, {}), "");
 }
 
-// y = x · w and its update, whose reads and writes of `w` stand in either order.
-TEST(ReduceInUpdatesTest, ReadsSeeTheirOwnSideOfTheUpdate) {
+// An update of `w` with one read ordered before it and one after it.
+TEST(ReduceInUpdatesTest, ReadsSeeValueBeforeOrAfterUpdateAsOrdered) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 300});
@@ -265,8 +265,8 @@ TEST(ReduceInUpdatesTest, ReadsSeeTheirOwnSideOfTheUpdate) {
   }
 }
 
-// An index of one replica is out of range: nobody has written anything.
-TEST(ReduceInUpdatesTest, AFailureBeforeTheUpdateLeavesTheVariables) {
+// An index on one replica is out of range, and no replica has written anything.
+TEST(ReduceInUpdatesTest, FailureBeforeUpdateLeavesVariablesUnchanged) {
   Graph graph;
   const Scope root(&graph);
   const Output indices = ops::Placeholder(root, DT_INT32, {-1});
@@ -280,7 +280,7 @@ TEST(ReduceInUpdatesTest, AFailureBeforeTheUpdateLeavesTheVariables) {
   auto session = *CreateTestSession(graph, {.replicas = 2});
   ASSERT_EQ(session->AssignVariable("w", Filled(Shape({4}), 1)), absl::OkStatus());
   Step step = *session->Prepare({indices}, {rows}, {update});
-  const auto plans = step.Compile({Shape({2})});
+  const auto plans = CompileStep(step, {Shape({2})});
   ASSERT_TRUE(plans.ok()) << plans.status();
   EXPECT_TRUE(std::any_of(plans->plans[0]->collectives.begin(), plans->plans[0]->collectives.end(),
                           [](const PlannedCollective& c) { return c.is<PlannedUpdate>(); }));

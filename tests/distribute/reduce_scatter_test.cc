@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A partial value of which every replica needs its share only is reduced and scattered in one.
+// A partial value of which every replica needs only its share is reduced and scattered by one
+// collective.
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tests/support/tensors.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kRows = 5;  // of a square batch, so that xᵀx has a row of it for each row of x
+constexpr int64_t kRows = 5;  // the batch is square, so that xᵀx has as many rows as x
 
 struct Case {
   int replicas;
-  bool by_columns;  // the share is one of dimension 1
-  bool fetched;     // somebody needs the whole too
+  bool by_columns;  // replicas take shares of dimension 1
+  bool fetched;     // the whole value is fetched too
 };
 
 class ReduceScatterTest : public testing::TestWithParam<Case> {};
 
-TEST_P(ReduceScatterTest, GivesTheValuesOfOneDevice) {
+TEST_P(ReduceScatterTest, MatchesOneDevice) {
   const Case& c = GetParam();
   Graph graph;
   const Scope root(&graph);
@@ -42,13 +43,13 @@ TEST_P(ReduceScatterTest, GivesTheValuesOfOneDevice) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = c.replicas}).value();
   auto session = strategy->NewSession(graph).value();
   Step step = session->Prepare({x}, fetches, {}).value();
-  const std::string program = step.Compile({feed.shape()})->program->ToString();
+  const std::string program = CompileStep(step, {feed.shape()})->program->ToString();
   EXPECT_EQ(program.find("ReduceScatter(") != std::string::npos, !c.fetched) << program;
   EXPECT_EQ(program.find("AllReduce(") != std::string::npos, c.fetched) << program;
   EXPECT_EQ(program.find("AllGather("), std::string::npos) << program;
   for (const std::vector<int64_t>& shares : {std::vector<int64_t>{}, [&] {
                                                std::vector<int64_t> last_has_all(
-                                                   c.replicas, 0);  // and the others nothing
+                                                   c.replicas, 0);  // the other replicas have none
                                                last_has_all.back() = kRows;
                                                return last_has_all;
                                              }()}) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph with its replicas written out, saved and loaded, gives on one device, and in the
-// reference interpreter, what the strategy gives.
+// A graph that is written out with its replicas, saved and loaded gives the results of the
+// strategy, on one device and in the reference interpreter.
 #include "distribute/replicated_graph.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "examples/models.h"
 #include "framework/core/status.h"
 #include "framework/graph/graph_def.h"
 #include "framework/reference/interpreter.h"
@@ -16,6 +15,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
+#include "tools/models/classifiers.h"
 #include "train/optimizer.h"
 #include "train/variable.h"
 
@@ -34,7 +34,7 @@ struct Setting {
 
 absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interpreter* interpreter,
                                              const Tolerance& tolerance) {
-  for (const VariableInfo& variable : want.layout().variables()) {
+  for (const VariableInfo& variable : want.state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor value, want.ReadVariable(variable.name));
     MF_ASSIGN_OR_RETURN(const Tensor other, got.ReadVariable(variable.name));
     std::string difference = Difference(value, other, tolerance);
@@ -46,7 +46,7 @@ absl::StatusOr<std::string> CompareVariables(Session& want, Session& got, Interp
   return std::string();
 }
 
-// What differs first, or nothing.
+// The first difference, or an empty string.
 absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
                                     const Setting& setting) {
   for (const Tensor& value : setting.values) step.feed_shapes.push_back(value.shape());
@@ -58,8 +58,8 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
   MF_ASSIGN_OR_RETURN(const auto one, CreateTestSession(written_out, {}));
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
                       Interpreter::Create(written_out, TestKernels(), {.ops = &AllOps()}));
-  // Which numbers random initial values draw is the session's business.
-  for (const VariableInfo& variable : one->layout().variables()) {
+  // The session draws the random initial values, and the interpreter copies them.
+  for (const VariableInfo& variable : one->state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(interpreter.variables()[variable.name], one->ReadVariable(variable.name));
   }
   Interpreter* const reference = setting.interpret ? &interpreter : nullptr;
@@ -88,7 +88,7 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
     std::vector<Tensor> interpreted;
     if (reference != nullptr) {
       StepParams params;
-      params.step = static_cast<uint64_t>(s);
+      params.step = StreamOfRun(static_cast<uint64_t>(s), /*writes=*/session->step() > 0);
       MF_ASSIGN_OR_RETURN(interpreted, reference->Run(fed, fetches, targets, params));
     }
     for (size_t i = 0; i < want.size(); ++i) {
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> Compare(const Graph& graph, ReplicatedStep step,
   return std::string();
 }
 
-// As many rows for each replica as chance has it.
+// A random number of rows for each replica, with the sum `batch`.
 std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
   std::vector<int64_t> rows;
   for (int r = 0; r + 1 < replicas; ++r) {
@@ -117,7 +117,7 @@ std::vector<int64_t> RandomRows(int64_t batch, int replicas, Random& random) {
   return rows;
 }
 
-TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
+TEST(ReplicatedGraph, RandomProgramsMatchStrategy) {
   const uint64_t programs = NumRandomPrograms(1000);
   int compared = 0;
   for (uint64_t seed = 1; seed <= programs; ++seed) {
@@ -131,7 +131,7 @@ TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
         program->graph, {program->feeds, {}, program->fetches, program->targets, replicas, rows},
         {program->values, kDouble});
     if (absl::IsUnimplemented(difference.status())) {
-      // Nothing else is left out.
+      // Branches and loops are the only programs that are not supported.
       ASSERT_NE(difference.status().message().find("a branch or loop"), absl::string_view::npos)
           << "seed " << seed << ": " << difference.status();
       continue;
@@ -146,7 +146,7 @@ TEST(ReplicatedGraph, RandomProgramsGiveWhatTheStrategyGives) {
 class ReplicatedModel
     : public testing::TestWithParam<std::pair<const char*, std::vector<int64_t>>> {};
 
-TEST_P(ReplicatedModel, TrainsAsUnderTheStrategy) {
+TEST_P(ReplicatedModel, TrainingMatchesStrategy) {
   const auto& [name, rows] = GetParam();
   int64_t batch = 0;
   for (const int64_t share : rows) batch += share;
@@ -202,7 +202,7 @@ absl::StatusOr<Graph> SumOfSquares() {
   return graph;
 }
 
-TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
+TEST(ReplicatedGraph, NodesAreCopiedPerReplicaAndCollectiveIsOneCall) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto result = WrittenOut(*graph, "y", 3);
@@ -221,20 +221,20 @@ TEST(ReplicatedGraph, HasACopyOfANodeForEachReplicaAndOneCallForAll) {
   EXPECT_EQ(result->functions().functions().begin()->first.rfind("AllReduce_sum_3_", 0), 0u);
 }
 
-TEST(ReplicatedGraph, AnInitialValueThatDoesNotExistIsAnError) {
+TEST(ReplicatedGraph, MissingInitialValueIsReported) {
   auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   const Output handle = ops::VarHandleOp(Scope(&*graph).WithName("w"), DT_FLOAT, {2});
   graph->SetAttr(handle.node, "_initializer", std::string("nothing:0"));
   EXPECT_EQ(WrittenOut(*graph, "y", 2).status().message(),
-            "variable w: the graph has no node 'nothing:0', which is to give its initial value");
+            "variable w: the graph has no node 'nothing:0', its initializer");
 }
 
-TEST(ReplicatedGraph, RowsThatDoNotAddUpAreAnError) {
+TEST(ReplicatedGraph, InvalidReplicaRowsAreReported) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(WrittenOut(*graph, "y", 2, {1, 2}).status().message(),
-            "replica_rows: expected 2 numbers from 0 on with the sum 4, got 1,2");
+            "replica_rows: expected 2 numbers >= 0 with the sum 4, got 1,2");
   EXPECT_EQ(WrittenOut(*graph, "y", 2, {4}).status().message(),
             "replica_rows: expected 2 numbers, one for each replica, got 4");
   EXPECT_EQ(WrittenOut(*graph, "y", 0).status().message(),

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session promises of its steps whatever the graph: which values they hand out and for how
-// long, what is known of the variables after a failure, and in which order they are initialised.
-#include "framework/session/session.h"
-
+// Guarantees of a session that hold for any graph: which values a step returns and how long they
+// live, the state of the variables after a failure, and the order of initialisation.
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/text_parser.h"
 #include "framework/runtime/trace.h"
+#include "framework/session/session_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
@@ -43,7 +42,7 @@ std::vector<float> ValuesOf(const Tensor& t) {
   return std::vector<float>(values.begin(), values.end());
 }
 
-// On that many replicas; queued: on devices whose memory the host cannot see.
+// The number of replicas. The host cannot access the memory of `queued` devices.
 struct Setting {
   int replicas;
   bool queued;
@@ -76,8 +75,9 @@ INSTANTIATE_TEST_SUITE_P(Replicas, SessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
-// What is announced travels early, where it has to travel; what comes is what counts.
-TEST_P(SessionTest, NextFeedsChangeNothing) {
+// Announced feeds are copied early where a device needs a copy. The feeds that are then passed
+// decide the result.
+TEST_P(SessionTest, NextFeedsDoNotChangeResults) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);
   const auto session = NewSession();
@@ -93,7 +93,7 @@ TEST_P(SessionTest, NextFeedsChangeNothing) {
     for (float& value : want) value = -value;
     EXPECT_EQ(ValuesOf((*out)[0]), want);
   }
-  // After a failure nothing is taken for what it was before.
+  // After a failure, no feed that was copied early is reused.
   ASSERT_TRUE(step.Run({a}, {.next_feeds = {&b, 1}}).ok());
   EXPECT_FALSE(step.Run({Tensor::Vector<int32_t>({1, 2, 3})}).ok());
   const auto out = step.Run({b});
@@ -101,7 +101,7 @@ TEST_P(SessionTest, NextFeedsChangeNothing) {
   EXPECT_THAT(ValuesOf((*out)[0]), ElementsAre(-4, -5, -6));
 }
 
-TEST_P(SessionTest, APlaceholderWithDefaultIsItsInputUnlessItIsFed) {
+TEST_P(SessionTest, PlaceholderWithDefaultForwardsInputUnlessFed) {
   const Output by_default = ops::Const(root_, Floats({1, 2}));
   const Output x = ops::PlaceholderWithDefault(root_.WithName("x"), by_default, {-1});
   const Output y = ops::Neg(root_.WithName("y"), x);
@@ -117,8 +117,8 @@ TEST_P(SessionTest, APlaceholderWithDefaultIsItsInputUnlessItIsFed) {
   ExpectError(session->Run({{x, Tensor::Scalar<float>(3)}}, {y}).status(), kInvalid, "x");
 }
 
-// Adding to every element by the gradient of the gathered rows, on any number of replicas.
-TEST_P(SessionTest, AGatherFromAVariableSeesTheWritesThatItIsOrderedAfter) {
+// Adds the gradient of the gathered rows to the variable, on any number of replicas.
+TEST_P(SessionTest, GatherFromVariableSeesWritesOrderedBeforeIt) {
   const Variable v = NewVariable("v", initializers::Constant(1), {3, 1});
   const Output rows = ops::Placeholder(root_.WithName("rows"), DT_INT32, {-1});
   const Output before = ops::ResourceGather(root_.WithName("before"), v.handle, rows);
@@ -140,8 +140,8 @@ TEST_P(SessionTest, AGatherFromAVariableSeesTheWritesThatItIsOrderedAfter) {
               "indices[0]");
 }
 
-// Row i of the indices chooses from row i of the variable, wherever the rows are cut.
-TEST_P(SessionTest, AGatherInBatchesGoesAlongTheRowsOfTheVariable) {
+// Row i of the indices selects from row i of the variable, however the rows are split.
+TEST_P(SessionTest, BatchedGatherSelectsWithinMatchingRows) {
   const Variable v = NewVariable("v", initializers::Constant(1), {3, 2});
   const Output columns = ops::Placeholder(root_.WithName("columns"), DT_INT32, {-1, 1});
   const Output got = ops::ResourceGather(root_, v.handle, columns, {.batch_dims = 1});
@@ -160,8 +160,9 @@ TEST_P(SessionTest, AGatherInBatchesGoesAlongTheRowsOfTheVariable) {
   EXPECT_THAT(run({1, 1, 0}), ElementsAre(1, 2, 1));
 }
 
-// Computed in half on every replica, summed over them in float: the same numbers for any split.
-TEST_P(SessionTest, AVariableInHalfTrains) {
+// Gradients are computed in half precision and summed over the replicas in float, so any split
+// gives the same numbers.
+TEST_P(SessionTest, HalfPrecisionVariableTrains) {
   const Variable v = CreateVariable(root_, "v", {2}, initializers::Constant(1), DT_HALF);
   const Output x = ops::Placeholder(root_.WithName("x"), DT_HALF, {-1, 2});
   const Output loss = ops::Sum(root_, ops::Mul(root_, x, v.value), {0, 1});
@@ -184,15 +185,15 @@ TEST_P(SessionTest, AVariableInHalfTrains) {
   EXPECT_THAT(ValuesOf((*got)[0]), ElementsAre(1.25f, -6.0f));
 }
 
-TEST_P(SessionTest, PrepareRefusesAFeedTwiceAndOutputsThatDoNotExist) {
+TEST_P(SessionTest, PrepareRejectsDuplicateFeedsAndMissingOutputs) {
   const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
   const Output y = ops::Neg(root_.WithName("y"), x);
   auto session = NewSession();
   ExpectError(session->Prepare({x, x}, {y}).status(), kInvalid, "the feed x is given twice");
   for (const int index : {-1, 1, 1000}) {
     const std::string name = absl::StrCat("x:", index);
-    ExpectError(session->Prepare({{x.node, index}}, {y}).status(), kInvalid, "the feed " + name);
-    ExpectError(session->Prepare({x}, {{x.node, index}}).status(), kInvalid, "the fetch " + name);
+    ExpectError(session->Prepare({{x.node, index}}, {y}).status(), kInvalid, "feed 0 '" + name);
+    ExpectError(session->Prepare({x}, {{x.node, index}}).status(), kInvalid, "fetch 0 '" + name);
   }
   const auto twice = session->Prepare({x}, {y, y, x});
   ASSERT_TRUE(twice.ok()) << twice.status();
@@ -201,7 +202,7 @@ TEST_P(SessionTest, PrepareRefusesAFeedTwiceAndOutputsThatDoNotExist) {
   EXPECT_THAT(ValuesOf((*out)[1]), ElementsAre(-1, -2));
 }
 
-TEST_P(SessionTest, RunChecksItsArgumentsAsPrepareDoes) {
+TEST_P(SessionTest, RunChecksArgumentsLikePrepare) {
   const Output x = ops::Placeholder(root_.WithName("x"), DT_FLOAT, {-1});
   const Output y = ops::Neg(root_.WithName("y"), x);
   auto session = NewSession();
@@ -211,16 +212,16 @@ TEST_P(SessionTest, RunChecksItsArgumentsAsPrepareDoes) {
   const Output same_id = ops::Placeholder(Scope(&other).WithName("z"), DT_FLOAT, {2});
   ASSERT_EQ(same_id.node->id(), x.node->id());
   ExpectError(session->Run({{same_id, value}}, {y}).status(), kInvalid,
-              "the feed z is not in the graph");
+              "feed 0 'z': not in the session's snapshot");
   ExpectError(session->Run({{x, value}}, {same_id}).status(), kInvalid,
-              "the fetch z is not in the graph");
-  ExpectError(session->Run({{x, value}}, {Output()}).status(), kInvalid, "no output of any node");
-  ExpectError(session->Run({{Output(), value}}, {y}).status(), kInvalid, "no output of any node");
+              "fetch 0 'z': not in the session's snapshot");
+  ExpectError(session->Run({{x, value}}, {Output()}).status(), kInvalid, "0: invalid");
+  ExpectError(session->Run({{Output(), value}}, {y}).status(), kInvalid, "0: invalid");
   ASSERT_TRUE(session->Run({{x, value}}, {y}, {Operation{y.node}}).ok());
   ExpectError(session->Run({{x, value}}, {y}, {Operation()}).status(), kInvalid, "target");
 }
 
-TEST_P(SessionTest, PerReplicaOfAFeedOrAViewOfOneOutlivesWhatWasFed) {
+TEST_P(SessionTest, PerReplicaFetchOfFeedOutlivesFedTensor) {
   const Output rows = ops::Placeholder(root_, DT_FLOAT, {-1, 2});
   const Output whole = ops::Placeholder(root_, DT_FLOAT, {3});
   const Output view = ops::ExpandDims(root_, rows, ops::ScalarConst(root_, DT_INT32, 1));
@@ -249,7 +250,7 @@ TEST_P(SessionTest, PerReplicaOfAFeedOrAViewOfOneOutlivesWhatWasFed) {
   for (const Tensor& part : *wholes) EXPECT_THAT(ValuesOf(part), ElementsAre(7, 8, 9));
 }
 
-TEST_P(SessionTest, PerReplicaIsOfTheLastStepOnly) {
+TEST_P(SessionTest, PerReplicaServesOnlyLastStep) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {});
   const Variable v = NewVariable("v", initializers::Constant(4));
   const Output a = ops::Neg(root_, x);
@@ -261,9 +262,10 @@ TEST_P(SessionTest, PerReplicaIsOfTheLastStepOnly) {
   ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(1)}).ok());
   EXPECT_EQ(step_a.PerReplica(0).value()[0].scalar<float>(), -1);
   ASSERT_TRUE(step_b.Run({Tensor::Scalar<float>(0)}).ok());
-  ExpectError(step_a.PerReplica(0).status(), kPrecondition, "was not the last");
+  ExpectError(step_a.PerReplica(0).status(), kPrecondition,
+              "another step ran or a variable was assigned");
   EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
-  EXPECT_FALSE(step_b.Run({Tensor::Scalar<double>(0)}).ok());  // refused: nothing has run
+  EXPECT_FALSE(step_b.Run({Tensor::Scalar<double>(0)}).ok());  // rejected before anything runs
   EXPECT_EQ(step_b.PerReplica(0).value()[0].scalar<float>(), 1);
   ASSERT_TRUE(step_a.Run({Tensor::Scalar<float>(2)}).ok());
   ASSERT_TRUE(session->AssignVariable("v", Tensor::Scalar<float>(9)).ok());
@@ -273,7 +275,7 @@ TEST_P(SessionTest, PerReplicaIsOfTheLastStepOnly) {
   }
 }
 
-TEST_P(SessionTest, WritingToAFetchedVariableOrConstantChangesNothing) {
+TEST_P(SessionTest, WritesToFetchedVariableOrConstantDoNotReachSession) {
   const Variable v = NewVariable("v", initializers::Constant(4), {2});
   const Output c = ops::Const(root_, Floats({1, 2}));
   auto session = NewSession();
@@ -288,7 +290,7 @@ TEST_P(SessionTest, WritingToAFetchedVariableOrConstantChangesNothing) {
   EXPECT_THAT(ValuesOf(*session->ReadVariable("v")), ElementsAre(4, 4));
 }
 
-TEST_P(SessionTest, FetchesStayUntilTheNextRunEvenIfALargerStepIsCompiled) {
+TEST_P(SessionTest, FetchesStayValidWhileLargerStepIsCompiled) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Sum(root_, ops::Exp(root_, x), {0});
   auto session = NewSession();
@@ -297,13 +299,13 @@ TEST_P(SessionTest, FetchesStayUntilTheNextRunEvenIfALargerStepIsCompiled) {
     const Tensor zeros = *Tensor::Allocate(DT_FLOAT, {rows});
     const auto out = step.Run({zeros});
     ASSERT_TRUE(out.ok()) << out.status();
-    ASSERT_TRUE(step.Compile({Shape({rows * 100})}).ok());
+    ASSERT_TRUE(CompileStep(step, {Shape({rows * 100})}).ok());
     EXPECT_EQ((*out)[0].scalar<float>(), static_cast<float>(rows));
     EXPECT_EQ(step.PerReplica(0).value().back().scalar<float>(), static_cast<float>(rows));
   }
 }
 
-// A device that knows how much of its memory is in use.
+// A device that counts how much of its memory is in use.
 class CountingDevice final : public Device {
  public:
   CountingDevice(std::unique_ptr<Device> device, std::atomic<int64_t>* bytes)
@@ -336,7 +338,7 @@ class CountingDevice final : public Device {
   std::atomic<int64_t>* const bytes_;
 };
 
-TEST(SessionUnknownOpTest, AnOpThatNobodyKnowsIsAnErrorOnlyOfStepsThatNeedIt) {
+TEST(SessionUnknownOpTest, UnknownOpFailsOnlyStepsThatNeedIt) {
   const absl::StatusOr<Graph> graph = ParseGraph(R"(
 x = Placeholder() {dtype=float, shape=<?>}
 y = Square(x) {T=float}
@@ -358,14 +360,15 @@ update = ResourceApplyGradientDescent(v, rate, x) {T=float}
   }
 }
 
-TEST(SessionBackendTest, NoDeviceIsRefused) {
+TEST(SessionBackendTest, BackendWithoutDeviceIsRejected) {
   ExpectError(Session::Create(Graph(), SessionBackend(), {}).status(), kInvalid, "a replica");
   SessionBackend backend;
   backend.topology = Topology::OneWorker({"CPU:0"}, /*one_domain=*/true);
-  ExpectError(Session::Create(Graph(), std::move(backend), {}).status(), kInvalid, "a device");
+  ExpectError(Session::Create(Graph(), std::move(backend), {}).status(), kInvalid,
+              "wrong number of devices");
 }
 
-TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
+TEST(SessionMemoryTest, GrowingBatchesShareMemoryOfLargest) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {-1});
@@ -389,20 +392,20 @@ TEST(SessionMemoryTest, BatchesThatGrowShareTheMemoryOfTheLargest) {
   EXPECT_LE(used(kLargest / 8), one_size + (64 << 10));
 }
 
-TEST_P(SessionTest, AnotherSplitOfTheSameShapesSharesWhatIsCompiled) {
+TEST_P(SessionTest, DifferentSplitOfSameShapesReusesProgramAndPlans) {
   if (GetParam().replicas != 2) return;
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Output y = ops::Neg(root_, x);
   auto session = NewSession();
   Step step = session->Prepare({x}, {y}).value();
-  const auto even = step.Compile({Shape({4})});
+  const auto even = CompileStep(step, {Shape({4})});
   const std::vector<int64_t> rows = {3, 1};
-  const auto uneven = step.Compile({Shape({4})}, {.replica_rows = rows});
+  const auto uneven = CompileStep(step, {Shape({4})}, {.replica_rows = rows});
   ASSERT_TRUE(even.ok() && uneven.ok()) << uneven.status();
   EXPECT_EQ(even->program, uneven->program);
   EXPECT_NE(even->plans[0], uneven->plans[0]);
   const std::vector<int64_t> mirrored = {1, 3};
-  const auto third = step.Compile({Shape({4})}, {.replica_rows = mirrored});
+  const auto third = CompileStep(step, {Shape({4})}, {.replica_rows = mirrored});
   ASSERT_TRUE(third.ok()) << third.status();
   EXPECT_EQ(third->plans[0], uneven->plans[1]);
   EXPECT_EQ(third->plans[1], uneven->plans[0]);
@@ -414,7 +417,8 @@ TEST_P(SessionTest, AnotherSplitOfTheSameShapesSharesWhatIsCompiled) {
   }
 }
 
-// A step that fails on a bad index: before it writes `before`, after it has written `after`.
+// Two steps that fail on a bad index: `fails_early_` before it writes, `fails_late_` after it has
+// written `early_`.
 class FailingStepTest : public SessionTest {
  protected:
   void Build() {
@@ -446,7 +450,7 @@ INSTANTIATE_TEST_SUITE_P(Replicas, FailingStepTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
-TEST_P(FailingStepTest, LeavesIndeterminateWhatItWritesUntilThatIsAssigned) {
+TEST_P(FailingStepTest, WrittenVariablesAreIndeterminateUntilAssigned) {
   Build();
   auto session = NewSession();
   Step step = session->Prepare({index_}, {}, {fails_late_}).value();
@@ -471,7 +475,7 @@ TEST_P(FailingStepTest, LeavesIndeterminateWhatItWritesUntilThatIsAssigned) {
   EXPECT_EQ(session->ReadVariable("late")->scalar<float>(), 3);
 }
 
-TEST_P(FailingStepTest, AStepThatOverwritesAnIndeterminateVariableRestoresIt) {
+TEST_P(FailingStepTest, OverwritingStepRestoresIndeterminateVariable) {
   Build();
   const Operation reset = ops::AssignVariableOp(root_, early_.handle, Scalar(5));
   auto session = NewSession();
@@ -483,7 +487,7 @@ TEST_P(FailingStepTest, AStepThatOverwritesAnIndeterminateVariableRestoresIt) {
   EXPECT_EQ(session->ReadVariable("early")->scalar<float>(), 5);
 }
 
-TEST_P(FailingStepTest, ATracedStepCountsItsWritesAsAnyOtherDoes) {
+TEST_P(FailingStepTest, TracedStepTracksItsWrites) {
   Build();
   auto session = NewSession();
   Step early = session->Prepare({index_}, {}, {fails_early_}).value();
@@ -498,22 +502,23 @@ TEST_P(FailingStepTest, ATracedStepCountsItsWritesAsAnyOtherDoes) {
   EXPECT_EQ(session->ReadVariable("early").status().code(), kPrecondition);
 }
 
-TEST_P(FailingStepTest, HasNoValuesOfReplicas) {
+TEST_P(FailingStepTest, PerReplicaFailsAfterFailedStep) {
   Build();
   auto session = NewSession();
   Step step = session->Prepare({index_}, {other_.value}, {fails_early_}).value();
   ASSERT_TRUE(step.Run(good_).ok());
   ASSERT_TRUE(step.PerReplica(0).ok());
   EXPECT_FALSE(step.Run(bad_).ok());
-  ExpectError(step.PerReplica(0).status(), kPrecondition, "was not the last");
+  ExpectError(step.PerReplica(0).status(), kPrecondition,
+              "another step ran or a variable was assigned");
 }
 
-TEST_P(SessionTest, AStepThatTakesLongerThanItsTimeoutEndsOnAllReplicasAndChangesNothing) {
+TEST_P(SessionTest, StepBeyondTimeoutFailsOnAllReplicasWithoutWriting) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {-1});
   const Variable v = NewVariable("v", initializers::Constant(1));
   const Operation add = ops::AssignAddVariableOp(root_.WithName("add"), v.handle,
                                                  ops::Sum(root_.WithName("sum"), x, {0}));
-  if (GetParam().queued) return;  // such a device has its own waits
+  if (GetParam().queued) return;  // a queued device has its own waits
   auto session = NewSession({.step_timeout = absl::ZeroDuration()});
   Step step = session->Prepare({x}, {}, {add}).value();
   TraceWriter trace;
@@ -522,14 +527,14 @@ TEST_P(SessionTest, AStepThatTakesLongerThanItsTimeoutEndsOnAllReplicasAndChange
     const absl::Status status = step.Run({Floats({1, 2, 4})}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("on CPU:"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("the step's time was up"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the step's deadline passed"));
     for (int r = 0; r < GetParam().replicas; ++r) {
       EXPECT_EQ(session->ReadVariable("v", r)->scalar<float>(), 1);
     }
   }
 }
 
-TEST_P(SessionTest, ALongStepWithoutWritesOrCollectivesKeepsItsTimeoutToo) {
+TEST_P(SessionTest, LongStepWithoutWritesOrCollectivesObservesTimeout) {
   const Output x = ops::Placeholder(root_, DT_FLOAT, {});
   Output y = x;
   for (int i = 0; i < 400; ++i) y = ops::Sin(root_, y);
@@ -547,7 +552,7 @@ Initializer TwiceThe(const Output& value) {
   };
 }
 
-TEST_P(SessionTest, AnInitializerReadsVariablesThatAreInitialisedBefore) {
+TEST_P(SessionTest, InitializerReadsVariablesInitialisedBefore) {
   const Variable a = NewVariable("a", initializers::Constant(3));
   const Variable b = NewVariable("b", TwiceThe(a.value));
   NewVariable("c", TwiceThe(b.value));
@@ -559,7 +564,7 @@ TEST_P(SessionTest, AnInitializerReadsVariablesThatAreInitialisedBefore) {
   }
 }
 
-TEST_P(SessionTest, InitializersThatReadEachOtherOrNothingAreRefused) {
+TEST_P(SessionTest, InitializersThatReadUninitialisedVariablesAreRejected) {
   const TestSessionOptions options{.replicas = GetParam().replicas, .queued = GetParam().queued};
   {
     const Output handle = ops::VarHandleOp(root_.WithName("empty"), DT_FLOAT, Shape({}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small programs that are easy to shard wrongly: under MirroredStrategy they give what they give on
-// one device.
+// Small programs that are easy to shard incorrectly. Under MirroredStrategy they give the same
+// results as on one device.
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tests/support/tensors.h"
 #include "train/variable.h"
 
@@ -31,9 +31,10 @@ struct Program {
   std::vector<Operation> targets;
 
   Variable AddVariable(const std::string& name, const Shape& shape, double value) {
-    const auto strategy = OneDeviceStrategy::Create().value();
-    const auto scope = strategy->scope();
-    return CreateVariable(root, name, shape, initializers::Constant(value));
+    const Variable variable = CreateVariable(root, name, shape, initializers::Constant(value));
+    // As in a graph from a file, which every strategy runs.
+    graph.SetAttr(variable.handle.node, kCreationScopeAttr, std::string());
+    return variable;
   }
 
   absl::StatusOr<std::vector<Tensor>> Run(const Strategy& strategy, const Tensor& value) {
@@ -42,7 +43,7 @@ struct Program {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({value}));
     std::vector<Tensor> results;
     for (const Tensor& t : out) results.push_back(*t.Clone());
-    for (const VariableInfo& v : session->layout().variables()) {
+    for (const VariableInfo& v : session->state().layout().variables()) {
       results.push_back(*session->ReadVariable(v.name));
     }
     return results;
@@ -68,7 +69,7 @@ struct Program {
   }
 };
 
-TEST(Sharding, AMaximumAndASumAreReducedApart) {
+TEST(Sharding, MaximumAndSumAreReducedSeparately) {
   Program p;
   const Output max = ops::Max(p.root, p.x, {0}), sum = ops::Sum(p.root, p.x, {0});
   p.fetches = {ops::AddV2(p.root, max, sum), ops::AddV2(p.root, sum, max),
@@ -77,14 +78,14 @@ TEST(Sharding, AMaximumAndASumAreReducedApart) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-TEST(Sharding, AMeanOverTheBatchMayBeATarget) {
+TEST(Sharding, MeanOverBatchIsValidTarget) {
   Program p;
   const Output mean = ops::Mean(p.root, p.x, {0, 1});
   p.targets = {Operation{mean.node}};
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-TEST(Sharding, AnIntegerMeanOfNothingIsZero) {
+TEST(Sharding, IntegerMeanOfNoElementsMatchesOneDevice) {
   Program p;
   const Output none = ops::Slice(p.root, ops::Cast(p.root, p.x, DT_INT32),
                                  ops::VectorConst(p.root, std::vector<int64_t>{0, 0}),
@@ -93,7 +94,7 @@ TEST(Sharding, AnIntegerMeanOfNothingIsZero) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-TEST(Sharding, WhatIsReducedForOneUseIsAShareForAnother) {
+TEST(Sharding, ReducedValueServesShardedUseWithoutGather) {
   Program p;
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   const Output gram = ops::MatMul(p.root, p.x, p.x, {.transpose_a = true});
@@ -102,11 +103,11 @@ TEST(Sharding, WhatIsReducedForOneUseIsAShareForAnother) {
   p.fetches = {ops::Tanh(p.root, product), ops::Tanh(p.root, gram)};
   auto session = strategy->NewSession(p.graph).value();
   Step step = session->Prepare({p.x}, p.fetches, {}).value();
-  const std::string program = step.Compile({Shape({4, 4})})->program->ToString();
+  const std::string program = CompileStep(step, {Shape({4, 4})})->program->ToString();
   EXPECT_FALSE(absl::StrContains(program, "AllGather(")) << program;
 }
 
-TEST(Sharding, AWeightMayBeTheSlotOfAnother) {
+TEST(Sharding, UpdatedVariableMayBeSlotOfAnother) {
   Program p;
   const Variable first = p.AddVariable("first", {4}, 1), second = p.AddVariable("second", {4}, 2),
                  slot = p.AddVariable("slot", {4}, 0);
@@ -120,14 +121,14 @@ TEST(Sharding, AWeightMayBeTheSlotOfAnother) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-TEST(Sharding, AnOpMayHaveFortyThousandInputs) {
+TEST(Sharding, OpWithFortyThousandInputsMatchesOneDevice) {
   Program p;
   p.fetches = {ops::AddN(p.root, std::vector<Output>(40000, ops::Neg(p.root, p.x)))};
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-// More collectives than a communicator takes at a time, each too large to share one.
-TEST(Sharding, ThreeHundredGradientsMayBeFetched) {
+// More collectives than a communicator accepts at a time, each too large to be joined with another.
+TEST(Sharding, ThreeHundredFetchedGradientsMatchOneDevice) {
   Program p;
   for (int i = 0; i < 300; ++i) {
     const Variable w = p.AddVariable(absl::StrCat("w", i), {4, 4200}, i);
@@ -137,7 +138,7 @@ TEST(Sharding, ThreeHundredGradientsMayBeFetched) {
   p.ExpectTheSameOnAnyNumberOfReplicas();
 }
 
-TEST(Sharding, NothingToSplitIsAnErrorUnderAStrategy) {
+TEST(Sharding, StepWithoutSplittableFeedIsRejected) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {6, 2});
@@ -149,9 +150,9 @@ TEST(Sharding, NothingToSplitIsAnErrorUnderAStrategy) {
   EXPECT_TRUE(absl::StrContains(out.status().message(), "feed x")) << out.status();
 }
 
-// The replica that looks up the bad index fails; the other one must hear of it before it writes,
-// though no value is reduced on the way.
-TEST(Sharding, NoReplicaWritesBeforeAllHaveLookedAtTheirData) {
+// The replica that looks up the bad index fails. The other one must learn of it before it writes,
+// although the step reduces no value.
+TEST(Sharding, NoReplicaWritesBeforeAllReplicasCheckTheirData) {
   Graph graph;
   const Scope root(&graph);
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();

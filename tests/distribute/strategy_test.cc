@@ -8,12 +8,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "examples/models.h"
 #include "framework/core/status.h"
 #include "framework/reference/in_double.h"
+#include "framework/session/session_state.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/tensors.h"
+#include "tools/models/classifiers.h"
 #include "train/layers.h"
 #include "train/optimizer.h"
 
@@ -57,7 +58,7 @@ std::vector<Tensor> Batch(int64_t rows) {
 
 std::vector<Tensor> Variables(const Session& session, int replica) {
   std::vector<Tensor> values;
-  for (const VariableInfo& v : session.layout().variables()) {
+  for (const VariableInfo& v : session.state().layout().variables()) {
     values.push_back(*session.ReadVariable(v.name, replica));
   }
   return values;
@@ -68,7 +69,7 @@ void ExpectIdentical(const std::vector<Tensor>& a, const std::vector<Tensor>& b)
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(Tensor::Identical(a[i], b[i])) << i;
 }
 
-TEST(MirroredStrategyTest, VariablesAreEqualBitForBitAfterEveryStep) {
+TEST(MirroredStrategyTest, VariablesStayBitwiseEqualAfterEachStep) {
   auto t = MakeTraining("mlp", 3);
   ASSERT_TRUE(t.ok()) << t.status();
   const std::vector<Tensor> initial = Variables(*(*t)->session, 0);
@@ -81,7 +82,7 @@ TEST(MirroredStrategyTest, VariablesAreEqualBitForBitAfterEveryStep) {
   EXPECT_FALSE(Tensor::Identical(initial[0], Variables(*(*t)->session, 0)[0]));
 }
 
-TEST(MirroredStrategyTest, TwoRunsGiveTheSameBits) {
+TEST(MirroredStrategyTest, RepeatedRunsGiveSameBits) {
   float losses[2];
   for (float& loss : losses) {
     auto t = MakeTraining("mlp", 2);
@@ -95,9 +96,10 @@ TEST(MirroredStrategyTest, TwoRunsGiveTheSameBits) {
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-// SHARDING.md section 7: the work is divided, not repeated, and nothing but the parameters travels,
-// and four statistics for each channel that is normalised. (`fuse_updates` sends less, rows.)
-TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
+// SHARDING.md section 7: replicas divide the work instead of repeating it. They exchange only the
+// parameters, and four statistics for each channel that is normalised. (`fuse_updates` exchanges
+// rows, which is less.)
+TEST(MirroredStrategyTest, ReplicasDivideProductsAndSendParametersOnce) {
   for (const char* model : {"mlp", "cnn", "resnet"}) {
     int64_t flops_of_one = 0;
     for (int replicas : {1, 2, 4, 8}) {
@@ -106,14 +108,14 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
       const Shape images = (*t)->model.images.node->attr<Shape>("shape");
       Shape shape = images;
       shape.set_dim(0, 16);
-      const auto plans = (*t)->step.Compile({shape, Shape({16})});
+      const auto plans = CompileStep((*t)->step, {shape, Shape({16})});
       ASSERT_TRUE(plans.ok()) << plans.status();
       int64_t flops = 0;
       for (const auto& plan : plans->plans) flops += plan->flops;
       if (replicas == 1) flops_of_one = flops;
       EXPECT_EQ(flops, flops_of_one) << model << " on " << replicas;
       int64_t parameters = 0, statistics = 0, sent = 0;
-      for (const VariableInfo& v : (*t)->session->layout().variables()) {
+      for (const VariableInfo& v : (*t)->session->state().layout().variables()) {
         const bool moving = absl::StrContains(v.name, "/moving_");
         if (moving) statistics += 2 * v.bytes();
         if (!moving && !v.is_slot) parameters += v.bytes();
@@ -133,13 +135,13 @@ TEST(MirroredStrategyTest, ReplicasDivideTheProductsAndSendTheParametersOnce) {
   }
 }
 
-TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
+TEST(MirroredStrategyTest, FirstReductionStartsBeforeLastGradientIsComputed) {
   const std::pair<const char*, Shape> models[] = {
       {"mlp", {16, 784}}, {"cnn", {16, 28, 28, 1}}, {"resnet", {16, 28, 28, 1}}};
   for (const auto& [model, images] : models) {
     auto t = MakeTraining(model, 2);
     ASSERT_TRUE(t.ok()) << t.status();
-    const auto plans = (*t)->step.Compile({images, Shape({16})});
+    const auto plans = CompileStep((*t)->step, {images, Shape({16})});
     ASSERT_TRUE(plans.ok()) << plans.status();
     const Plan& plan = *plans->plans[0];
     size_t first_start = 0, first_finish = 0, last_gradient = 0;
@@ -162,7 +164,7 @@ TEST(MirroredStrategyTest, FirstGradientIsInFlightBeforeTheLastIsMade) {
   }
 }
 
-TEST(MirroredStrategyTest, LabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyWere) {
+TEST(MirroredStrategyTest, LabelOutOfRangeNamesPlaceAndLeavesVariablesUnchanged) {
   auto t = MakeTraining("mlp", 2);
   ASSERT_TRUE(t.ok()) << t.status();
   ASSERT_TRUE((*t)->step.Run(Batch(8)).ok());
@@ -176,10 +178,11 @@ TEST(MirroredStrategyTest, LabelOutOfRangeNamesItsPlaceAndLeavesVariablesAsTheyW
       << out.status();
   EXPECT_NE(out.status().message().find("rank 1"), absl::string_view::npos) << out.status();
   for (int r = 0; r < 2; ++r) ExpectIdentical(before, Variables(*(*t)->session, r));
-  EXPECT_TRUE((*t)->step.Run(Batch(8)).ok()) << "the session goes on after a bad batch";
+  EXPECT_TRUE((*t)->step.Run(Batch(8)).ok())
+      << "expected the session to stay usable after a bad batch";
 }
 
-TEST(MirroredStrategyTest, LossThatIsNotFiniteChangesNoVariable) {
+TEST(MirroredStrategyTest, NonFiniteLossChangesNoVariable) {
   auto t = MakeTraining("mlp", 2);
   ASSERT_TRUE(t.ok()) << t.status();
   ASSERT_TRUE((*t)->step.Run(Batch(8)).ok());
@@ -192,7 +195,7 @@ TEST(MirroredStrategyTest, LossThatIsNotFiniteChangesNoVariable) {
   for (int r = 0; r < 2; ++r) ExpectIdentical(before, Variables(*(*t)->session, r));
 }
 
-TEST(MirroredStrategyTest, UnevenAndEmptySharesGiveTheLossOfOneReplica) {
+TEST(MirroredStrategyTest, UnevenAndEmptySharesMatchLossOfOneReplica) {
   auto one = MakeTraining("mlp", 1);
   ASSERT_TRUE(one.ok()) << one.status();
   const auto want = (*one)->step.Run(Batch(7));
@@ -207,7 +210,7 @@ TEST(MirroredStrategyTest, UnevenAndEmptySharesGiveTheLossOfOneReplica) {
   }
 }
 
-TEST(MirroredStrategyTest, RefusesAVariableMadeOutsideItsScope) {
+TEST(MirroredStrategyTest, VariableCreatedOutsideScopeIsRejected) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2});
   ASSERT_TRUE(strategy.ok());
   Graph graph;
@@ -219,7 +222,7 @@ TEST(MirroredStrategyTest, RefusesAVariableMadeOutsideItsScope) {
       << session.status();
 }
 
-TEST(MirroredStrategyTest, RefusesDevicesAndCountsThatDoNotExist) {
+TEST(MirroredStrategyTest, InvalidDevicesAndReplicaCountsAreRejected) {
   for (const int count : {0, -1, 1025}) {
     const absl::Status status = MirroredStrategy::Create({.num_cpu_replicas = count}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << count;
@@ -231,14 +234,14 @@ TEST(MirroredStrategyTest, RefusesDevicesAndCountsThatDoNotExist) {
   const auto strategy = MirroredStrategy::Create({.devices = {"CPU:0", "CPU:0"}});
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);
-  // Nothing asked for: what there is.
+  // The default is the available devices.
   const auto chosen = MirroredStrategy::Create();
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_GE((*chosen)->num_replicas_in_sync(), 1);
   EXPECT_LE((*chosen)->num_replicas_in_sync(), 8);
 }
 
-TEST(MirroredStrategyTest, ErrorsOfBuildingComeOutOfNewSessionWithTheNode) {
+TEST(MirroredStrategyTest, NewSessionReportsGraphErrorsWithNode) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2});
   ASSERT_TRUE(strategy.ok());
   Graph graph;
@@ -252,7 +255,7 @@ TEST(MirroredStrategyTest, ErrorsOfBuildingComeOutOfNewSessionWithTheNode) {
       << session.status();
 }
 
-TEST(MirroredStrategyTest, RefusesFeedsOfAnotherDtypeOrShape) {
+TEST(MirroredStrategyTest, FeedsOfWrongDtypeOrShapeAreRejected) {
   auto t = MakeTraining("mlp", 2);
   ASSERT_TRUE(t.ok()) << t.status();
   std::vector<Tensor> feeds = Batch(4);
@@ -264,7 +267,7 @@ TEST(MirroredStrategyTest, RefusesFeedsOfAnotherDtypeOrShape) {
   EXPECT_NE(out.status().message().find("feed images"), absl::string_view::npos) << out.status();
 }
 
-TEST(MirroredStrategyTest, APerReplicaFetchHasTheValueOfEveryReplica) {
+TEST(MirroredStrategyTest, PerReplicaFetchReturnsValueOfEachReplica) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 3}).value();
   Graph graph;
   const Scope root(&graph);
@@ -281,7 +284,7 @@ TEST(MirroredStrategyTest, APerReplicaFetchHasTheValueOfEveryReplica) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ(values[r].scalar<int32_t>(), 10 + r);
 }
 
-TEST(MirroredStrategyTest, APerReplicaValueInAMirroredVariableIsAnErrorThatNamesThePath) {
+TEST(MirroredStrategyTest, PerReplicaValueWrittenToMirroredVariableReportsPath) {
   auto strategy = MirroredStrategy::Create({.num_cpu_replicas = 2}).value();
   Graph graph;
   const Scope root(&graph);
@@ -306,7 +309,8 @@ TEST(MirroredStrategyTest, APerReplicaValueInAMirroredVariableIsAnErrorThatNames
 
 TEST(StrategyTest, ReduceRoundsHalfAndBfloat16Once) {
   for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
-    // 1 and twice half of what is next to 1: both are lost one by one, and not together.
+    // 1 and two halves of its ulp: added one by one both halves are lost, added together they are
+    // not.
     const float ulp = dtype == DT_HALF ? 0x1p-10f : 0x1p-7f;
     std::vector<Tensor> values;
     for (const float value : {1.0f, ulp / 2, ulp / 2, -2.0f}) {
@@ -324,7 +328,7 @@ TEST(StrategyTest, ReduceRoundsHalfAndBfloat16Once) {
   }
 }
 
-TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {
+TEST(StrategyTest, ReduceAndGatherCombineReplicaValues) {
   const std::vector<Tensor> values = {Tensor::Of<float>({1, 2}, {1, 5}),
                                       Tensor::Of<float>({1, 2}, {3, 4})};
   const auto sum = Strategy::Reduce(Reduction::kSum, values);
@@ -338,7 +342,7 @@ TEST(StrategyTest, ReduceAndGatherCombineTheReplicasValues) {
   EXPECT_EQ(Difference(Tensor::Of<float>({2, 2}, {1, 5, 3, 4}), *rows, {}), "");
   EXPECT_FALSE(Strategy::Gather(values, 2).ok());
   EXPECT_FALSE(Strategy::Reduce(Reduction::kSum, {}).ok());
-  // The mean of 256 of these would divide by their 256, which is 0.
+  // A mean of 256 of these would divide by 256, which is 0 in uint8.
   const std::vector<Tensor> bytes(256, Tensor::Scalar<uint8_t>(1));
   const absl::Status status = Strategy::Reduce(Reduction::kMean, bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

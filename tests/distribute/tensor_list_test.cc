@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of tensors: they do what the interpreter does, which knows them as vectors; they are
-// written in place and stay sharded; and what cannot be done with them is said.
+// Lists of tensors behave as in the interpreter, which implements them as vectors. They are written
+// in place and stay sharded, and uses that are not supported are reported.
 #include <functional>
 #include <string>
 #include <utility>
@@ -31,7 +31,7 @@ using Args = absl::Span<const Output>;
 
 class TensorListTest : public testing::Test {
  protected:
-  // On 1 to 3 replicas what the interpreter makes of it.
+  // Expects the values that the interpreter computes, on 1 to 3 replicas.
   void ExpectAsInterpreted(const Outputs& fetches) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
     auto reference =
@@ -60,7 +60,7 @@ class TensorListTest : public testing::Test {
     }
   }
 
-  // Why the step cannot be prepared or run.
+  // The error of preparing or running the step; empty if both succeed.
   std::string ErrorOf(const Outputs& fetches, SessionOptions options = {}) {
     if (!graph_.status().ok()) return std::string(graph_.status().message());
     auto session = CreateTestSession(graph_, {.session = std::move(options)});
@@ -77,7 +77,7 @@ class TensorListTest : public testing::Test {
   }
   Output Rows() { return Feed({kUnknownDim, 2}, RandomTensor(DT_DOUBLE, {6, 2}, &random_)); }
 
-  // `times` iterations of a loop whose body is `next` of the counter and the values.
+  // A loop that applies `next` to the counter and the values `times` times.
   Outputs Repeat(int times, Outputs values, ops::FunctionBuilder next) {
     return CountedLoop(root_, times, std::move(values), next);
   }
@@ -89,7 +89,7 @@ class TensorListTest : public testing::Test {
   std::vector<Tensor> values_;
 };
 
-TEST_F(TensorListTest, DoesWhatAVectorOfTensorsDoes) {
+TEST_F(TensorListTest, OpsMatchVectorOfTensors) {
   const Output x = Rows();
   Output list = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, ops::Sin(root_, x), x}));
   list = ops::TensorListPushBack(root_, list, ops::Exp(root_, x));
@@ -109,10 +109,10 @@ TEST_F(TensorListTest, DoesWhatAVectorOfTensorsDoes) {
                        ops::TensorListElementShape(root_, list)});
 }
 
-TEST_F(TensorListTest, GoesThroughLoopsAndBranches) {
+TEST_F(TensorListTest, ListPassesThroughLoopsAndBranches) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
-  // Pushes one element, or two, or takes one back.
+  // Each iteration pushes an element and then pops it again or pushes another one.
   const Outputs pushed = Repeat(5, {x, empty}, [](const Scope& s, Args in) {
     const Output h = ops::Sin(s, in[1]);
     const Output list = ops::TensorListPushBack(s, in[2], h);
@@ -127,7 +127,7 @@ TEST_F(TensorListTest, GoesThroughLoopsAndBranches) {
         });
     return Outputs{ops::Exp(s, h), either[0]};
   });
-  // Pops them all.
+  // Pops all elements.
   const Output first = ops::ZerosLike(root_, x);
   const Outputs popped = Repeat(6, {first, pushed[1]}, [](const Scope& s, Args in) {
     const Outputs pop = ops::TensorListPopBack(s, in[2], DT_DOUBLE);
@@ -138,7 +138,7 @@ TEST_F(TensorListTest, GoesThroughLoopsAndBranches) {
                        ops::TensorListLength(root_, pushed[1])});
 }
 
-TEST_F(TensorListTest, GoesThroughLoopsInLoops) {
+TEST_F(TensorListTest, ListPassesThroughNestedLoops) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, {kUnknownDim, 2});
   const Output kept =
@@ -160,7 +160,7 @@ TEST_F(TensorListTest, GoesThroughLoopsInLoops) {
                        ops::TensorListStack(root_, out[1], DT_DOUBLE, {.num_elements = 6})});
 }
 
-TEST_F(TensorListTest, FailsTheStepForAnElementThatIsNotThere) {
+TEST_F(TensorListTest, AccessToMissingElementFailsStep) {
   const Output x = Rows();
   const Output index = Feed({}, Tensor::Scalar<int32_t>(2));
   const Output two = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x}));
@@ -175,7 +175,7 @@ TEST_F(TensorListTest, FailsTheStepForAnElementThatIsNotThere) {
   EXPECT_THAT(ErrorOf({none}), HasSubstr("none/"));
   EXPECT_THAT(ErrorOf({ops::TensorListStack(root_, over, DT_DOUBLE)}),
               HasSubstr("PushBack(over): the list is full"));
-  // What was popped is not there either, though its row is.
+  // A popped element is missing too, although its row still exists.
   const Outputs popped = Repeat(1, {full}, [](const Scope& s, Args in) {
     return Outputs{ops::TensorListPopBack(s, in[1], DT_DOUBLE)[0]};
   });
@@ -184,7 +184,7 @@ TEST_F(TensorListTest, FailsTheStepForAnElementThatIsNotThere) {
   EXPECT_THAT(ErrorOf({gone}), HasSubstr("gone/"));
 }
 
-TEST_F(TensorListTest, SaysWhatCannotBeALength) {
+TEST_F(TensorListTest, UnboundedListLengthIsReported) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_.WithName("list"), DT_DOUBLE, {kUnknownDim, 2});
   const Outputs endless = ops::While(
@@ -200,7 +200,7 @@ TEST_F(TensorListTest, SaysWhatCannotBeALength) {
   EXPECT_THAT(ErrorOf({last}), HasSubstr("maximum_iterations"));
 }
 
-TEST_F(TensorListTest, CountsAgainstTheBudgetBeforeAnythingIsAllocated) {
+TEST_F(TensorListTest, ListCountsTowardsMemoryLimitBeforeAllocation) {
   const Output x = Rows();
   const Output huge = ops::EmptyTensorList(root_, DT_DOUBLE, {kUnknownDim, 2},
                                            {.max_num_elements = (int64_t{1} << 31) - 1});
@@ -211,7 +211,7 @@ TEST_F(TensorListTest, CountsAgainstTheBudgetBeforeAnythingIsAllocated) {
   EXPECT_THAT(ErrorOf({item}, options), HasSubstr("memory"));
 }
 
-TEST_F(TensorListTest, IsNoTensorAndHasElementsOfOneKind) {
+TEST_F(TensorListTest, FetchedListAndMixedElementShapesAreRejected) {
   const Output x = Rows();
   const Output list = ops::TensorListFromTensor(root_, x);
   EXPECT_THAT(ErrorOf({list}), HasSubstr("is a list; expected a tensor"));
@@ -220,12 +220,12 @@ TEST_F(TensorListTest, IsNoTensorAndHasElementsOfOneKind) {
   const Output rows = ops::Placeholder(root, DT_DOUBLE, {6, 2});
   const Output pair = ops::TensorListFromTensor(root, rows);
   ops::TensorListSetItem(root, pair, Integer(root, 0), ops::Placeholder(root, DT_DOUBLE, {3}));
-  EXPECT_THAT(graph.status().ToString(), HasSubstr("elements of shape [2], got one of [3]"));
+  EXPECT_THAT(graph.status().ToString(), HasSubstr("elements of shape [2], got one of shape [3]"));
 }
 
 // --- In place --------------------------------------------------------------------------------
 
-TEST_F(TensorListTest, IsWrittenInPlaceInEveryIteration) {
+TEST_F(TensorListTest, LoopWritesListInPlace) {
   const Output x = Rows();
   const Output read = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x, x, x}));
   const Output written =
@@ -244,7 +244,7 @@ TEST_F(TensorListTest, IsWrittenInPlaceInEveryIteration) {
   ASSERT_TRUE(session.ok()) << session.status();
   auto step = (*session)->Prepare(feeds_, fetches, {});
   ASSERT_TRUE(step.ok()) << step.status();
-  const auto plans = step->Compile({Shape({6, 2})});
+  const auto plans = CompileStep(*step, {Shape({6, 2})});
   ASSERT_TRUE(plans.ok()) << plans.status();
   const Plan& plan = *plans->plans[0];
   ASSERT_EQ(plan.controls.size(), 1u);
@@ -256,19 +256,19 @@ TEST_F(TensorListTest, IsWrittenInPlaceInEveryIteration) {
     const Operand &from = operands[0], &to = operands[instruction.num_inputs];
     EXPECT_EQ(from.region, to.region);
     EXPECT_EQ(from.offset, to.offset);
-    EXPECT_GE(to.region, Plan::kFirstFeedRegion) << "not where the loop's value lies";
+    EXPECT_GE(to.region, Plan::kFirstFeedRegion) << "not in the memory of the loop's value";
     ++updates;
   }
   EXPECT_EQ(updates, 2);
 }
 
-// --- What is known of lists, and where they meet -----------------------------------------------
+// --- Analysis of lists, and where they merge ----------------------------------------------------
 
-TEST_F(TensorListTest, IsNotTakenForEmptyBecauseTheFirstIterationDoesNotPush) {
+TEST_F(TensorListTest, ListPushedAfterFirstIterationIsNotAssumedEmpty) {
   const Output one = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
   const Output other = ops::EmptyTensorList(root_, DT_DOUBLE, {}, {.max_num_elements = 10});
   const Output x = ops::ScalarConst(root_, DT_DOUBLE, -1);
-  // What is pushed to `other` is in `one` an iteration later.
+  // An element that is pushed to `other` is in `one` an iteration later.
   const Outputs out = Repeat(3, {one, other, x}, [](const Scope& s, Args in) {
     const Output pushed = ops::TensorListPushBack(s, in[1], ops::ScalarConst(s, DT_DOUBLE, 7));
     return Outputs{in[2], ops::TensorListPushBack(s, in[2], ops::ScalarConst(s, DT_DOUBLE, 3)),
@@ -277,7 +277,7 @@ TEST_F(TensorListTest, IsNotTakenForEmptyBecauseTheFirstIterationDoesNotPush) {
   ExpectAsInterpreted({out[2]});
 }
 
-TEST_F(TensorListTest, HasRoomForWhatAConditionPushesBehindTheLastIteration) {
+TEST_F(TensorListTest, CapacityCoversPushInConditionAfterLastIteration) {
   const Output x = Feed({}, Tensor::Scalar<double>(0.5));
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, {});
   const Outputs out = ops::While(
@@ -296,7 +296,7 @@ TEST_F(TensorListTest, HasRoomForWhatAConditionPushesBehindTheLastIteration) {
       {out[1], ops::TensorListStack(root_, out[2], DT_DOUBLE, {.num_elements = 1})});
 }
 
-TEST_F(TensorListTest, HasRoomForWhatABodyPushesAndTakesBack) {
+TEST_F(TensorListTest, CapacityCoversElementsPushedAndPoppedInBody) {
   const Output x = Rows();
   const Output empty = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
   const Outputs out = Repeat(2, {x, empty}, [](const Scope& s, Args in) {
@@ -307,7 +307,7 @@ TEST_F(TensorListTest, HasRoomForWhatABodyPushesAndTakesBack) {
   ExpectAsInterpreted({out[0], ops::TensorListLength(root_, out[1])});
 }
 
-TEST_F(TensorListTest, HasTheElementsThatABranchPushesToALocalList) {
+TEST_F(TensorListTest, BranchSeesElementsPushedToLocalList) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
   const Output row = Feed({kUnknownDim, 3}, RandomTensor(DT_DOUBLE, {6, 3}, &random_));
   const Output empty =
@@ -322,7 +322,7 @@ TEST_F(TensorListTest, HasTheElementsThatABranchPushesToALocalList) {
   ExpectAsInterpreted({out[0]});
 }
 
-TEST_F(TensorListTest, IsAddedOnlyToOneOfTheSameLength) {
+TEST_F(TensorListTest, AddNRejectsListsOfDifferentLengths) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
   const Output x = Rows();
   const auto pop = [](const Scope& s, Args in) {
@@ -342,9 +342,9 @@ TEST_F(TensorListTest, IsAddedOnlyToOneOfTheSameLength) {
   ExpectAsInterpreted({sum("same", {three, kept}), sum("itself", {kept, kept})});
 }
 
-// --- Graphs that others make -----------------------------------------------------------------
+// --- Graphs from other writers ------------------------------------------------------------------
 
-TEST_F(TensorListTest, HasOneNumberForItsMostElements) {
+TEST_F(TensorListTest, NonScalarMaxNumElementsIsRejected) {
   const Output list = ops::Build(root_, "EmptyTensorList")
                           .Input(ops::VectorConst(root_, {}))
                           .Input(ops::Const(root_, Tensor::Vector<int32_t>({})))
@@ -355,7 +355,7 @@ TEST_F(TensorListTest, HasOneNumberForItsMostElements) {
               HasSubstr("input 1 must have rank 0"));
 }
 
-TEST_F(TensorListTest, SaysThatMoreIsAskedForThanThereIsRoom) {
+TEST_F(TensorListTest, StackOfMoreElementsThanCapacityIsReported) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
   const Output x = Rows();
   const Output three = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x, x}));
@@ -371,7 +371,7 @@ TEST_F(TensorListTest, SaysThatMoreIsAskedForThanThereIsRoom) {
                                         "9 elements; it has room for 3"));
 }
 
-TEST_F(TensorListTest, SaysWhichBranchesMakeListsOfSeveralKinds) {
+TEST_F(TensorListTest, BranchesWithDifferentElementDtypesAreReported) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
   const Output x = Rows();
   const Output list = ops::If(
@@ -381,10 +381,10 @@ TEST_F(TensorListTest, SaysWhichBranchesMakeListsOfSeveralKinds) {
         return Outputs{ops::TensorListFromTensor(s, ops::Cast(s, in[0], DT_FLOAT))};
       })[0];
   EXPECT_THAT(ErrorOf({ops::TensorListLength(root_, list)}),
-              HasSubstr("If(mixed): the elements of a list must be of one dtype"));
+              HasSubstr("If(mixed): the elements of a list must have the same dtype"));
 }
 
-TEST_F(TensorListTest, IsNotWrittenBehindEachOfManyReaders) {
+TEST_F(TensorListTest, WriterDoesNotWaitForEachOfManyReaders) {
   const Output list =
       ops::TensorListFromTensor(root_, Feed({40, 2}, RandomTensor(DT_DOUBLE, {40, 2}, &random_)));
   const Output first = ops::TensorListGetItem(root_, list, Integer(root_, 0), DT_DOUBLE);
@@ -401,7 +401,7 @@ TEST_F(TensorListTest, IsNotWrittenBehindEachOfManyReaders) {
   ASSERT_TRUE(session.ok()) << session.status();
   auto step = (*session)->Prepare(feeds_, fetches, {});
   ASSERT_TRUE(step.ok()) << step.status();
-  const auto plans = step->Compile({Shape({40, 2})});
+  const auto plans = CompileStep(*step, {Shape({40, 2})});
   ASSERT_TRUE(plans.ok()) << plans.status();
   const Compilation& c = plans->program->state;
   ASSERT_EQ(c.bodies.size(), 1u);
@@ -414,9 +414,10 @@ TEST_F(TensorListTest, IsNotWrittenBehindEachOfManyReaders) {
   EXPECT_EQ(writers, 1);
 }
 
-// These would take hours if each way through the graph were walked, or never end.
+// The following would take hours, or never end, if the compiler walked every path through the
+// graph.
 
-TEST_F(TensorListTest, GoesTwiceIntoEachOfManyNestedBranches) {
+TEST_F(TensorListTest, ListPassedTwiceIntoNestedBranchesCompiles) {
   const Output yes = Feed({}, Tensor::Scalar<bool>(true));
   int depth = 40;
   const auto keep = [](const Scope& s, Args in) { return Outputs{in[1]}; };
@@ -430,7 +431,7 @@ TEST_F(TensorListTest, GoesTwiceIntoEachOfManyNestedBranches) {
   ExpectAsInterpreted({ops::TensorListStack(root_, sum, DT_DOUBLE)});
 }
 
-TEST_F(TensorListTest, SettlesWhereABoundFollowsFromWhatTheLoopPushes) {
+TEST_F(TensorListTest, AnalysisConvergesWhenBoundDependsOnPushedValues) {
   const Output empty = ops::EmptyTensorList(root_, DT_INT32, {}, {.max_num_elements = 3});
   const Outputs out = ops::While(
       root_, {Integer(root_, 0), empty},
@@ -445,7 +446,7 @@ TEST_F(TensorListTest, SettlesWhereABoundFollowsFromWhatTheLoopPushes) {
   EXPECT_THAT(ErrorOf({out[0]}), Not(HasSubstr("takes too long")));
 }
 
-TEST_F(TensorListTest, GivesUpOnLoopsInLoopsThatAreLarge) {
+TEST_F(TensorListTest, AnalysisGivesUpOnLargeNestedLoops) {
   int depth = 10;
   const std::function<Outputs(const Scope&, Args)> nest = [&](const Scope& s, Args in) {
     Outputs out = {ops::AddV2(s, in[0], Integer(s, 1)), in[1], in[2]};
@@ -468,9 +469,9 @@ TEST_F(TensorListTest, GivesUpOnLoopsInLoopsThatAreLarge) {
   EXPECT_THAT(ErrorOf({out[1]}), HasSubstr("takes too long"));
 }
 
-// --- Keras' recurrent layers -----------------------------------------------------------------
+// --- Recurrent layers of Keras ------------------------------------------------------------------
 
-TEST(RecurrentLayerTest, KeepsTheBatchShardedAndReducesGradientsBehindTheLoops) {
+TEST(RecurrentLayerTest, BatchStaysShardedAndGradientsAreReducedAfterLoops) {
   for (const char* name : {"keras_lstm_sgd", "keras_gru_adam", "keras_simple_rnn_rmsprop"}) {
     SCOPED_TRACE(name);
     const auto graph =
@@ -483,7 +484,7 @@ TEST(RecurrentLayerTest, KeepsTheBatchShardedAndReducesGradientsBehindTheLoops) 
     const Output loss = graph->FindNode("StatefulPartitionedCall")->output(0);
     auto step = (*session)->Prepare(feeds, {loss}, {{loss.node}});
     ASSERT_TRUE(step.ok()) << step.status();
-    const auto plans = step->Compile({Shape({12, 6, 3}), Shape({12})});
+    const auto plans = CompileStep(*step, {Shape({12, 6, 3}), Shape({12})});
     ASSERT_TRUE(plans.ok()) << plans.status();
     const Compilation& c = plans->program->state;
     EXPECT_EQ(c.bodies.size(), 2u);
@@ -498,7 +499,7 @@ TEST(RecurrentLayerTest, KeepsTheBatchShardedAndReducesGradientsBehindTheLoops) 
   }
 }
 
-// --- Optionals, and lists in lists -------------------------------------------------------------
+// --- Optionals and nested lists -----------------------------------------------------------------
 
 Output Optional(const Scope& s, const Output& value) {
   return ops::Build(s, ops::kOptionalFromValue).InputList({value}).Finish()->output(0);
@@ -517,8 +518,8 @@ Output HasValue(const Scope& s, const Output& optional) {
   return ops::Build(s, ops::kOptionalHasValue).Input(optional).Finish()->output(0);
 }
 
-// Both branches put what they keep into one value: a sum in one, rows in the other.
-TEST_F(TensorListTest, AnOptionalIsWhatTheBranchThatRanMadeIt) {
+// The first optional holds a sum if the first branch runs, and rows otherwise.
+TEST_F(TensorListTest, OptionalHoldsValueOfBranchThatRan) {
   const Output x = Rows();
   const Output first = Feed({}, Tensor::Scalar<bool>(false));
   const Outputs kept = ops::If(
@@ -543,7 +544,7 @@ TEST_F(TensorListTest, AnOptionalIsWhatTheBranchThatRanMadeIt) {
   }
 }
 
-TEST_F(TensorListTest, AnOptionalWithoutValueGivesNone) {
+TEST_F(TensorListTest, GetValueOfEmptyOptionalFailsStep) {
   const Output x = Rows();
   const Output first = Feed({}, Tensor::Scalar<bool>(false));
   const Output kept = ops::If(
@@ -555,17 +556,17 @@ TEST_F(TensorListTest, AnOptionalWithoutValueGivesNone) {
   EXPECT_EQ(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), "");
 }
 
-TEST_F(TensorListTest, KindsOfAnOptionalMustBeToldApart) {
+TEST_F(TensorListTest, IndistinguishableKindsOfOptionalAreRejected) {
   const Output x = Rows();
   const Output kept = ops::If(
       root_, Feed({}, Tensor::Scalar<bool>(false)), {x},
       [](const Scope& s, Args in) { return Outputs{Optional(s, ops::Sum(s, in[0], {0}))}; },
       [](const Scope& s, Args in) { return Outputs{Optional(s, in[0])}; })[0];
-  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), HasSubstr("that tell them from"));
+  EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_DOUBLE)}), HasSubstr("that distinguish them"));
   EXPECT_THAT(ErrorOf({ValueOf(root_, kept, DT_INT32)}), HasSubstr("the attributes say int32"));
 }
 
-TEST_F(TensorListTest, KindsOfAnOptionalMustBeFew) {
+TEST_F(TensorListTest, TooManyKindsOfOptionalAreRejected) {
   const Output first = Feed({}, Tensor::Scalar<bool>(false));
   Output kept = None(root_);
   for (int64_t size = 1; size <= 100; ++size) {
@@ -578,8 +579,8 @@ TEST_F(TensorListTest, KindsOfAnOptionalMustBeFew) {
   EXPECT_THAT(ErrorOf({HasValue(root_, kept)}), HasSubstr("at most 64 kinds"));
 }
 
-// Lists of several lengths in a list, taken out backward.
-TEST_F(TensorListTest, ListsInListsGoThroughLoops) {
+// A list of lists of different lengths, popped in reverse order.
+TEST_F(TensorListTest, NestedListsPassThroughLoops) {
   const Output x = Rows();
   const Output no_rows = ops::EmptyTensorList(root_, DT_DOUBLE, Shape::UnknownRank());
   const Output no_lists = ops::EmptyTensorList(root_, DT_VARIANT, Shape());
@@ -597,7 +598,7 @@ TEST_F(TensorListTest, ListsInListsGoThroughLoops) {
   ExpectAsInterpreted({sums[0], ops::TensorListLength(root_, sums[1])});
 }
 
-TEST_F(TensorListTest, ListsInListsThatDoNotFitAreErrors) {
+TEST_F(TensorListTest, NestedListPoppedAsTensorIsRejected) {
   const Output x = Rows();
   const Output rows = ops::TensorListFromTensor(root_, ops::Pack(root_, {x, x}));
   Output lists = ops::EmptyTensorList(root_, DT_VARIANT, Shape());
@@ -606,7 +607,7 @@ TEST_F(TensorListTest, ListsInListsThatDoNotFitAreErrors) {
               HasSubstr("attribute element_dtype says double"));
 }
 
-TEST_F(TensorListTest, ListsInListsMustNotBeTooDeep) {
+TEST_F(TensorListTest, TooDeeplyNestedListsAreRejected) {
   Output list = ops::EmptyTensorList(root_, DT_DOUBLE, Shape({2}));
   for (int depth = 0; depth < 100; ++depth) {
     list = ops::TensorListPushBack(root_, ops::EmptyTensorList(root_, DT_VARIANT, Shape()), list);

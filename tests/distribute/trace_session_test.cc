@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace of steps shows, read back from its JSON as a viewer would.
+// Reads the trace of training steps back from its JSON, as a viewer would, and checks its events.
 #include <cmath>
 #include <map>
 #include <memory>
@@ -37,7 +37,8 @@ struct Interval {
   bool Overlaps(const Interval& other) const { return begin < other.end && other.begin < end; }
 };
 
-// Nanoseconds: the microseconds of the file, as doubles, differ by rounding where spans touch.
+// In whole nanoseconds: microseconds in double precision, as in the file, differ by rounding where
+// spans touch.
 Interval TimeOf(const json& event) {
   const double begin = std::round(event["ts"].get<double>() * 1e3);
   const double duration = event.contains("dur") ? event["dur"].get<double>() : 0;
@@ -46,7 +47,7 @@ Interval TimeOf(const json& event) {
 
 class TraceSessionTest : public testing::TestWithParam<Setting> {
  protected:
-  // Of some steps of training.
+  // Traces a few training steps.
   void SetUp() override {
     Graph graph;
     const Scope root(&graph);
@@ -97,12 +98,12 @@ INSTANTIATE_TEST_SUITE_P(Replicas, TraceSessionTest,
                                                info.param.queued ? "Queued" : "Inline");
                          });
 
-TEST_P(TraceSessionTest, AViewerCanShowIt) {
+TEST_P(TraceSessionTest, TraceIsWellFormed) {
   const absl::Status status = trace_.Check();
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_P(TraceSessionTest, EveryReplicaHasItsLanesAndAStepSpanAStep) {
+TEST_P(TraceSessionTest, EachReplicaHasItsLanesAndOneSpanPerStep) {
   std::map<int, std::set<std::string>> steps, lanes;
   for (const json& event : metadata_) {
     if (event["name"] == "thread_name") lanes[event["pid"]].insert(event["args"]["name"]);
@@ -116,7 +117,7 @@ TEST_P(TraceSessionTest, EveryReplicaHasItsLanesAndAStepSpanAStep) {
   }
 }
 
-TEST_P(TraceSessionTest, EveryEventLiesWithinOneStepOfItsReplica) {
+TEST_P(TraceSessionTest, EachEventLiesWithinOneStepOfItsReplica) {
   for (const json& event : events_) {
     int holders = 0;
     for (const json& step : steps_) {
@@ -126,7 +127,7 @@ TEST_P(TraceSessionTest, EveryEventLiesWithinOneStepOfItsReplica) {
   }
 }
 
-TEST_P(TraceSessionTest, SpansSayWhatTheyAreAndWhatTheyMove) {
+TEST_P(TraceSessionTest, KernelSpansNameOpAndBytes) {
   std::set<std::string> ops;
   for (const json& event : OfCategory("kernel")) {
     ops.insert(event["args"]["op"]);
@@ -135,11 +136,11 @@ TEST_P(TraceSessionTest, SpansSayWhatTheyAreAndWhatTheyMove) {
   EXPECT_TRUE(ops.count("_FusedMatMul") == 1 && ops.count("TanhGrad") == 1);
   std::set<std::string> names;
   for (const json& event : OfCategory("kernel")) names.insert(event["name"]);
-  EXPECT_EQ(names.count("dense/BiasAdd_1"), 1);  // with its product
+  EXPECT_EQ(names.count("dense/BiasAdd_1"), 1);  // fused with its product
 }
 
-TEST_P(TraceSessionTest, WhatWaitsIsInNoKernel) {
-  const bool one_thread = !GetParam().queued;  // runs all lanes of a replica
+TEST_P(TraceSessionTest, WaitsDoNotOverlapKernels) {
+  const bool one_thread = !GetParam().queued;  // one thread runs all lanes of a replica
   for (const json& wait : OfCategory("wait")) {
     for (const json& kernel : OfCategory("kernel")) {
       if (wait["pid"] != kernel["pid"] || (!one_thread && wait["tid"] != kernel["tid"])) continue;
@@ -148,8 +149,8 @@ TEST_P(TraceSessionTest, WhatWaitsIsInNoKernel) {
   }
 }
 
-TEST_P(TraceSessionTest, CollectivesInFlightTogetherHaveTracksOfTheirOwn) {
-  std::map<std::string, Interval> flights;  // by what a viewer takes for one track
+TEST_P(TraceSessionTest, ConcurrentCollectivesHaveSeparateTracks) {
+  std::map<std::string, Interval> flights;  // keyed by what identifies a track in a viewer
   std::set<std::string> begun;
   for (const json& event : events_) {
     const std::string track =
@@ -169,7 +170,7 @@ TEST_P(TraceSessionTest, CollectivesInFlightTogetherHaveTracksOfTheirOwn) {
   }
   // The loss, and the weights and biases of each layer.
   EXPECT_EQ(flights.size(), kSteps * GetParam().replicas * (2 * kLayers + 1));
-  // Each replica updates its part, if it has one: the biases are a line of the cache.
+  // Each replica updates its part, if it has one: the biases of a layer fit into one cache line.
   EXPECT_GE(OfCategory("update").size(), kSteps * GetParam().replicas * kLayers);
   EXPECT_EQ(OfCategory("collective").size(), flights.size());
   EXPECT_GE(OfCategory("wait").size(), flights.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VarIsInitializedOp: a question that is answered when a step is compiled, and anew when the answer
-// changes; and branches that are taken because it is known.
+// VarIsInitializedOp is evaluated when a step is compiled, and again when its result changes. An If
+// whose predicate is then known is replaced by the branch that it takes.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,8 @@ using Args = absl::Span<const Output>;
 
 class VariableStateTest : public testing::Test {
  protected:
-  // What the step makes on three replicas, for which the interpreter must agree.
+  // Runs the step on three replicas and returns the value of `fetch`, which must equal the
+  // interpreter's.
   float Run(Session& session, Step& step, const Output& fetch,
             const std::vector<Operation>& targets = {}) {
     auto reference = Interpreter::Create(graph_, TestKernels(), {.ops = &AllOps()});
@@ -38,7 +39,7 @@ class VariableStateTest : public testing::Test {
 
   Output AsFloat(const Output& answer) { return ops::Cast(root_, answer, DT_FLOAT); }
 
-  // What `v` holds, or 7 if it has no value.
+  // The value of the variable, or 7 if it has none.
   Output ValueOrSeven(const Scope& scope, Output predicate, Output handle) {
     return ops::If(
         scope, predicate, {handle},
@@ -52,7 +53,7 @@ class VariableStateTest : public testing::Test {
   Output is_set_ = ops::VarIsInitializedOp(root_, v_);
 };
 
-TEST_F(VariableStateTest, IsAnsweredAnewWhenItChanges) {
+TEST_F(VariableStateTest, AnswerFollowsChangeOfState) {
   const Output answer = AsFloat(is_set_);
   auto session = *CreateTestSession(graph_, {.replicas = 3});
   Step step = *session->Prepare({}, {answer});
@@ -62,7 +63,7 @@ TEST_F(VariableStateTest, IsAnsweredAnewWhenItChanges) {
   EXPECT_EQ(Run(*session, step, answer), 1);
 }
 
-TEST_F(VariableStateTest, OfAStepThatWritesIsThatFromBeforeIt) {
+TEST_F(VariableStateTest, StepThatWritesSeesStateBeforeWrite) {
   const Output answer = AsFloat(is_set_);
   const Operation write = ops::AssignVariableOp(root_, v_, ops::ScalarConst(root_, DT_FLOAT, 1));
   auto session = *CreateTestSession(graph_, {.replicas = 3});
@@ -71,7 +72,7 @@ TEST_F(VariableStateTest, OfAStepThatWritesIsThatFromBeforeIt) {
   EXPECT_EQ(Run(*session, step, answer, {write}), 1);
 }
 
-TEST_F(VariableStateTest, SeesTheWriteThatItIsOrderedAfter) {
+TEST_F(VariableStateTest, AnswerReflectsWriteOrderedBeforeIt) {
   const Operation write = ops::AssignVariableOp(root_, v_, ops::ScalarConst(root_, DT_FLOAT, 1));
   const Output answer =
       AsFloat(ops::VarIsInitializedOp(root_.WithControlDependencies({{write}}), v_));
@@ -80,7 +81,7 @@ TEST_F(VariableStateTest, SeesTheWriteThatItIsOrderedAfter) {
   EXPECT_EQ(Run(*session, step, answer), 1);
 }
 
-TEST_F(VariableStateTest, ABranchOfTheOtherAnswerMayReadWhatHasNoValue) {
+TEST_F(VariableStateTest, UntakenBranchMayReadUninitialisedVariable) {
   const Output value = ValueOrSeven(root_, is_set_, v_);
   auto session = *CreateTestSession(graph_, {.replicas = 3});
   Step step = *session->Prepare({}, {value});
@@ -89,8 +90,8 @@ TEST_F(VariableStateTest, ABranchOfTheOtherAnswerMayReadWhatHasNoValue) {
   EXPECT_EQ(Run(*session, step, value), 2);
 }
 
-// As tf.function does with variables that it makes: the first call initialises, no other does.
-TEST_F(VariableStateTest, ABranchInitialisesOnce) {
+// tf.function does the same with variables that it creates: only the first call initialises them.
+TEST_F(VariableStateTest, BranchInitialisesOnlyInFirstStep) {
   const Outputs done = ops::If(
       root_, ops::LogicalNot(root_, is_set_), {v_},
       [](const Scope& s, Args in) {
@@ -109,7 +110,7 @@ TEST_F(VariableStateTest, ABranchInitialisesOnce) {
   EXPECT_EQ(Run(*session, step, value, {add}), 8);
 }
 
-TEST_F(VariableStateTest, IsAskedInsideBranchesAndLoops) {
+TEST_F(VariableStateTest, QueryWorksInsideBranchesAndLoops) {
   const auto ask = [&](const Scope& s, Args in) {
     return Outputs{ValueOrSeven(s, ops::VarIsInitializedOp(s, in[0]), in[0])};
   };
@@ -139,8 +140,8 @@ TEST_F(VariableStateTest, IsAskedInsideBranchesAndLoops) {
   EXPECT_EQ((*out)[1].flat<float>()[0], 28);
 }
 
-// The write is outside, so the branch is entered with a value.
-TEST_F(VariableStateTest, InABranchSeesAWriteBeforeTheBranch) {
+// The write is outside the branch, so the variable has a value inside.
+TEST_F(VariableStateTest, QueryInBranchSeesWriteBeforeBranch) {
   const Output one = ops::Placeholder(root_, DT_FLOAT, {});
   const Operation write = ops::AssignVariableOp(root_, v_, one);
   const auto ask = [&](const Scope& s, Args in) {
@@ -156,8 +157,8 @@ TEST_F(VariableStateTest, InABranchSeesAWriteBeforeTheBranch) {
   EXPECT_EQ((*out)[0].flat<float>()[0], 1);
 }
 
-// A known branch is taken with all that it is ordered after.
-TEST_F(VariableStateTest, AKnownBranchComesAfterWhatTheIfComesAfter) {
+// The branch that replaces an If keeps the control inputs of the If.
+TEST_F(VariableStateTest, BranchThatReplacesIfKeepsItsControlInputs) {
   const Operation write = ops::AssignVariableOp(root_, v_, ops::ScalarConst(root_, DT_FLOAT, 3));
   const Output value = ValueOrSeven(root_.WithControlDependencies({{write}}),
                                     ops::Const(root_, Tensor::Scalar(true)), v_);
@@ -167,11 +168,11 @@ TEST_F(VariableStateTest, AKnownBranchComesAfterWhatTheIfComesAfter) {
   EXPECT_EQ(Run(*session, step, twice), 6);
 }
 
-TEST_F(VariableStateTest, CannotBeWrittenOutForReplicas) {
+TEST_F(VariableStateTest, ReplicatedGraphOfQueryIsRejected) {
   const Output answer = AsFloat(is_set_);
   const auto replicated = ReplicatedGraph(graph_, {.fetches = {answer}, .num_replicas = 2});
   EXPECT_THAT(std::string(replicated.status().message()),
-              HasSubstr("whether variable 'v' has a value is known in a session only"));
+              HasSubstr("whether variable 'v' has a value is known only in a session"));
 }
 
 }  // namespace

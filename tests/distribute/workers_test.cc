@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers, each with a session, in one process: they compute what one session of as many
-// replicas computes, agree before they do, and end together.
+// Several workers in one process, each with a session of its own. They compute what one session
+// with as many replicas computes, agree on the step before it runs, and fail together.
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "examples/models.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
@@ -23,6 +22,7 @@
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
 #include "tests/support/test_workers.h"
+#include "tools/models/classifiers.h"
 #include "train/optimizer.h"
 #include "train/variable.h"
 
@@ -30,9 +30,9 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kWorkers = 2;
-constexpr int kReplicas = 2;  // of each worker
+constexpr int kReplicas = 2;  // per worker
 
-// What a session has to show for some steps.
+// The results of a session after some steps.
 struct Results {
   std::vector<Tensor> fetches;              // of all steps
   std::map<std::string, Tensor> variables;  // at the end
@@ -43,7 +43,7 @@ struct Training {
   std::vector<Output> feeds, fetches;
   std::vector<Operation> targets;
   std::vector<std::vector<Tensor>> batches;
-  std::vector<int64_t> rows;  // by replica; empty: even
+  std::vector<int64_t> rows;  // per replica; empty: an even split
 };
 
 absl::StatusOr<Results> Run(const Training& training, Session& session,
@@ -61,35 +61,35 @@ absl::StatusOr<Results> Run(const Training& training, Session& session,
       results.fetches.push_back(std::move(copy));
     }
   }
-  for (const VariableInfo& variable : session.layout().variables()) {
+  for (const VariableInfo& variable : session.state().layout().variables()) {
     if (!session.IsInitialized(variable.name)) continue;
     MF_ASSIGN_OR_RETURN(results.variables[variable.name], session.ReadVariable(variable.name));
   }
   return results;
 }
 
-// What differs, or "". Equal bits are wanted if there is no tolerance.
+// The first difference, or "". Without a tolerance the bits must be equal.
 std::string DifferenceOf(const Results& want, const Results& got, const Tolerance* tolerance) {
   const auto differ = [&](const Tensor& a, const Tensor& b) -> std::string {
     if (tolerance != nullptr) return Difference(a, b, *tolerance);
-    return Tensor::Identical(a, b) ? "" : "other bits";
+    return Tensor::Identical(a, b) ? "" : "different bits";
   };
-  if (want.fetches.size() != got.fetches.size()) return "another number of fetches";
+  if (want.fetches.size() != got.fetches.size()) return "different numbers of fetches";
   for (size_t i = 0; i < want.fetches.size(); ++i) {
     const std::string difference = differ(want.fetches[i], got.fetches[i]);
     if (!difference.empty()) return absl::StrCat("fetch ", i, ": ", difference);
   }
-  if (want.variables.size() != got.variables.size()) return "another number of variables";
+  if (want.variables.size() != got.variables.size()) return "different numbers of variables";
   for (const auto& [name, value] : want.variables) {
     const auto other = got.variables.find(name);
-    if (other == got.variables.end()) return absl::StrCat("no variable ", name);
+    if (other == got.variables.end()) return absl::StrCat("missing variable ", name);
     const std::string difference = differ(value, other->second);
     if (!difference.empty()) return absl::StrCat("variable ", name, ": ", difference);
   }
   return "";
 }
 
-// Runs it on two workers; what both have, bit for bit.
+// Runs `training` on two workers and returns their results, which must be equal bit for bit.
 absl::StatusOr<Results> RunOnWorkers(const Training& training, bool one_domain,
                                      const SessionOptions& session = {}) {
   MF_ASSIGN_OR_RETURN(auto workers,
@@ -122,12 +122,12 @@ absl::StatusOr<std::unique_ptr<Training>> TrainingOf(absl::string_view model, in
   MF_ASSIGN_OR_RETURN(const Classifier classifier, BuildClassifier(root, model));
   training->feeds = {classifier.images, classifier.labels};
   training->fetches = {classifier.loss};
-  // A rate that does not amplify roundings.
+  // The learning rate is too small to amplify rounding errors.
   training->targets = {
       Momentum({.learning_rate = 1e-3, .momentum = 0.9}).Minimize(root, classifier.loss)};
   Random random(9);
   for (int step = 0; step < steps; ++step) {
-    const int64_t rows = step == steps - 1 ? 5 : 16;  // the last batch is a short one
+    const int64_t rows = step == steps - 1 ? 5 : 16;  // the last batch is shorter
     Shape shape = classifier.images.node->attr<Shape>("shape");
     shape.set_dim(0, rows);
     MF_ASSIGN_OR_RETURN(Tensor labels, Tensor::Allocate(DT_INT32, Shape({rows})));
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Training>> TrainingOf(absl::string_view model, in
 class WorkersTrainTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, WorkersTrainTest, testing::Values("mlp", "cnn", "resnet"));
 
-TEST_P(WorkersTrainTest, OneDomainGivesTheBitsOfOneSession) {
+TEST_P(WorkersTrainTest, OneDomainMatchesOneSessionBitForBit) {
   const auto training = TrainingOf(GetParam(), 4);
   ASSERT_TRUE(training.ok()) << training.status();
   const auto want = RunOnOneSession(**training);
@@ -149,7 +149,7 @@ TEST_P(WorkersTrainTest, OneDomainGivesTheBitsOfOneSession) {
   EXPECT_EQ(DifferenceOf(*want, *got, nullptr), "");
 }
 
-TEST_P(WorkersTrainTest, TwoDomainsGiveTheLossesOfOneSessionAndEqualBitsInEveryRun) {
+TEST_P(WorkersTrainTest, TwoDomainsMatchLossesOfOneSessionAndAreReproducible) {
   const auto training = TrainingOf(GetParam(), 4);
   ASSERT_TRUE(training.ok()) << training.status();
   const auto want = RunOnOneSession(**training);
@@ -164,8 +164,8 @@ TEST_P(WorkersTrainTest, TwoDomainsGiveTheLossesOfOneSessionAndEqualBitsInEveryR
   }
 }
 
-// On one session of four replicas, and on two workers with one domain, or two.
-TEST(WorkersTest, RandomProgramsGiveWhatOneSessionGives) {
+// Compares one session of four replicas with two workers, in one domain and in two.
+TEST(WorkersTest, RandomProgramsMatchOneSession) {
   const uint64_t programs = NumRandomPrograms(200);
   const Tolerance tolerance{.relative = 1e-8, .absolute = 1e-9};
   for (uint64_t seed = 1; seed <= programs; ++seed) {
@@ -198,7 +198,7 @@ TEST(WorkersTest, RandomProgramsGiveWhatOneSessionGives) {
   }
 }
 
-// A model of one layer: a loss, and each row's prediction.
+// A one-layer model with a loss and a prediction for each row.
 struct Layer {
   explicit Layer(float rate = 0.1f, bool swap_feeds = false) {
     const Scope root(&graph);
@@ -251,7 +251,7 @@ TEST(WorkersTest, FetchesAreGatheredFromAllWorkersOrKeptLocal) {
   }
 }
 
-TEST(WorkersTest, AWorkerFeedsItsOwnRowsOrTheGlobalBatch) {
+TEST(WorkersTest, WorkersAcceptOwnRowsOrGlobalBatch) {
   const Layer layer;
   const auto workers = WorkersOf(layer);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -284,7 +284,7 @@ TEST(WorkersTest, AWorkerFeedsItsOwnRowsOrTheGlobalBatch) {
   }
 }
 
-TEST(WorkersTest, ALocalFeedOfTheWrongNumberOfRowsEndsBothWorkersWithOneError) {
+TEST(WorkersTest, LocalFeedWithWrongRowCountFailsBothWorkersWithOneError) {
   const Layer layer;
   const auto workers = WorkersOf(layer);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -302,8 +302,8 @@ TEST(WorkersTest, ALocalFeedOfTheWrongNumberOfRowsEndsBothWorkersWithOneError) {
   EXPECT_EQ(FailureOf(statuses[0])->worker, 1);
 }
 
-// Each worker may have a seed and initial values of its own; those of the first count.
-TEST(WorkersTest, SeedAndInitialValuesAreThoseOfTheFirst) {
+// Each worker may have its own seed and initial values; those of worker 0 are used.
+TEST(WorkersTest, SeedAndInitialValuesComeFromFirstWorker) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 3});
@@ -334,7 +334,7 @@ TEST(WorkersTest, SeedAndInitialValuesAreThoseOfTheFirst) {
   EXPECT_TRUE(Tensor::Identical(*(*alone)->ReadVariable("w"), w[0]));
 }
 
-TEST(WorkersTest, AWorkerThatCannotInitialiseItsVariablesEndsBoth) {
+TEST(WorkersTest, FailedInitialisationOnOneWorkerFailsBoth) {
   Layer good, bad;
   bad.graph.SetAttr(bad.graph.FindNode("w"), "_initializer", std::string("missing"));
   const absl::Time start = absl::Now();
@@ -345,12 +345,13 @@ TEST(WorkersTest, AWorkerThatCannotInitialiseItsVariablesEndsBoth) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
 }
 
-TEST(WorkersTest, TheCountOfStepsIsSavedAndSetAndCompared) {
+TEST(WorkersTest, StepCountAdvancesAndMustMatchAcrossWorkers) {
   const Layer layer;
   const auto workers = WorkersOf(layer);
   ASSERT_TRUE(workers.ok()) << workers.status();
   const auto step = [&](int w) -> absl::Status {
-    MF_ASSIGN_OR_RETURN(Step step, (*workers)->session(w).Prepare(layer.feeds, {layer.loss}));
+    MF_ASSIGN_OR_RETURN(Step step,
+                        (*workers)->session(w).Prepare(layer.feeds, {layer.loss}, {layer.train}));
     return step.Run(layer.values).status();
   };
   EXPECT_EQ((*workers)->OnAll(step), absl::OkStatus());
@@ -367,7 +368,7 @@ TEST(WorkersTest, TheCountOfStepsIsSavedAndSetAndCompared) {
 
 struct DifferenceCase {
   const char* name;
-  std::string first, odd;  // what the error says that each has
+  std::string first, odd;  // the values that the error quotes
   std::function<void(int worker, SessionOptions*, SessionBackend*)> change = nullptr;
   float rate = 0.1f;
   bool swap_feeds = false;
@@ -403,7 +404,7 @@ INSTANTIATE_TEST_SUITE_P(
                            }}),
     [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(AgreementTest, NamesTheFirstDifferenceBeforeStepOne) {
+TEST_P(AgreementTest, FirstDifferenceIsReportedBeforeFirstStep) {
   const DifferenceCase& c = GetParam();
   const Layer first, odd(c.rate, c.swap_feeds);
   const auto workers = TestWorkers::Create(
@@ -432,8 +433,9 @@ TEST_P(AgreementTest, NamesTheFirstDifferenceBeforeStepOne) {
   }
 }
 
-// A worker falls silent somewhere; the other ends by its deadline, with the silent one as the
-// cause, and both go on once it is heard again. `round` is odd for a step that has run before.
+// A worker falls silent at some point. The other one fails by its deadline and names the silent
+// worker as the cause; both reconnect once the silent worker is reachable again. If `round` is odd,
+// the step has run before.
 void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions& options, int round,
                 absl::Duration when) {
   const int silent = round / 2 % 2, other = 1 - silent;
@@ -445,7 +447,7 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   if (round % 2 != 0) {
     ASSERT_EQ(both.OnAll(run), absl::OkStatus());
   }
-  const uint64_t incarnation = both.session(0).connection().incarnation();
+  const uint64_t incarnation = both.session(0).state().connection().incarnation();
   absl::Duration took;
   std::thread silencer([&] {
     absl::SleepFor(when);
@@ -465,8 +467,8 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
   const std::optional<Failure> failure = FailureOf(cause);
   ASSERT_TRUE(failure.has_value()) << cause;
   EXPECT_EQ(failure->worker, silent) << cause;
-  EXPECT_EQ(both.session(other).connection().failure(), cause);
-  EXPECT_EQ(both.session(other).connection().state(), Connection::State::kBroken);
+  EXPECT_EQ(both.session(other).state().connection().failure(), cause);
+  EXPECT_EQ(both.session(other).state().connection().state(), Connection::State::kBroken);
   EXPECT_LT(took, options.session.connect_timeout + 4 * options.collective_timeout);
 
   both.cluster().SetSilent(silent, false);
@@ -480,15 +482,16 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
     return absl::OkStatus();
   });
   for (const absl::Status& status : connected) ASSERT_EQ(status, absl::OkStatus());
-  EXPECT_GT(both.session(0).connection().incarnation(), incarnation);
-  EXPECT_EQ(both.session(1).connection().incarnation(), both.session(0).connection().incarnation());
+  EXPECT_GT(both.session(0).state().connection().incarnation(), incarnation);
+  EXPECT_EQ(both.session(1).state().connection().incarnation(),
+            both.session(0).state().connection().incarnation());
   EXPECT_FLOAT_EQ(losses[0], 369.0f);
   EXPECT_EQ(losses[1], losses[0]);
 }
 
-// A hundred times, of which most is waiting: several pairs of workers do it side by side, so that
+// Runs a hundred rounds, which mostly wait. Pairs of workers run them side by side, so that
 // timeouts can be longer than a busy machine stalls a thread.
-TEST(WorkersTest, SilentWorkerEndsTheOtherInTimeAndBothConnectAgain) {
+TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
   constexpr int kPairs = 20, kRounds = 5;
   const Layer layer;
   TestWorkersOptions options{.collective_timeout = absl::Seconds(1)};

@@ -1,7 +1,7 @@
 """fuzzer: a target of libFuzzer."""
 
 def fuzzer(name, deps):
-    """`NAME_fuzzer.cc` as a program of libFuzzer; it needs --config=asan, so //... has it not."""
+    """Builds `NAME_fuzzer.cc` with libFuzzer. Needs --config=asan, so //... does not include it."""
     native.cc_binary(
         name = name,
         testonly = True,

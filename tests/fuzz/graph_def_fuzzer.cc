@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GraphDef is refused, or all that it offers is compiled and run: with a small budget and
-// deadline, on one replica or on two.
+// Reads a GraphDef, which is either rejected, or compiled and run as a whole: with a small memory
+// budget and deadline, on one replica or on two.
 #include <google/protobuf/stubs/logging.h>
 
 #include "framework/core/status.h"
@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;
-  const google::protobuf::LogSilencer silencer;  // it reports strings that are not UTF-8
+  const google::protobuf::LogSilencer silencer;  // protobuf logs strings that are not UTF-8
   proto::GraphDef def;
   if (!def.ParseFromArray(data, static_cast<int>(size))) return 0;
   constexpr int64_t kMaxBytes = 16 << 20;
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       FromGraphDef(def, AllOps(), {.max_nodes = 10000, .max_bytes = kMaxBytes});
   absl::Status status = graph.status();
   if (graph.ok()) {
-    // One or the other, so that an input is run once.
+    // One replica or two, so that an input runs only once.
     status = RunAll(*graph, {.replicas = 1 + def.node_size() % 2,
                              .max_bytes = kMaxBytes,
                              .step_timeout = absl::Seconds(5)});
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-// Bytes changed at random are seldom a GraphDef: every other change is one of the message.
+// Random bytes are seldom a valid GraphDef, so every other mutation changes the parsed message.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int seed) {
   using namespace mirrorflow;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An IDX file, plain or gzip, is refused or read.
+// Reads an IDX file, plain or gzip, or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
 #include "train/idx.h"

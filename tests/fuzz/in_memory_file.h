@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file of given bytes that never comes to a disk, for readers that take a path.
+// InMemoryFile: a file of given bytes that is never on disk, for readers that take a path.
 #ifndef MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 #define MIRRORFLOW_TESTS_FUZZ_IN_MEMORY_FILE_H_
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the seeds of the corpora: graphs of every op of tests/references/cases (op_*), and files by
-hand (hand_*). What the fuzzers found (found_*) is not made here.
+"""Makes the seeds of the corpora: a graph of every op of tests/references/cases (op_*) and
+hand-written files (hand_*). Inputs that the fuzzers found (found_*) are not made here.
 
     bazel build --config=opt //tools:mirrorflow
     tests/fuzz/make_seeds.py bazel-bin/tools/mirrorflow
@@ -24,7 +24,7 @@ FLOATS = ("float", "double", "half", "bfloat16")
 
 
 def cases():
-    """(op, attributes, lines of operands) of every case that has them."""
+    """Yields (op, attributes, lines of operands) of every case that succeeds."""
     for path in sorted((HERE.parent / "references/cases").glob("*.txt")):
         for block in path.read_text().split("\n\n"):
             lines = [line for line in block.splitlines() if not line.startswith("#")]
@@ -34,7 +34,7 @@ def cases():
 
 
 def graph(op, attrs, operands):
-    """The case in the text form: fed floats, variables, and constants of all else."""
+    """Returns the case in text form: floats are fed, other operands are variables or constants."""
     lines, names = [], []
     for i, operand in enumerate(operands):
         parts = TENSOR.match(operand).groupdict()
@@ -61,7 +61,7 @@ ARGUMENT = "input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r' type: 
 
 # GraphDefs as text.
 GRAPH_DEFS = {
-    # Two calls deep, an attribute that only the call gives, and a node that must run in any case.
+    # Nested calls, an attribute that only the call provides, and a node that must always run.
     "calls": X + f"""
 node {{ name: 'c' op: 'PartitionedCall' input: 'x' {CALL % ("f", "type: DT_FLOAT")}
   attr {{ key: 'Tin' value {{ list {{ type: DT_FLOAT }} }} }}
@@ -76,7 +76,7 @@ library {{
   function {{ signature {{ name: 'g' {ARGUMENT} }}
     node_def {{ name: 's' op: 'Square' input: 'a' {FLOAT} }} ret {{ key: 'r' value: 's:y:0' }} }} }}
 """,
-    # A branch, and in its other function a loop.
+    # A branch with a loop in its else function.
     "branch": X + f"""
 node {{ name: 'p' op: 'Placeholder' attr {{ key: 'dtype' value {{ type: DT_BOOL }} }}
   attr {{ key: 'shape' value {{ shape {{}} }} }} }}
@@ -117,7 +117,7 @@ library {{
             f"node_def {{ name: 'n{k}' op: 'f{i + 1}' input: 'a' }} " for k in range(4))
         + "ret { key: 'r' value: 'n0:r:0' } }" for i in range(4))
     + f"function {{ signature {{ name: 'f4' {ARGUMENT} }} ret {{ key: 'r' value: 'a' }} }} }}",
-    # The attribute of the innermost call is twice as large as the one around it.
+    # Each call doubles the size of the attribute.
     "attribute_grows": "node { name: 'c' op: 'f0' attr { key: 'A' value { s: 'a' } } } library {" +
     "".join(f"""function {{ signature {{ name: 'f{i}' }} node_def {{ name: 'n' op: 'f{i + 1}'
   attr {{ key: 'A' value {{ func {{ name: 'b' attr {{ key: 'l' value {{ placeholder: 'A' }} }}
@@ -169,7 +169,7 @@ def npz(method, arrays, zip64=False):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, contents in arrays.items():
-            info = zipfile.ZipInfo(f"{name}.npy")  # of the first day of 1980
+            info = zipfile.ZipInfo(f"{name}.npy")  # dated the first day of 1980
             info.compress_type = method
             with archive.open(info, "w", force_zip64=zip64) as member:
                 member.write(contents)

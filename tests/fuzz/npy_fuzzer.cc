@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An npy file is refused or read.
+// Reads an npy file or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
 #include "train/npy.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An npz file, a zip archive of arrays, is refused or read.
+// Reads an npz file, a zip archive of arrays, or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
 #include "train/npz.h"

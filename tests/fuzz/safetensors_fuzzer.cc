@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A safetensors file is refused or read.
+// Reads a safetensors file or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
 #include "train/safetensors.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A graph in the text form is refused or read, and what was read is printed so that it comes back.
+// Reads a graph in text form or rejects it. A graph that was read must round-trip through its text.
 #include "framework/core/status.h"
 #include "framework/graph/text_form.h"
 #include "framework/graph/text_parser.h"

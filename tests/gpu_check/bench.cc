@@ -19,42 +19,43 @@
 #include "framework/core/status.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/gpu.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
 #include "tests/kernels/cuda/host_time.h"
 #include "tools/bench_training.h"
 #include "tools/statistics.h"
 
 ABSL_FLAG(std::string, model, "mlp",
           "bench: mlp, cnn, transformer, gpt2, resnet50, or another of mirrorflow bench");
-ABSL_FLAG(int64_t, batch_size, 64, "bench: examples a step");
+ABSL_FLAG(int64_t, batch_size, 64, "bench: examples per step");
 ABSL_FLAG(int, rounds, 9, "bench: turns of each variant");
-ABSL_FLAG(double, round_ms, 150, "bench: how long a turn is, about");
+ABSL_FLAG(double, round_ms, 150, "bench: approximate length of a turn");
 ABSL_FLAG(std::string, precision, "tf32",
           "bench: float32; tf32, in which products and convolutions may round as tensor cores do; "
           "or bf16, in which they compute in bfloat16");
 ABSL_FLAG(bool, serve, false, "bench: take a turn for each line of standard input");
-ABSL_FLAG(std::string, case_file, "", "bench: write batch and weights, for peers, to this file");
+ABSL_FLAG(std::string, case_file, "", "bench: file that receives the batch and weights for peers");
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kCheckedSteps = 3;  // as in gpu_peer.py
-// Whichever comes first; large models get fewer steps, of which the host's part is the same.
+// Limits on measuring the host, whichever is reached first. Large models get fewer steps; the
+// host's part of a step is the same.
 constexpr size_t kHostSteps = 200;
 constexpr absl::Duration kHostTime = absl::Seconds(1);
 
-// A way to run the training step.
+// One way to run the training step.
 struct Variant {
   std::string name;
   std::unique_ptr<Strategy> strategy;
   TrainingStep training;  // without its strategy
   std::vector<double> losses;
   double first_step_ms = 0;
-  int64_t compilations = 0;  // by the compiler of kernels
-  int64_t device_bytes = 0;  // that it has taken from the GPU
+  int64_t compilations = 0;  // runs of the kernel compiler
+  int64_t device_bytes = 0;  // memory taken from the GPU
   int64_t arena_bytes = 0, live_bytes = 0;
   size_t kernels = 0;
-  int64_t flops = 0;  // a step, of products and convolutions
+  int64_t flops = 0;  // per step, of products and convolutions
   Side side;
   std::vector<double> rounds_ms;
   double host_us = 0;
@@ -71,7 +72,7 @@ absl::Status Open(Variant* v) {
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
     MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
-    // It goes with its object; the copy stays.
+    // The file is deleted with its object; the copy stays.
     MF_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(file->path()));
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
   }
@@ -81,7 +82,7 @@ absl::Status Open(Variant* v) {
     if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
   }
   MF_ASSIGN_OR_RETURN(const StepPlans plans,
-                      t.step.Compile({t.feeds[0].shape(), t.feeds[1].shape()}));
+                      CompileStep(t.step, {t.feeds[0].shape(), t.feeds[1].shape()}));
   v->kernels = plans.plans[0]->kernels.size();
   v->flops = plans.plans[0]->flops;
   v->arena_bytes = plans.plans[0]->arena_bytes;
@@ -134,7 +135,7 @@ void Print(const Variant& v) {
 absl::StatusOr<CompileOptions> CompileWithPrecision(absl::string_view precision) {
   CompileOptions compile;
   if (precision == "float32") return compile;
-  compile.kernels.allow_tf32 = true;  // of what is not in bfloat16; so have it the peers
+  compile.kernels.allow_tf32 = true;  // for operations not in bfloat16, as in the peers
   if (precision == "tf32") return compile;
   compile.compute_dtype = DT_BFLOAT16;
   if (precision == "bf16") return compile;

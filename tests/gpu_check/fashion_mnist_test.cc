@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training from pictures to a test accuracy, on a GPU and on the CPU. The data set is that of
-// $FASHION_MNIST_DIR, or where Debian puts it; a part of it will do.
+// Trains from images to a test accuracy, on a GPU and on the CPU. The data set is read from
+// $FASHION_MNIST_DIR, or from where Debian installs it; a part of it suffices.
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "examples/models.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_device.h"
-#include "mirrorflow.h"
+#include "mirrorflow_debug.h"
+#include "tools/models/classifiers.h"
 
 namespace mirrorflow {
 namespace {
@@ -22,7 +22,7 @@ constexpr int kMaxCpuReplicas = 8;
 struct TrainingPlan {
   const char* model;
   int64_t epochs;
-  double least_accuracy;  // else nothing was learnt
+  double least_accuracy;  // below it, nothing was learnt
 };
 
 absl::StatusOr<double> Accuracy(const Strategy& strategy, Step step, const Dataset& test) {
@@ -38,7 +38,8 @@ absl::StatusOr<double> Accuracy(const Strategy& strategy, Step step, const Datas
   return rows > 0 ? right / rows : 0;
 }
 
-// The test accuracy of `plan` on these devices: the same initial values and batches on all.
+// The test accuracy of `plan` on these devices. Initial values and batches are the same on all
+// devices.
 absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::string>& devices) {
   FashionMnist::Options data{.shape_images = std::string(plan.model) != "mlp"};
   MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
@@ -52,7 +53,8 @@ absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::st
   const Scope root(&graph);
   const auto mirrored = strategy->scope();
   MF_ASSIGN_OR_RETURN(const Classifier model, BuildClassifier(root, plan.model));
-  // A rate that ends near 0: at a constant one the last steps decide on a percent.
+  // The rate ends near 0, because at a constant rate the last steps decide about a percent of
+  // accuracy.
   const LearningRate rate =
       schedules::OneCycle({.max_learning_rate = 0.03,
                            .total_steps = plan.epochs * batches.size().value(),
@@ -75,8 +77,9 @@ absl::StatusOr<double> Train(const TrainingPlan& plan, const std::vector<std::st
 
 class FashionMnistTraining : public ::testing::TestWithParam<TrainingPlan> {};
 
-TEST_P(FashionMnistTraining, ReachesTheAccuracyOfTheCpu) {
-  // Roundings grow from step to step: two numbers of CPU replicas were up to 0.005 apart.
+TEST_P(FashionMnistTraining, ReachesAccuracyOfCpu) {
+  // Rounding errors grow from step to step: runs on two numbers of CPU replicas differed by up to
+  // 0.005.
   constexpr double kTolerance = 0.015;
   std::vector<std::string> cpus;
   for (int i = 0; i < std::min(NumUsableCores(), kMaxCpuReplicas); ++i) {

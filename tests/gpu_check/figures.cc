@@ -12,6 +12,7 @@
 #include "distribute/strategy/strategy.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
+#include "framework/session/session_state.h"
 #include "ops/ops.h"
 #include "tools/statistics.h"
 #include "train/layers.h"
@@ -23,14 +24,15 @@ namespace {
 
 constexpr int kProducts = 8;
 constexpr int kUpdatedVariables = 64;
-// What Adam reads and writes of each number: the gradient, and weight and two moments twice.
+// How many numbers Adam reads and writes per element: the gradient once, the weight and two moments
+// twice.
 constexpr int kNumbersAnUpdate = 7;
 constexpr int64_t kLayerWidth = 512, kLayerRows = 64;
 constexpr int kLayers = 2;
 constexpr size_t kCapturedKernels = 1000;
 constexpr int kCaptures = 5;
 
-// A step of GPU 0 that is fed nothing.
+// A step on GPU 0 without feeds.
 struct UnfedStep {
   std::unique_ptr<Strategy> strategy;
   Graph graph;
@@ -40,7 +42,7 @@ struct UnfedStep {
   Step step;
 };
 
-// `build` adds nodes to the graph and says what is asked of them.
+// `build` adds nodes to the graph and sets the fetches and targets of the step.
 template <typename Build>
 absl::StatusOr<std::unique_ptr<UnfedStep>> Prepare(const Build& build,
                                                    const CompileOptions& compile = {}) {
@@ -54,7 +56,7 @@ absl::StatusOr<std::unique_ptr<UnfedStep>> Prepare(const Build& build,
   return s;
 }
 
-// How much a second, round by round, if `amount` is what a step does.
+// Measures a rate in units per second, once per round; a step does `amount` units.
 class Rate {
  public:
   Rate(std::string name, UnfedStep* s, double amount)
@@ -75,8 +77,8 @@ class Rate {
   Side side_;
 };
 
-// Several products in a row, so that the step around them does not count; they keep the scale of
-// their numbers, for a GPU multiplies zeros faster.
+// Multiplies several matrices in a row, so that the rest of the step is negligible. The numbers
+// keep their scale, because a GPU multiplies zeros faster.
 absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
   const int64_t n = options.product_size;
   MF_ASSIGN_OR_RETURN(const auto products, Prepare([n](const Scope& root, UnfedStep* s) {
@@ -93,7 +95,7 @@ absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
                         const Output size = ops::Const(root, Tensor::Vector<int32_t>({1, 1}));
                         s->fetches = {ops::Slice(root, x, begin, size)};
                       }));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, products->step.Compile({}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(products->step, {}));
   Rate rate("product", products.get(), static_cast<double>(plans.plans[0]->flops));
   for (int i = 0; i < options.rounds; ++i) MF_RETURN_IF_ERROR(rate.TakeTurn(options.round_ms));
   return rate.figure();
@@ -101,7 +103,7 @@ absl::StatusOr<Figure> MeasureProduct(const FigureOptions& options) {
 
 Shape Floats(int64_t bytes) { return Shape({bytes / static_cast<int64_t>(sizeof(float))}); }
 
-// Gradients are variables, too, so that nothing has to make them.
+// Gradients are variables too, so that no kernel has to compute them.
 absl::StatusOr<std::vector<Figure>> MeasureUpdateAndCopy(const FigureOptions& options) {
   MF_ASSIGN_OR_RETURN(
       const auto update, Prepare([&](const Scope& root, UnfedStep* s) {
@@ -133,7 +135,7 @@ absl::StatusOr<std::vector<Figure>> MeasureUpdateAndCopy(const FigureOptions& op
   return std::vector<Figure>{updates.figure(), copies.figure()};
 }
 
-// Of a training step of so many dense layers.
+// The number of kernels in a training step of a model with `layers` hidden layers.
 absl::StatusOr<size_t> CountKernels(int layers) {
   MF_ASSIGN_OR_RETURN(const auto strategy, OneDeviceStrategy::Create({.device = "GPU:0"}));
   Graph graph;
@@ -147,7 +149,7 @@ absl::StatusOr<size_t> CountKernels(int layers) {
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({inputs, labels}, {loss}, {train}));
   MF_ASSIGN_OR_RETURN(const StepPlans plans,
-                      step.Compile({Shape({kLayerRows, kLayerWidth}), Shape({kLayerRows})}));
+                      CompileStep(step, {Shape({kLayerRows, kLayerWidth}), Shape({kLayerRows})}));
   return plans.plans[0]->kernels.size();
 }
 
@@ -157,10 +159,10 @@ absl::StatusOr<Figure> CountKernelsOfALayer() {
   return Figure{"layer", {static_cast<double>(more) - static_cast<double>(less)}};
 }
 
-// The first step compiles, the second captures, the third launches what was captured.
+// The first step compiles, the second captures, the third launches the captured graph.
 absl::StatusOr<double> MeasureCapture() {
   CompileOptions compile;
-  compile.disabled_passes = {"fuse_elementwise"};  // it makes one kernel of the chain
+  compile.disabled_passes = {"fuse_elementwise"};  // it would fuse the chain into one kernel
   MF_ASSIGN_OR_RETURN(const auto chain,
                       Prepare(
                           [](const Scope& root, UnfedStep* s) {
@@ -169,7 +171,7 @@ absl::StatusOr<double> MeasureCapture() {
                             s->fetches = {x};
                           },
                           compile));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, chain->step.Compile({}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(chain->step, {}));
   if (const size_t kernels = plans.plans[0]->kernels.size(); kernels < kCapturedKernels) {
     return absl::InternalError(
         absl::StrCat("expected ", kCapturedKernels, " kernels to capture, got ", kernels));

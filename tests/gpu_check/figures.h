@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `gpu_check figures`: what is measured of GPU 0 without a peer: the rates of products, of an
-// optimizer and of copies, the kernels of a layer, the time to capture a step.
+// `gpu_check figures`: measurements of GPU 0 that need no peer. They are the rates of products, of
+// an optimizer and of copies, the number of kernels of a layer, and the time to capture a step.
 #ifndef MIRRORFLOW_TESTS_GPU_CHECK_FIGURES_H_
 #define MIRRORFLOW_TESTS_GPU_CHECK_FIGURES_H_
 
@@ -23,17 +23,17 @@ struct FigureOptions {
 
 struct Figure {
   std::string name;
-  std::vector<double> values;  // one a round
+  std::vector<double> values;  // one per round
 };
 
-// product: operations a second, multiply-adds counted as two.
-// update, copy: bytes a second that are read or written; measured in turns.
-// layer: the kernels that one more dense layer with an activation adds to a training step.
-// capture: milliseconds by which the step of a thousand kernels that captures them takes longer
-// than the next, which only launches them.
+// product: operations per second; a multiply-add counts as two.
+// update, copy: bytes read or written per second, measured in turns.
+// layer: kernels that one more dense layer with an activation adds to a training step.
+// capture: milliseconds by which the step that captures a thousand kernels takes longer than the
+// next one, which only launches them.
 absl::StatusOr<std::vector<Figure>> MeasureFigures(const FigureOptions& options = {});
 
-// Prints one line of JSON a figure.
+// Prints one line of JSON per figure.
 absl::Status PrintFigures();
 
 }  // namespace mirrorflow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// On doubles: that the figures are made at all, and those that are counted.
+// Checks on fakes that every figure is produced, and the values of those that are counts.
 #include "tests/gpu_check/figures.h"
 
 #include <map>
@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_double.h"
+#include "kernels/cuda/fake_cuda.h"
 
 namespace mirrorflow {
 namespace {
 
-TEST(Figures, AreMadeOfEveryStep) {
-  ResetCudaDouble();
+TEST(Figures, EveryFigureIsProduced) {
+  ResetFakeCuda();
   const auto figures = MeasureFigures({.product_size = 16,
                                        .updated_bytes = 1 << 16,
                                        .copied_bytes = 1 << 16,
@@ -27,7 +27,7 @@ TEST(Figures, AreMadeOfEveryStep) {
     ASSERT_EQ(by_name[rate].size(), 2) << rate;
     for (const double value : by_name[rate]) EXPECT_GT(value, 0) << rate;
   }
-  // A product with its bias and activation, and those of its two gradients.
+  // A product with its bias and activation, and the products of its two gradients.
   EXPECT_EQ(by_name["layer"], std::vector<double>{3});
   EXPECT_EQ(by_name["capture"].size(), 5);
 }

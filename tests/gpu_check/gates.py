@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals of speed on a GPU, from what was measured, and the table. For run.py."""
+"""The goals for speed on a GPU, their verdicts on measurements, and the table. Used by run.py."""
 
 import collections
 import random
 import statistics
 
 OURS, WITHOUT_STRATEGY = "mirrorflow", "mirrorflow, no strategy"
-WARM = "mirrorflow, warm"  # a process that finds all its kernels compiled
+WARM = "mirrorflow, warm"  # a process whose kernels are all in the cache
 EAGER, COMPILE, AUTOTUNE, JAX = "torch eager", "torch compile", "torch max-autotune", "jax jit"
-LOSS_TOLERANCE = 5e-3  # relative; products of 10 bits of fraction round in another order
+LOSS_TOLERANCE = 5e-3  # relative; products of 10-bit fractions round in another order
 RESAMPLES = 1000
-# The others are large, and each program names their weights in its own way and draws its own: their
-# losses are not comparable.
+# The other models are large, and each program names their weights and draws their values in its own
+# way, so their losses are not comparable.
 EQUAL_WEIGHTS = ("mlp", "cnn")
 
 Gate = collections.namedtuple("Gate", "gate what bound at_most figure")
@@ -26,7 +26,7 @@ def _interval(values):
 
 
 def _ratio(theirs, ours):
-    """Of the times of rounds in which both took a turn."""
+    """The ratio of times, over the rounds in which both took a turn."""
 
     def figure(by_name):
         a, b = by_name.get(theirs, {}), by_name.get(ours, {})
@@ -50,7 +50,7 @@ def _host(by_name):
 
 
 def _first_step(by_name):
-    """Cold: nothing that we compile was in a cache."""
+    """The ratio for a cold start, in which no kernel of ours was in a cache."""
     if by_name.get(OURS, {}).get("compilations", 0) == 0:
         return None
     return _quotient(COMPILE, OURS, "first_step_ms")(by_name)
@@ -63,7 +63,7 @@ def _warm_first_step(by_name):
 
 
 def _values(by_name, name):
-    """Of a line of `gpu_check figures`, round by round."""
+    """The values of a line of `gpu_check figures`, one per round."""
     return by_name.get(name, {}).get("values", [])
 
 
@@ -81,11 +81,12 @@ def _update_by_copy(by_name):
 
 
 def _share_of_products(by_name):
-    """Of the products of the step, with those within attention, of pairs that the mask leaves."""
+    """The rate of a step's products, which include attention's pairs that the mask leaves, as a
+    share of the rate of products alone."""
     ours, products = by_name.get(OURS, {}), _values(by_name, "product")
     if not (ours.get("flops") and ours.get("rounds_ms") and products):
         return None
-    flops = statistics.median(products) * 1e-3  # a millisecond
+    flops = statistics.median(products) * 1e-3  # per millisecond
     return _interval([ours["flops"] / ms / flops for ms in ours["rounds_ms"]])
 
 
@@ -102,7 +103,7 @@ def _steps(gate, bounds):
 
 
 _ALL = [
-    _at_most("G1", "host time a step, µs", 15, _host),
+    _at_most("G1", "host time per step, µs", 15, _host),
     _at_most("G8", "peak memory, ours / eager", 0.8, _quotient(OURS, EAGER, "peak_memory")),
     _at_most("G8", "peak memory, ours / compile", 1.0, _quotient(OURS, COMPILE, "peak_memory")),
     _at_most("G11", "strategy on / off", 1.01, _ratio(OURS, WITHOUT_STRATEGY)),
@@ -112,7 +113,8 @@ _CNN = _steps("G3", [(EAGER, 4), (COMPILE, 1.1), (JAX, 1.1)]) + _ALL
 _TRANSFORMER = _steps("G4", [(EAGER, 3), (COMPILE, 1.1)]) + _ALL
 _GPT2 = _steps("G5", [(EAGER, 1.2), (COMPILE, 0.95)]) + _ALL + [
     _at_least("G5", "rate of its products / of products alone", 0.4, _share_of_products)]
-# By model, batch and precision. The first case is also the first that compiles anything.
+# The gates by model, batch and precision. The first case is also the first one that compiles
+# anything.
 GATES = {
     ("mlp", 64, "tf32"): _MLP + [
         _at_least("G9", "cold first step, compile / ours", 4, _first_step),
@@ -122,9 +124,9 @@ GATES = {
     ("transformer", 8, "tf32"): _TRANSFORMER,
     ("gpt2", 8, "bf16"): _GPT2,
 }
-# Of no model's step.
+# Gates that belong to no model.
 FIGURES = [
-    _at_least("G6", "bytes a second, Adam / copy", 0.8, _update_by_copy),
+    _at_least("G6", "bytes per second, Adam / copy", 0.8, _update_by_copy),
     _at_most("G7", "kernels of a dense layer, forward and backward", 3, _alone("layer")),
     _at_most("G10", "capture of 1,000 kernels, ms", 50, _alone("capture")),
 ]
@@ -153,7 +155,7 @@ def _one_verdict(gate, case, by_name):
 
 
 def verdicts(lines):
-    """One object a gate and case, in the order of the gates."""
+    """One object per gate and case, in the order of the gates."""
     figures = {line["figure"]: line for line in lines if "figure" in line}
     made = [_one_verdict(gate, f"{case[0]} {case[1]}, ", {**_lines_of(lines, case), **figures})
             for case, gates in GATES.items() for gate in gates]
@@ -162,7 +164,7 @@ def verdicts(lines):
 
 
 def loss_rows(stage, lines, case):
-    """A row that failed if the first losses of two programs differ that began alike."""
+    """A FAILED row for each program whose first losses differ from ours after an equal start."""
     from processes import FAILED, Row
     by_name = _lines_of(lines, case)
     ours = by_name.get(OURS) if case[0] in EQUAL_WEIGHTS else None
@@ -172,12 +174,12 @@ def loss_rows(stage, lines, case):
                     default=0)
         if worst > LOSS_TOLERANCE:
             rows.append(Row(f"{stage}: {name}", FAILED,
-                            f"its losses differ from ours by {worst:.2g} of them"))
+                            f"its losses differ from ours by a relative {worst:.2g}"))
     return rows
 
 
 def table(rows, verdicts_):
-    """All stages, then all gates."""
+    """The table of all stages and then all gates."""
     lines = [("stage", "result", "what", "s")]
     lines += [(row.stage, row.result, row.what, f"{row.seconds:.0f}") for row in rows]
     for one in verdicts_:

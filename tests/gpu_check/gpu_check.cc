@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One program for a machine with a GPU and nothing else of ours; tests/gpu_check/run.py runs it.
+// A single program for a machine with a GPU, which needs no other part of Mirrorflow there;
+// tests/gpu_check/run.py runs it.
 //
 //   gpu_check [--gtest_filter=…]   the tests
 //   gpu_check bench --model=mlp    training steps
 //   gpu_check figures              rates, counts and times that need no peer
-//   gpu_check gpus                 which there are
+//   gpu_check gpus                 the GPUs of the machine
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"

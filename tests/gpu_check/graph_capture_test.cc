@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that run as CUDA graphs from the second time on compute what steps without them do.
+// Steps that run as CUDA graphs from the second time on compute the same results as steps that do
+// not.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "distribute/strategy/strategy.h"
-#include "examples/models.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "tests/support/classifier_training.h"
+#include "tools/models/classifiers.h"
 #include "train/optimizer.h"
 
 namespace mirrorflow {
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int kSteps = 4;  // compiled, captured, and launched twice
 
-// The losses of training under a strategy of this class.
+// The losses of training under a strategy of class S.
 template <typename S>
 absl::StatusOr<std::vector<float>> Losses(const typename S::Options& options,
                                           absl::string_view model) {
@@ -53,16 +54,16 @@ void ExpectEqualLosses(typename S::Options options, absl::string_view model) {
 
 class GraphCapture : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfOneDevice) {
+TEST_P(GraphCapture, KeepsLossesOfOneDeviceBitForBit) {
   ExpectEqualLosses<OneDeviceStrategy>({.device = "GPU:0", .seed = 5}, GetParam());
 }
 
-TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfAMirror) {
+TEST_P(GraphCapture, KeepsLossesOfMirroredStrategyBitForBit) {
   ExpectEqualLosses<MirroredStrategy>({.devices = {"GPU:0"}, .seed = 5}, GetParam());
 }
 
-// One graph between two collectives.
-TEST_P(GraphCapture, ChangesNoBitOfTheLossesOfTwoLogicalGpus) {
+// Each graph covers the work between two collectives.
+TEST_P(GraphCapture, KeepsLossesOfTwoLogicalGpusBitForBit) {
   ExpectEqualLosses<MirroredStrategy>({.devices = {"GPU:0", "GPU:0"}, .seed = 5}, GetParam());
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs on logical GPUs: random ones against the reference interpreter, and the training of
-// models against the CPU.
+// Runs random programs on logical GPUs against the reference interpreter, and trains models on them
+// against the CPU.
 #include "tests/support/logical_gpus.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 class LogicalGpus : public ::testing::TestWithParam<int> {};
 
-TEST_P(LogicalGpus, RunRandomProgramsAsTheReferenceInterpreterDoes) {
+TEST_P(LogicalGpus, RandomProgramsMatchReferenceInterpreter) {
   constexpr uint64_t kPrograms = 15;
   const int replicas = GetParam();
   const uint64_t first = 1000 * static_cast<uint64_t>(replicas);
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Counts, LogicalGpus, ::testing::Values(1, 2, 4));
 
 class StrategyEquality : public ::testing::TestWithParam<const char*> {};
 
-// The losses of steps on these devices; empty, and a failure, after an error.
+// The losses of steps on these devices. An error fails the test and gives no losses.
 std::vector<float> Losses(absl::string_view model, const std::vector<std::string>& devices) {
   constexpr int kSteps = 5;
   const std::vector<Tensor> batch = ClassifierBatch(model, 13);  // does not divide evenly
@@ -57,7 +57,7 @@ std::vector<float> Losses(absl::string_view model, const std::vector<std::string
   return losses;
 }
 
-TEST_P(StrategyEquality, LossesOf1And2And4LogicalGpusAreThoseOfTheCpu) {
+TEST_P(StrategyEquality, LossesOnLogicalGpusMatchCpu) {
   constexpr double kTolerance = 1e-4;
   const std::vector<float> want = Losses(GetParam(), {"CPU:0"});
   ASSERT_FALSE(want.empty());

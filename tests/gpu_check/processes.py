@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with a limit of time: run to their end, or asked for turns. For run.py."""
+"""Runs programs under a time limit: to their end, or in turns. Used by run.py."""
 
 import collections
 import glob
@@ -19,7 +19,7 @@ Row = collections.namedtuple("Row", "stage result what seconds", defaults=(0.0,)
 
 
 class Ended(collections.namedtuple("Ended", "code output")):
-    """`code` is None if the time was up."""
+    """`code` is None if the time limit was reached."""
 
     def last_line(self):
         lines = [line for line in self.output.splitlines() if line.strip()]
@@ -35,7 +35,7 @@ class Ended(collections.namedtuple("Ended", "code output")):
 
 
 def kill_group(process):
-    """Of a program and what it has started; each was started as the leader of a group."""
+    """Kills a program and what it started; each program leads a process group of its own."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -44,7 +44,7 @@ def kill_group(process):
 
 
 def run_all(commands, seconds, log, environments, cwd):
-    """Runs them at the same time; an Ended each. Their output is in the log, too."""
+    """Runs the commands at the same time; an Ended for each. Their output also goes to the log."""
     started = []
     for command, environment in zip(commands, environments):
         output = open(pathlib.Path(cwd) / f"output.{len(started)}", "w+b")
@@ -74,7 +74,7 @@ def run(command, seconds, log, env, cwd):
 
 
 def row_of_tests(name, ended, results, log):
-    """Of programs of GoogleTest that have written these JSON files."""
+    """The row of GoogleTest programs that have written these JSON files."""
     ran, failed, figures = 0, [], []
     for path in results:
         if not path.exists():
@@ -99,12 +99,12 @@ def row_of_tests(name, ended, results, log):
         if e.code != 0:
             return Row(name, FAILED, e.why(0))
     if ran == 0:
-        return Row(name, FAILED, "no test has this name")
+        return Row(name, FAILED, "no test matches")
     return Row(name, OK, ", ".join([f"{ran} tests"] + figures))
 
 
 class Served:
-    """A program that takes a turn for each line that it gets, and prints JSON at its end."""
+    """A program that takes a turn for each line of input and prints JSON at its end."""
 
     def __init__(self, name, command, environment, cwd, log):
         self.name = name
@@ -131,7 +131,7 @@ class Served:
                 log.write(line)
 
     def _next(self, deadline):
-        """The next line of its output; None at its end or the deadline."""
+        """The next line of output; None at the end of the output or at the deadline."""
         try:
             line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
@@ -157,7 +157,7 @@ class Served:
         return self.wait_for("done", deadline)
 
     def finish(self, deadline):
-        """What it has measured."""
+        """Ends the input and returns the measurements."""
         try:
             self._process.stdin.close()
         except BrokenPipeError:
@@ -171,7 +171,7 @@ class Served:
     def why_not(self):
         if self._late:
             return "not done in time"
-        time.sleep(0.1)  # its last words
+        time.sleep(0.1)  # for the last lines of its output
         said = [line for line in self._errors if line.strip()]
         return said[-1] if said else f"ended with {self._process.poll()}"
 
@@ -180,8 +180,8 @@ class Served:
 
 
 def take_turns(programs, rounds, deadline):
-    """In one order and the next time in the reverse; how many rounds were whole. Those that end, or
-    are too late, end the rounds."""
+    """Takes turns, in reverse order every other round; returns the number of complete rounds. A
+    program that ends or is late ends the rounds."""
     order = list(programs)
     for done in range(rounds):
         for program in order:
@@ -192,7 +192,7 @@ def take_turns(programs, rounds, deadline):
 
 
 def _library_folders():
-    """Where CUDA's libraries may be: the toolkit, and the packages that PyTorch brings."""
+    """Where CUDA's libraries may be: the toolkit, and the packages that PyTorch installs."""
     folders = []
     for root in os.environ.get("CUDA_HOME"), "/usr/local/cuda":
         if root:
@@ -214,7 +214,7 @@ def our_environment(work, data, libraries):
 
 
 def peers_environment(work):
-    """Theirs is the environment as it was, with caches that begin empty."""
+    """The original environment, with caches that start empty."""
     return dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(work / "inductor"),
                 TRITON_CACHE_DIR=str(work / "triton"), PYTHONUNBUFFERED="1")
 
@@ -228,7 +228,7 @@ def missing_libraries(binary, environment):
 
 
 def find_program(name, environment):
-    """On the path, or where toolkits put it."""
+    """Searches the path, and then the folders where toolkits install it."""
     found = shutil.which(name)
     if found:
         return found

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every kernel for GPUs against that of the CPU, on random numbers: in the shapes of the op's
-// cases, and, if it is element-wise, in odd ones that fill several blocks, and in empty ones.
+// Compares every GPU kernel with the CPU kernel on random numbers, in the shapes of the op's cases.
+// Element-wise ops also get odd shapes that fill several blocks, and empty ones.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,10 +29,10 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// Numbers that are not random: what an op refuses, or what cancels.
+// True if the numbers must not be random, because the op rejects some or terms cancel.
 bool MustStay(const std::string& op) { return op == "CheckNumerics" || op == "Digamma"; }
 
-// Integers are indices and labels as often as not, and stay.
+// Integers are often indices or labels, and keep their values.
 bool IsFree(const CaseNode& node, int input) {
   return IsFloating(node.inputs[input].dtype()) && !node.node->is_static_input(input);
 }
@@ -53,7 +53,7 @@ void Refill(const CaseNode& node, const Shape* shape, Random* random, OpCase* op
   }
 }
 
-// `op_case` with other operands, and without results, which the CPU computes.
+// `op_case` with other operands and without results, which the CPU computes.
 std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
   std::vector<OpCase> all;
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
@@ -76,7 +76,7 @@ std::vector<OpCase> WithRandomInputs(const OpCase& op_case, Random* random) {
   return all;
 }
 
-// What tells two cases apart but for their numbers.
+// A key of everything that distinguishes two cases except their numbers.
 std::string KindOf(const OpCase& op_case) {
   std::string kind = op_case.ToString().substr(op_case.where.size());
   for (const OpCase::Operand& operand : op_case.operands) {
@@ -98,7 +98,7 @@ const std::map<std::string, std::vector<OpCase>>& CasesByOp() {
       for (const OpCase& op_case : *of_folder) {
         if (!Kernels().Has(op_case.op, kGpu) || !seen.insert(KindOf(op_case)).second) continue;
         for (OpCase& made : WithRandomInputs(op_case, &random)) {
-          // What the CPU refuses (an index that now is out of range) has nothing to compare with.
+          // A case that the CPU rejects (an index may now be out of range) has no expected results.
           const absl::StatusOr<CaseNode> node = MakeCaseNode(made, AllOps());
           if (!node.ok() || !EvaluateCase(*node, Kernels()).ok()) continue;
           (*by_op)[op_case.op].push_back(std::move(made));
@@ -133,9 +133,9 @@ std::map<double, std::vector<OpCase>> ByRoundingUnit(const std::vector<OpCase>& 
 
 class RandomInputs : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(RandomInputs, GiveWhatTheCpuGives) {
+TEST_P(RandomInputs, GpuKernelMatchesCpuKernel) {
   const auto cases = CasesByOp().find(GetParam());
-  if (cases == CasesByOp().end()) return;  // nothing of this op can be random
+  if (cases == CasesByOp().end()) return;  // no case of this op can be random
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   CheckReport report;

@@ -4,10 +4,10 @@
 
     ./run [--limit=SECONDS] [--out=DIR] [--only=STAGE,…]
 
-Needs a driver, the CUDA toolkit (or PyTorch's packages of it), Python 3, and for the peers PyTorch
-and JAX. Goes on after a stage that fails, and ends with a table of all stages and of the gates;
-DIR, by default this folder, gets gpu_check.json and gpu_check.log. The exit code is 0 if every stage
-is ok: a gate that is missed is a result, not a failure.
+Needs a driver, the CUDA toolkit (or PyTorch's packages of it), Python 3, and PyTorch and JAX for
+the peers. Continues after a failed stage, and ends with a table of all stages and gates. Writes
+gpu_check.json and gpu_check.log to DIR, by default this folder. The exit code is 0 if every stage
+is ok; a missed gate is a result, not a failure.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import gates
 import processes
 from processes import OK, FAILED, SKIPPED, Row
 
-# Ops whose kernels share memory between threads, or write where data says.
+# Ops whose kernels share memory between threads, or write to positions taken from data.
 MEMCHECK_OPS = ("AddV2 ArgMax AvgPool BiasAddGrad Cumsum DynamicStitch FusedBatchNormV3 GatherV2 "
                 "LogSoftmax MatMul Max MaxPool MaxPoolGrad Mean MirrorPad Prod ResourceApplyAdam "
                 "ScatterNd Slice Softmax SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose "
@@ -39,20 +39,21 @@ RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean Max
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
 MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
-# What a peer takes before it counts its time, and to give up a variant.
+# Seconds that a peer needs in addition to its --seconds: to start, and to give up a variant.
 PEER_START_SECONDS = 8
 
-# `seconds` are kept for a stage while earlier ones run; it may take what those have left over.
+# `seconds` are reserved for a stage while earlier ones run; it may also use the time that they
+# leave.
 Stage = collections.namedtuple("Stage", "name seconds run")
 
 
 class Check:
-    """What stages share."""
+    """State that the stages share."""
 
     def __init__(self, work, log, environment):
         self.work, self.log, self.environment = work, log, environment
         self.binary = HERE / "gpu_check"
-        self.bench_lines = []  # of everything that was measured
+        self.bench_lines = []  # all measurements
         self.gpus = None
 
     def run(self, command, seconds, **options):
@@ -74,7 +75,7 @@ def find_gpus(check, seconds):
 
 
 def tests(name, patterns, shards=1, under=()):
-    """A stage of the tests whose names match, in `shards` processes at a time."""
+    """A stage of the tests that match `patterns`, in up to `shards` processes at a time."""
 
     def run(check, seconds):
         count = min(shards, os.cpu_count() or 1)
@@ -108,7 +109,7 @@ def sanitizer(tool, ops):
 
 
 def bench(model, batch, precision):
-    """A stage in which programs take turns: ours, PyTorch and JAX."""
+    """A stage in which our program, PyTorch and JAX take turns."""
     name = f"{model} {batch} {precision}"
 
     def run(check, seconds):
@@ -130,7 +131,7 @@ def bench(model, batch, precision):
             served["mirrorflow"] = program
             if not program.wait_for("ready", deadline):
                 return [Row(name + ": mirrorflow", FAILED, program.why_not())]
-            # A quarter of the time is for the turns.
+            # A quarter of the time is reserved for the turns.
             ready_by = deadline - seconds / 4
             preparation = max(1.0, ready_by - PEER_START_SECONDS - time.monotonic())
             for peer in "torch", "jax":
@@ -171,11 +172,11 @@ def row_of_line(stage, line, rounds):
 
 
 def warm_start(check, seconds):
-    """The first step of a process whose kernels another one has compiled."""
+    """Measures the first step of a process whose kernels another process has compiled."""
     deadline = time.monotonic() + seconds
     command = [check.binary, "bench", "--model=mlp", "--batch_size=64", "--precision=tf32",
                "--rounds=1", "--round_ms=1"]
-    for _ in range(2):  # twice if no stage before this one has filled the cache
+    for _ in range(2):  # twice if no earlier stage has filled the cache
         ended = check.run(command, max(1.0, deadline - time.monotonic()))
         if ended.code != 0:
             return [Row("warm start", FAILED, ended.why(seconds))]
@@ -191,7 +192,7 @@ def warm_start(check, seconds):
 
 
 def figures(check, seconds):
-    """What our program measures without a peer."""
+    """Measures the figures of our program that need no peer."""
     ended = check.run([check.binary, "figures"], seconds)
     if ended.code != 0:
         return [Row("figures", FAILED, ended.why(seconds))]
@@ -221,7 +222,7 @@ def stages_of(check):
         Stage("resnet50 64 tf32", 30, bench("resnet50", 64, "tf32")),
         Stage("resnet50 64 bf16", 30, bench("resnet50", 64, "bf16")),
     ]
-    # Steps as CUDA graphs against steps without: where the program has such tests.
+    # Compares steps that run as CUDA graphs with steps that do not, if the program has such tests.
     if has_tests(check.binary, "*GraphCapture*", check.environment):
         stages.insert(2, Stage("graph capture", 20, tests("graph capture", ["*GraphCapture*"])))
     return stages
@@ -232,7 +233,7 @@ def run_stages(check, stages, deadline):
     for i, stage in enumerate(stages):
         later = sum(s.seconds for s in stages[i + 1:])
         left = deadline - time.monotonic()
-        # What later ones need, in proportion, should there be less than for all of them.
+        # If the time does not suffice for all remaining stages, each gets its proportional share.
         seconds = left - later if left > later + stage.seconds else left * stage.seconds / (
             later + stage.seconds)
         began = time.monotonic()
@@ -244,7 +245,7 @@ def run_stages(check, stages, deadline):
             print(f"-- {stage.name}: up to {seconds:.0f} s", flush=True)
             try:
                 made = stage.run(check, seconds)
-            except Exception as error:  # whatever it is, the other stages run
+            except Exception as error:  # any error; the other stages still run
                 made = [Row(stage.name, FAILED, f"{type(error).__name__}: {error}")]
         took = time.monotonic() - began
         rows += [row._replace(seconds=took) for row in made]
@@ -252,16 +253,16 @@ def run_stages(check, stages, deadline):
 
 
 def unpack(work):
-    """The cases of ops, where the tests look for them."""
+    """Unpacks the cases of ops into the folder where the tests look for them."""
     with tarfile.open(HERE / "cases.tar.gz") as cases:
         cases.extractall(work)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--limit", type=float, default=585, help="seconds for everything")
-    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="for the result and the log")
-    parser.add_argument("--only", default="", help="names of stages, with commas between")
+    parser.add_argument("--limit", type=float, default=585, help="time limit in seconds")
+    parser.add_argument("--out", type=pathlib.Path, default=HERE, help="folder for result and log")
+    parser.add_argument("--only", default="", help="comma-separated names of stages")
     args = parser.parse_args()
     deadline = time.monotonic() + args.limit
     args.out.mkdir(parents=True, exist_ok=True)

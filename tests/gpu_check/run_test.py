@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py with a program and peers that only pretend: limits, stages, table, JSON, exit code."""
+"""Runs run.py with a fake program and fake peers: limits, stages, table, JSON, exit code."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent
 
-# As gpu_check behaves; FAKE says how it misbehaves.
+# Behaves like gpu_check; FAKE selects a fault.
 PROGRAM = r'''#!/usr/bin/env python3
 import json, os, sys, time
 fake = os.environ.get("FAKE", "")
@@ -46,7 +46,7 @@ elif "bench" in sys.argv:
                 sys.exit("out of memory")
             rounds.append(1.0)
             print("done", flush=True)
-    # What was compiled is in a cache.
+    # Compiled kernels stay in a cache.
     compiled = not os.path.exists("compiled") or fake == "no cache"
     open("compiled", "w").close()
     for name in "mirrorflow", "mirrorflow, no strategy":
@@ -121,7 +121,7 @@ class RunTest(unittest.TestCase):
         path.chmod(0o755)
 
     def run_bundle(self, fake="", *flags, expected_code=0):
-        """(rows by stage, the JSON, the lines of the table)"""
+        """Returns (rows by stage, the JSON, the lines of the table)."""
         environment = dict(os.environ, FAKE=fake, PATH=f"{self.folder.name}/path:{os.environ['PATH']}")
         ended = subprocess.run([sys.executable, self.bundle / "run", *flags], env=environment,
                                capture_output=True, text=True, check=False, timeout=120)
@@ -132,7 +132,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(len(table), 1 + len(result["stages"]) + len(result["gates"]))
         return {row["stage"]: row for row in result["stages"]}, result, table
 
-    def test_everything_is_ok(self):
+    def test_all_stages_are_ok(self):
         rows, result, table = self.run_bundle("", "--limit=60")
         self.assertEqual({row["result"] for row in rows.values()}, {"ok"})
         self.assertEqual(rows["training"]["what"].split(", ")[-1], "Works accuracy_gpu 0.9")
@@ -140,12 +140,12 @@ class RunTest(unittest.TestCase):
         self.assertIn("gpt2 8 bf16: torch eager", rows)
         verdicts = {(g["gate"], g["case"]): g["verdict"] for g in result["gates"]}
         self.assertEqual(verdicts["G2", "mlp 64, torch eager / ours"], "met")
-        self.assertEqual(verdicts["G1", "mlp 64, host time a step, µs"], "met")
+        self.assertEqual(verdicts["G1", "mlp 64, host time per step, µs"], "met")
         self.assertEqual(verdicts["G9", "mlp 64, cold first step, compile / ours"], "met")
-        # 3e11 operations in 1 ms, by 5e14 a second.
+        # 3e11 operations in 1 ms, at 5e14 per second.
         self.assertEqual(verdicts["G5", "gpt2 8, rate of its products / of products alone"], "met")
         self.assertEqual(verdicts["G4", "transformer 8, torch eager / ours"], "met")
-        self.assertEqual(verdicts["G6", "bytes a second, Adam / copy"], "met")
+        self.assertEqual(verdicts["G6", "bytes per second, Adam / copy"], "met")
         self.assertEqual(
             verdicts["G7", "kernels of a dense layer, forward and backward"], "missed")
         self.assertEqual(verdicts["G9", "mlp 64, first step, compile cold / ours warm"], "met")
@@ -154,7 +154,7 @@ class RunTest(unittest.TestCase):
         self.assertNotIn("not measured", verdicts.values())
         self.assertTrue(any(line.startswith("gate G11") for line in table))
 
-    def test_without_a_gpu_every_stage_says_so(self):
+    def test_all_stages_are_skipped_without_gpu(self):
         rows, result, _ = self.run_bundle("no gpu", expected_code=1)
         self.assertIn("no driver", rows.pop("GPU")["what"])
         self.assertGreater(len(rows), 8)
@@ -162,7 +162,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual((row["result"], row["what"]), ("skipped", "no GPU"))
         self.assertEqual({g["verdict"] for g in result["gates"]}, {"not measured"})
 
-    def test_a_test_that_fails_is_named_and_others_run(self):
+    def test_failing_test_is_named_and_other_stages_run(self):
         rows, _, _ = self.run_bundle("fails", "--only=kernels,strategies,training",
                                      expected_code=1)
         self.assertEqual(rows["strategies"]["result"], "FAILED")
@@ -170,7 +170,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(rows["kernels"]["result"], "ok")
         self.assertEqual(rows["training"]["result"], "ok")
 
-    def test_a_stage_that_hangs_leaves_time_for_the_others(self):
+    def test_hanging_stage_leaves_time_for_others(self):
         began = time.monotonic()
         rows, _, _ = self.run_bundle("hangs", "--limit=8", "--only=kernels,training",
                                      expected_code=1)
@@ -179,7 +179,7 @@ class RunTest(unittest.TestCase):
         self.assertIn("not done in time", rows["kernels"]["what"])
         self.assertEqual(rows["training"]["result"], "ok")
 
-    def test_what_is_missing_is_skipped_with_a_reason(self):
+    def test_missing_programs_are_skipped_with_reason(self):
         (pathlib.Path(self.folder.name, "path/compute-sanitizer")).unlink()
         rows, result, _ = self.run_bundle("no jax", "--only=memcheck,mlp 64", "--limit=60",
                                           expected_code=1)
@@ -191,11 +191,11 @@ class RunTest(unittest.TestCase):
         jax = [g["verdict"] for g in result["gates"] if g["case"] == "mlp 64, jax jit / ours"]
         self.assertEqual(jax, ["not measured"])
 
-    def test_a_variant_that_was_not_prepared_is_skipped(self):
+    def test_unprepared_variant_is_skipped(self):
         rows, _, _ = self.run_bundle("skips", "--only=mlp 64", expected_code=1)
         self.assertEqual(rows["mlp 64 tf32: torch graph"]["what"], "no graph")
 
-    def test_a_figure_that_was_not_made_is_not_measured(self):
+    def test_missing_figure_is_not_measured(self):
         rows, result, _ = self.run_bundle("no figures", "--only=figures,gpt2 8",
                                           expected_code=1)
         self.assertIn("out of memory", rows["figures"]["what"])
@@ -207,7 +207,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual({g["verdict"] for g in result["gates"] if g["gate"] == gate},
                              {"not measured"})
 
-    def test_a_warm_start_fills_the_cache_itself_if_nothing_did(self):
+    def test_warm_start_fills_empty_cache(self):
         rows, _, _ = self.run_bundle("", "--only=warm start")
         self.assertEqual(rows["warm start"]["what"], "first step 9 ms")
         rows, result, _ = self.run_bundle("no cache", "--only=mlp 64,warm start", expected_code=1)
@@ -215,22 +215,22 @@ class RunTest(unittest.TestCase):
         warm = [g["verdict"] for g in result["gates"] if g["case"].endswith("ours warm")]
         self.assertEqual(warm, ["not measured"])
 
-    def test_losses_must_agree(self):
+    def test_different_losses_fail(self):
         rows, _, _ = self.run_bundle("another loss", "--only=mlp 64", expected_code=1)
         self.assertIn("losses differ", rows["mlp 64 tf32: jax jit"]["what"])
 
-    def test_losses_are_not_compared_where_weights_differ(self):
+    def test_losses_are_not_compared_if_weights_differ(self):
         self.run_bundle("another loss", "--only=gpt2 8")
 
-    def test_a_benchmark_that_dies_says_why(self):
+    def test_crashed_benchmark_reports_reason(self):
         rows, _, _ = self.run_bundle("bench dies", "--only=cnn 64", expected_code=1)
         self.assertIn("out of memory", rows["cnn 64 tf32: mirrorflow"]["what"])
 
-    def test_graph_capture_has_a_stage_where_the_program_has_its_tests(self):
+    def test_graph_capture_stage_runs_if_program_has_tests(self):
         rows, _, _ = self.run_bundle("capture", "--only=graph capture")
         self.assertEqual(rows["graph capture"]["result"], "ok")
 
-    def test_an_unknown_stage_is_refused(self):
+    def test_unknown_stage_is_rejected(self):
         ended = subprocess.run([sys.executable, self.bundle / "run", "--only=nothing"],
                                capture_output=True, text=True, check=False)
         self.assertEqual(ended.returncode, 2)

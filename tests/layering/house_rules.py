@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the source tree that no compiler checks. One function a rule; RULES lists them.
+"""The rules of the source tree that no compiler checks: one function per rule, listed in RULES.
 
-Each rule is given the Tree and yields Violations. layering_test.py applies all of them to the real
-tree, house_rules_test.py each of them to small trees that break it.
+Each rule takes the Tree and yields Violations. layering_test.py applies all rules to the real tree;
+house_rules_test.py applies each rule to small trees that violate it.
 """
 
 import ast
@@ -11,7 +11,7 @@ import os
 import pathlib
 import re
 
-# Arrows go down only: a folder may name those of a lower level, and itself.
+# Dependencies go down only: a folder may depend on itself and on folders of a lower level.
 LEVEL = {
     "framework": 0,
     "ops": 1,
@@ -22,8 +22,8 @@ LEVEL = {
     "tools": 5,
     "tests": 5,
 }
-# The same inside the top folders that have several, from the lowest row to the highest; folders of
-# one row do not know each other. A folder means its own files, without those of its subfolders.
+# The same within top folders, from the lowest row to the highest. Folders in one row must not
+# depend on each other. A folder stands for its own files, without those of its subfolders.
 ROWS = (
     ("framework/core", "framework/proto"),
     ("framework/graph",),
@@ -41,17 +41,17 @@ ROWS = (
     ("distribute/strategy",),
 )
 ROW = {folder: row for row, folders in enumerate(ROWS) for folder in folders}
-# These lie beside ops and name every op, those of subfolders too; so they count as a folder of
-# their own, above both. Builders get all ops from ops/registry.h, which names none.
+# Files in ops that name every op, including those of subfolders. They count as a folder of their
+# own, above both. Builders get all ops from ops/registry.h, which names none.
 TABLES_OF_CONTENTS = {
     "ops/all_ops.cc": "ops/(tables of contents)",
     "ops/all_ops.h": "ops/(tables of contents)",
     "ops/ops.h": "ops/(tables of contents)",
 }
-# `train` builds graphs; only its loop knows a strategy.
+# `train` builds graphs; only its loop may depend on a strategy.
 MAY_NAME_A_STRATEGY = ("train/loop",)
 
-# Messages name TensorFlow's ops, and a call of a function becomes a few of them there.
+# Inlining replaces a call with a few of TensorFlow's ops, which messages name, too.
 MAY_NAME_OPS = ("framework/graph/inline_functions",)
 DEVICE_ROOMS = ("kernels/cuda/", "distribute/collective/nccl/", "distribute/collective/device_copy/")
 
@@ -71,13 +71,13 @@ class Violation:
 
 
 class Tree:
-    """The text files below a folder: {path from there: contents}. Build outputs are left out."""
+    """The text files below a folder, as {relative path: contents}, without build outputs."""
 
     def __init__(self, root):
         self.files = {}
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(f for f in folders if _is_source_folder(folder == str(root), f))
-            for name in sorted(set(names) - {".git"}):  # a file, in a worktree of git
+            for name in sorted(set(names) - {".git"}):  # a file in a worktree of git
                 path = pathlib.Path(folder, name)
                 try:
                     self.files[str(path.relative_to(root))] = path.read_text(encoding="utf-8")
@@ -106,7 +106,7 @@ def _stem(path):
 
 
 def _below(path, folders):
-    """True in one of the folders or in the tests of one of them."""
+    """Returns whether `path` is in one of the folders or in the tests of one of them."""
     return path.startswith(tuple(folders) + tuple(f"tests/{folder}" for folder in folders))
 
 
@@ -117,25 +117,25 @@ def _find(pattern, text):
 
 
 def _blank_comments(text):
-    """The text without `//` and `#` comments that start a line or follow a space."""
+    """Returns the text without `//` and `#` comments that start a line or follow a space."""
     return re.sub(r"(^|\s)(//|#(?=\s)).*$", r"\1", text, flags=re.MULTILINE)
 
 
 def _arrow(path, folder):
-    """Why `path` may not name `folder`, or None."""
+    """Returns why `path` must not depend on `folder`, or None."""
     here = _top(path)
     if here not in LEVEL:
         return None
     if folder == "mirrorflow.h":
         if LEVEL[here] < LEVEL["tools"]:
-            return f"{here} is part of what the public header shows and may not name it"
+            return f"{here} is part of the public header and must not depend on it"
         return None
     if folder not in LEVEL or folder == here:
         return None
     if LEVEL[folder] > LEVEL[here] or folder == "tests":
-        return f"{here} lies below {folder} and may not name it"
+        return f"{here} is below {folder} and must not depend on it"
     if here == "train" and folder == "distribute" and not path.startswith(MAY_NAME_A_STRATEGY):
-        return "only train's loop may know a strategy"
+        return "only train's loop may depend on a strategy"
     return None
 
 
@@ -148,7 +148,7 @@ def includes_go_down(tree):
 
 
 def _targets(text):
-    """Yields (line, name, labels of what it uses, labels of who may use it) for each rule call."""
+    """Yields (line, name, labels of dependencies, labels of visibility) for each rule call."""
     for call in ast.walk(ast.parse(text)):
         if not isinstance(call, ast.Call):
             continue
@@ -166,7 +166,7 @@ def _targets(text):
 
 
 def _top_of_label(label):
-    """The top folder of a label of this repository; None for any other string."""
+    """Returns the top folder of a label of this repository; None for any other string."""
     match = re.match(r"//(\w*)", label)
     return match and match[1]
 
@@ -178,7 +178,7 @@ def build_deps_go_down(tree):
                 folder = _top_of_label(label)
                 if folder is None:
                     continue
-                # Of the root package, only the public library is a layer.
+                # The only layer in the root package is the public library.
                 why = _arrow(path.removesuffix("BUILD") + name, folder or "mirrorflow.h")
                 if why:
                     yield Violation(path, line, f"{label}: {why}")
@@ -186,7 +186,7 @@ def build_deps_go_down(tree):
 
 @dataclasses.dataclass
 class _Arrow:
-    """From one folder inside a top folder to another, and where it is drawn."""
+    """A dependency of one folder on another, and the place that declares it."""
 
     source: str
     target: str
@@ -215,7 +215,7 @@ def _dep_arrows(tree):
 
 
 def _reachable(start, targets):
-    """The folders that `start` leads to, itself included only if it is on a cycle."""
+    """Returns the folders reachable from `start`, including itself only if it is on a cycle."""
     found, stack = set(), [start]
     while stack:
         new = targets.get(stack.pop(), set()) - found
@@ -225,7 +225,7 @@ def _reachable(start, targets):
 
 
 def no_two_folders_include_each_other(tree):
-    """Neither directly nor by way of others, be it by includes or by the packages of Bazel."""
+    """Neither directly nor through other folders, by includes or by Bazel dependencies."""
     for arrows in (list(_include_arrows(tree)), list(_dep_arrows(tree))):
         targets = {}
         for arrow in arrows:
@@ -234,7 +234,7 @@ def no_two_folders_include_each_other(tree):
         reachable = {folder: _reachable(folder, targets) for folder in targets}
         for arrow in arrows:
             if arrow.source != arrow.target and arrow.source in reachable.get(arrow.target, ()):
-                what = f"{arrow.source} uses {arrow.target}, from which a way leads back"
+                what = f"{arrow.source} depends on {arrow.target}, which depends on it in turn"
                 yield Violation(arrow.path, arrow.line, what)
 
 
@@ -242,28 +242,28 @@ def folders_keep_their_rows(tree):
     has_rows = {_top(folder) for folder in ROW}
     for path in tree.with_suffix(*CXX, "BUILD"):
         if _top(path) in has_rows and _folder(path) not in ROW:
-            yield Violation(path, 1, f"{_folder(path)} is in no row of house_rules.ROWS")
+            yield Violation(path, 1, f"{_folder(path)} is not in house_rules.ROWS")
     for arrow in [*_include_arrows(tree), *_dep_arrows(tree)]:
         if _top(arrow.source) != _top(arrow.target) or arrow.source == arrow.target:
-            continue  # Of top folders, LEVEL says who lies below whom.
+            continue  # LEVEL orders the top folders.
         if ROW.get(arrow.target, -1) >= ROW.get(arrow.source, len(ROWS)):
-            what = f"{arrow.source} does not lie above {arrow.target} and may not name it"
+            what = f"{arrow.source} is not above {arrow.target} and must not depend on it"
             yield Violation(arrow.path, arrow.line, what)
 
 
 def visibility_goes_up(tree):
-    """A target is visible at its own level and above, so that Bazel itself refuses other arrows."""
+    """A target is visible only at its level and above, so that Bazel rejects other dependencies."""
     for path, text in tree.build_files().items():
         level = LEVEL.get(_top(path), 0)
         if level == 0:
-            continue  # What is on the ground floor may be seen by all.
+            continue  # The lowest level may be visible to all.
         for line, _, _, users in _targets(text):
             for label in users:
                 folder = _top_of_label(label)
                 if label in ("//visibility:private", "//:__pkg__") or folder is None:
                     continue
                 if LEVEL.get(folder, -1) < level:
-                    yield Violation(path, line, f"{label} is wider than who may use {_top(path)}")
+                    yield Violation(path, line, f"{label} is wider than {_top(path)} allows")
 
 
 def devices_stay_in_their_rooms(tree):
@@ -283,7 +283,7 @@ def devices_stay_in_their_rooms(tree):
 
 
 def _op_names(tree):
-    """The ops of the tree: those defined by name and those with values of an independent source."""
+    """Returns the ops of the tree: those defined by name and those with reference values."""
     names = set()
     code = "\n".join(tree.with_suffix(".h", ".cc").values())
     names.update(re.findall(r'\bDefine\("(\w+)"\)', code))
@@ -296,14 +296,14 @@ def _op_names(tree):
 
 
 def a_pass_has_the_name_of_its_file(tree):
-    """So that what --without, --pass and the golden list name is found by its file."""
+    """A pass that --without, --pass or the golden list names can be found by its file."""
     for path, text in tree.with_suffix(".h").items():
         if _top(path) == "tests":
             continue
         class_name = "".join(word.capitalize() for word in _stem(path).split("_"))
         for line, match in _find(r"^class (\w+)[^;{]*: public (?:Pass|PlanStage)\b", text):
             if match[1] == "PlanStage":
-                continue  # The base of those that work on a plan.
+                continue  # The base of passes that work on a plan.
             names = re.findall(r'string_view name\(\) const override { return "(\w+)"', text)
             if match[1] != class_name or names != [_stem(path)]:
                 what = f"expected {class_name}, named {_stem(path)}, got {match[1]}, named {names}"
@@ -314,23 +314,23 @@ GAINS = "docs/benchmarks.md"
 
 
 def an_optional_pass_shows_its_gain(tree):
-    """What nothing is lost without is not kept: each has a row in the tables of gains."""
+    """An optional pass must pay off: each has a row in the tables of gains."""
     for path, text in tree.with_suffix(".h").items():
         for line, _ in _find(r"bool optional\(\) const override { return true; }", text):
             if _top(path) != "tests" and f"\n| `{_stem(path)}`" not in tree.files.get(GAINS, ""):
                 yield Violation(path, line, f"{_stem(path)} has no row in {GAINS}")
 
 
-# Kernels for GPUs come in families that share a mechanism, not in the stems of ops; to register one
-# twice ends the process.
+# Kernels for GPUs are in files of families that share a mechanism, not in files named after their
+# ops. Registering a kernel twice ends the process.
 KERNEL_FAMILIES = "kernels/cuda/"
 
 
 def an_op_is_named_by_its_stem_alone(tree):
-    """No second list of op names: elsewhere an op is its builder, its constant, a trait or a role."""
+    """No second list of op names: other code uses an op's builder, constant, traits or role."""
     places = {}
     for path, text in tree.with_suffix(*CXX).items():
-        if _top(path) == "tests" or path.rpartition(".")[0] in MAY_NAME_OPS:
+        if _top(path) in ("tests", "examples") or path.rpartition(".")[0] in MAY_NAME_OPS:
             continue
         for line, match in _find(r'"([A-Za-z]\w*)"', _blank_comments(text)):
             places.setdefault(match[1], []).append((path, line))
@@ -350,7 +350,7 @@ def files_are_short(tree):
     for path, text in tree.files.items():
         lines = text.count("\n")
         if path.endswith(CXX + (".py", ".bzl", ".proto")) and lines > MAX_LINES:
-            yield Violation(path, lines, f"a file has at most {MAX_LINES} lines, this one {lines}")
+            yield Violation(path, lines, f"expected at most {MAX_LINES} lines, got {lines}")
 
 
 def folders_say_what_they_are(tree):
@@ -368,22 +368,33 @@ def folders_say_what_they_are(tree):
             yield Violation(readme, lines, what)
 
 
+def examples_can_be_copied(tree):
+    """Into a user's project: public headers only, and no namespace of ours."""
+    for path, text in tree.with_suffix(".h", ".cc").items():
+        if _top(path) != "examples":
+            continue
+        for line, match in _find(r'^\s*#\s*include "(?!mirrorflow(?:_extend)?\.h")([^"]+)"', text):
+            yield Violation(path, line, f"{match[1]} is not a public header")
+        for line, _ in _find(r"^namespace mirrorflow\b(?! *=)", _blank_comments(text)):
+            yield Violation(path, line, "an example has no namespace of the library")
+
+
 def no_path_of_one_machine(tree):
     for path, text in tree.files.items():
         for line, match in _find(r"(?<![\w.~$}])/(work|root|farm|home)/[a-z]\S*", text):
-            yield Violation(path, line, f"{match[0]} is a path of one machine")
+            yield Violation(path, line, f"{match[0]} is a path of a particular machine")
 
 
 def files_begin_with_the_licence(tree):
     for path, text in tree.with_suffix(*CXX).items():
         if path == "examples/readme.cc":
-            continue  # The README shows it from its first byte.
+            continue  # The README quotes it from its first byte.
         if not text.startswith("// SPDX-License-Identifier: Apache-2.0\n"):
             yield Violation(path, 1, "expected // SPDX-License-Identifier: Apache-2.0")
 
 
 def headers_are_guarded_by_their_path(tree):
-    """Two headers with one guard hide each other."""
+    """Two headers with the same guard would hide each other."""
     for path, text in tree.with_suffix(".h", ".cuh").items():
         guard = "MIRRORFLOW_" + re.sub(r"\W", "_", path).upper() + "_"
         if f"#ifndef {guard}\n#define {guard}\n" not in text:
@@ -410,6 +421,7 @@ RULES = [
     an_optional_pass_shows_its_gain,
     files_are_short,
     folders_say_what_they_are,
+    examples_can_be_copied,
     no_path_of_one_machine,
     files_begin_with_the_licence,
     headers_are_guarded_by_their_path,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each house rule sees the tree that breaks it, and is content with the one that does not."""
+"""Tests that each house rule reports a tree that violates it and accepts one that does not."""
 
 import pathlib
 import tempfile
@@ -54,7 +54,7 @@ GOOD = {
     "bazel/workspace.bzl": 'repo(apt = "libabsl-dev")\n',
 }
 
-# (rule, file that breaks it, contents)
+# (rule, file that violates it, contents)
 PLANTED = [
     ("includes_go_down", "framework/a.cc", '#include "ops/relu.h"\n'),
     ("includes_go_down", "ops/a.cc", '#include "kernels/cpu/relu.h"\n'),
@@ -65,6 +65,8 @@ PLANTED = [
     ("includes_go_down", "train/a.cc", '#include "mirrorflow.h"\n'),
     ("includes_go_down", "train/optimizer.cc", '#include "distribute/strategy.h"\n'),
     ("includes_go_down", "examples/a.cc", '#include "tests/support/device.h"\n'),
+    ("examples_can_be_copied", "examples/a.cc", '#include "ops/relu.h"\n'),
+    ("examples_can_be_copied", "examples/a.cc", "namespace mirrorflow {\n"),
     ("build_deps_go_down", "framework/core/BUILD", 'cc_library(name = "a", deps = ["//ops"])\n'),
     ("build_deps_go_down", "ops/BUILD", 'cc_library(name = "a", deps = ["//:mirrorflow"])\n'),
     ("build_deps_go_down", "kernels/BUILD", 'f(name = "a", data = ["//tools:mirrorflow"])\n'),
@@ -121,7 +123,7 @@ PLANTED = [
 
 
 def check(rule, files):
-    """The paths that `rule` complains about in a tree of these files."""
+    """Returns the paths that `rule` reports in a tree of these files."""
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             file = pathlib.Path(root, path)
@@ -131,22 +133,22 @@ def check(rule, files):
 
 
 class HouseRulesTest(unittest.TestCase):
-    def test_a_good_tree_breaks_no_rule(self):
+    def test_good_tree_violates_no_rule(self):
         for rule in house_rules.RULES:
             with self.subTest(rule.__name__):
                 self.assertEqual(check(rule, GOOD), [])
 
-    def test_a_planted_violation_is_reported_at_its_place(self):
+    def test_planted_violation_is_reported_at_its_place(self):
         for name, path, text in PLANTED:
             with self.subTest(name, path=path, text=text[:60]):
                 found = check(getattr(house_rules, name), {**GOOD, path: text})
                 place = path if name != "folders_say_what_they_are" else "README.md"
                 self.assertTrue(any(where.endswith(place) for where in found), found)
 
-    def test_every_rule_has_a_planted_violation(self):
+    def test_every_rule_has_planted_violation(self):
         self.assertEqual({rule.__name__ for rule in house_rules.RULES}, {p[0] for p in PLANTED})
 
-    def test_build_outputs_are_no_sources(self):
+    def test_build_outputs_are_not_sources(self):
         files = {"bin/a.cc": "", "bazel-out/a.cc": "", ".git/a.cc": "", "ops/__pycache__/a.cc": ""}
         self.assertEqual(check(house_rules.files_begin_with_the_licence, files), [])
 

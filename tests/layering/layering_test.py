@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree keeps the rules of house_rules.py.
+"""Checks that the source tree follows the rules of house_rules.py.
 
-Bazel cannot hand a test all files of all packages, so the test finds the tree through the link that
-its own file is, and is marked `external`: it runs each time.
+Bazel cannot pass all files of all packages to a test. The test finds the tree through the symbolic
+link of its own file. It is tagged `external`, so that it runs each time.
 """
 
 import pathlib

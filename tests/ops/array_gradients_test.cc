@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of the array ops where shapes are not known while the graph is built: other nodes, the
-// same numbers as where they are known (which tests/ops/op_test.cc compares with differences).
+// Gradients of the array ops where shapes are unknown while the graph is built. The nodes differ,
+// but the numbers must equal those for known shapes, which tests/ops/op_test.cc compares with
+// central differences.
 #include "framework/reference/interpreter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,7 +37,7 @@ Output Ints(const Scope& s, absl::Span<const int64_t> values) {
   return ops::VectorConst(s, values);
 }
 Output Int(const Scope& s, int64_t value) { return ops::ScalarConst(s, DT_INT32, double(value)); }
-// The size of dimension d of x: a constant in the one graph and not in the other.
+// The size of dimension d of x, which is a constant only where the shape of x is known.
 Output SizeOf(const Scope& s, Output x, int d) { return ops::ElementOf(s, ops::Shape(s, x), d); }
 
 const Row kRows[] = {
@@ -61,10 +62,10 @@ const Row kRows[] = {
      [](const Scope& s, Output x) {
        return ops::Tile(s, x, Ints(s, {1, 4, 1}));
      }},
-    {"TileAsOftenAsAShapeSays",
+    {"TileByShape",
      {2, 3},
      [](const Scope& s, Output x) { return ops::Tile(s, x, ops::Shape(s, x)); }},
-    {"TileNothing",
+    {"TileEmpty",
      {0, 3},
      [](const Scope& s, Output x) {
        return ops::Tile(s, x, Ints(s, {2, 2}));
@@ -74,7 +75,7 @@ const Row kRows[] = {
      [](const Scope& s, Output x) {
        return ops::BroadcastTo(s, x, Ints(s, {5, 2, 4, 3}));
      }},
-    {"BroadcastToTheSame",
+    {"BroadcastToSameShape",
      {2, 3},
      [](const Scope& s, Output x) {
        return ops::BroadcastTo(s, x, Ints(s, {2, 3}));
@@ -100,20 +101,20 @@ const Row kRows[] = {
      [](const Scope& s, Output x) {
        return ops::Pack(s, {x, x}, {.axis = 1});
      }},
-    {"UnpackOfWhichOneIsUsed",
+    {"UnpackWithOneUsedOutput",
      {2, 3},
      [](const Scope& s, Output x) { return ops::Unpack(s, x, 3, {.axis = -1})[1]; }},
-    {"SliceToTheEnd",
+    {"SliceToEnd",
      {3, 4},
      [](const Scope& s, Output x) {
        return ops::Slice(s, x, Ints(s, {1, 2}), Ints(s, {-1, -1}));
      }},
-    {"SliceInTheMiddle",
+    {"SliceInMiddle",
      {3, 4},
      [](const Scope& s, Output x) {
        return ops::Slice(s, x, Ints(s, {1, 1}), Ints(s, {1, 2}));
      }},
-    {"SliceOfASizeThatIsComputed",
+    {"SliceOfComputedSize",
      {3, 4},
      [](const Scope& s, Output x) {
        return ops::Slice(s, x, Ints(s, {0, 1}), ops::Pack(s, {SizeOf(s, x, 0), Int(s, 2)}));
@@ -123,7 +124,7 @@ const Row kRows[] = {
      [](const Scope& s, Output x) {
        return ops::Pad(s, x, ops::Reshape(s, Ints(s, {1, 0, 2, 1}), {2, 2}));
      }},
-    {"PadByNumbersThatAreComputed",
+    {"PadByComputedNumbers",
      {2, 3},
      [](const Scope& s, Output x) {
        const Output sizes = ops::Shape(s, x);
@@ -146,7 +147,7 @@ const Row kRows[] = {
        return ops::GatherV2(s, x, ops::Reshape(s, Ints(s, {3, 0, 3, 1}), {2, 2}), Int(s, 0));
      },
      /*needs_rank=*/true},
-    {"GatherAlongAnInnerDimension",
+    {"GatherAlongInnerDimension",
      {2, 4, 3},
      [](const Scope& s, Output x) {
        return ops::GatherV2(s, x, ops::Reshape(s, Ints(s, {3, 0, 3, 1}), {2, 2}), Int(s, 1));
@@ -173,7 +174,7 @@ const Row kRows[] = {
 
 class ArrayGradient : public ::testing::TestWithParam<Row> {
  protected:
-  // dx for a fixed x and dy, from a graph that is told `shape` of x.
+  // Returns dx for a fixed x and dy, from a graph in which x is a placeholder of `shape`.
   Tensor GradientKnowing(const Shape& shape) {
     Graph graph;
     const Scope root(&graph);
@@ -197,7 +198,7 @@ class ArrayGradient : public ::testing::TestWithParam<Row> {
   }
 };
 
-TEST_P(ArrayGradient, IsTheSameHoweverLittleIsKnownOfTheShape) {
+TEST_P(ArrayGradient, DoesNotDependOnWhetherShapeIsKnown) {
   const Shape& shape = GetParam().shape;
   const Tensor want = GradientKnowing(shape);
   ASSERT_EQ(want.shape(), shape);
@@ -209,7 +210,7 @@ TEST_P(ArrayGradient, IsTheSameHoweverLittleIsKnownOfTheShape) {
 INSTANTIATE_TEST_SUITE_P(Ops, ArrayGradient, ::testing::ValuesIn(kRows),
                          [](const auto& info) { return info.param.name; });
 
-TEST(ArrayGradientError, GatherNeedsToKnowRanks) {
+TEST(ArrayGradientError, GatherRequiresKnownRanks) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Assert in the graphs that TensorFlow writes, where its data are text for the most part.
+// Assert in graphs that TensorFlow writes, where most of its data are strings.
 #include "ops/assert.h"
 
 #include <string>
@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<Tensor>> RunGuarded(const Graph& graph, const Tensor&
   return (*session)->Run({{graph.FindNode("x")->output(0), x}}, {graph.FindNode("y")->output(0)});
 }
 
-TEST(Assert, LetsTheStepPassWhenItHolds) {
+TEST(Assert, StepSucceedsIfConditionHolds) {
   for (const char* data : {kTextAlone, kTextAndTensor}) {
     const auto graph = GraphOf(data);
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -145,7 +145,7 @@ TEST(Assert, LetsTheStepPassWhenItHolds) {
   }
 }
 
-TEST(Assert, FailsTheStepWithItsNameAndItsDataWhenItDoesNotHold) {
+TEST(Assert, StepFailsWithNameAndDataIfConditionDoesNotHold) {
   const auto graph = GraphOf(kTextAndTensor);
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const int replicas : {1, 2}) {
@@ -157,7 +157,7 @@ TEST(Assert, FailsTheStepWithItsNameAndItsDataWhenItDoesNotHold) {
   }
 }
 
-TEST(Assert, HasDataInAnyGraphThatIsWritten) {
+TEST(Assert, WrittenGraphAlwaysHasData) {
   const auto graph = GraphOf(kTextAlone);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto def = ToGraphDef(*graph);

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A batch norm of random numbers and sum(y * w), whose gradients are looked at.
+// A batch norm of random numbers with the loss sum(y * w), whose gradients are checked.
 struct Problem {
   Problem(const Shape& shape, const ops::FusedBatchNormV3Options& options) {
     const Scope s(&graph);
@@ -77,7 +77,7 @@ void ExpectGradientsThatDifferencesShow(const Shape& shape,
   }
 }
 
-TEST(FusedBatchNormV3, HasTheGradientThatDifferencesShow) {
+TEST(FusedBatchNormV3, GradientMatchesCentralDifferences) {
   for (const bool is_training : {true, false}) {
     ExpectGradientsThatDifferencesShow({2, 2, 3, 2}, {.is_training = is_training});
     ExpectGradientsThatDifferencesShow(
@@ -85,14 +85,14 @@ TEST(FusedBatchNormV3, HasTheGradientThatDifferencesShow) {
   }
 }
 
-TEST(FusedBatchNormV3, SaysThatItsStatisticsHaveNoGradient) {
+TEST(FusedBatchNormV3, GradientOfStatisticsIsUnimplemented) {
   Problem problem({2, 2, 2, 3}, {});
   const auto gradients = Gradients(Scope(&problem.graph), {problem.norm.batch_mean}, {problem.x});
   EXPECT_EQ(gradients.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(gradients.status().message()), HasSubstr("gradient of output 1"));
 }
 
-TEST(FusedBatchNormV3, RefusesVectorsOfOtherLengths) {
+TEST(FusedBatchNormV3, RejectsVectorsOfWrongLength) {
   Graph graph;
   const Scope s(&graph);
   auto feed = [&](const Shape& shape) { return ops::Placeholder(s, DT_FLOAT, shape); };
@@ -100,8 +100,8 @@ TEST(FusedBatchNormV3, RefusesVectorsOfOtherLengths) {
   EXPECT_THAT(std::string(s.status().message()), HasSubstr("expected [4], got [3]"));
 }
 
-// Only where they are read.
-TEST(FusedBatchNormV3, RefusesStatisticsOfOtherLengths) {
+// Training does not read them.
+TEST(FusedBatchNormV3, RejectsStatisticsOfWrongLengthInInference) {
   for (const bool is_training : {true, false}) {
     Graph graph;
     const Scope s(&graph);
@@ -112,7 +112,7 @@ TEST(FusedBatchNormV3, RefusesStatisticsOfOtherLengths) {
   }
 }
 
-TEST(FusedBatchNormV3, LearnsTheChannelsFromItsVectors) {
+TEST(FusedBatchNormV3, InfersChannelsFromVectors) {
   Graph graph;
   const Scope s(&graph);
   auto feed = [&](const Shape& shape) { return ops::Placeholder(s, DT_FLOAT, shape); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stored values do not show of element-wise ops of two operands.
+// Element-wise ops of two operands: properties that the stored cases do not cover.
 #include "ops/binary.h"
 
 #include <limits>
@@ -42,7 +42,7 @@ Shape ShapeOfSum(const Shape& x, const Shape& y) {
   return scope.shape(z);
 }
 
-TEST(Binary, BroadcastsShapesThatAreKnownInPart) {
+TEST(Binary, BroadcastsPartiallyKnownShapes) {
   EXPECT_EQ(ShapeOfSum({-1, 10}, {10}), Shape({-1, 10}));
   EXPECT_EQ(ShapeOfSum({-1, 1}, {-1, 3}), Shape({-1, 3}));
   EXPECT_EQ(ShapeOfSum({-1}, {4}), Shape({4}));
@@ -50,7 +50,7 @@ TEST(Binary, BroadcastsShapesThatAreKnownInPart) {
   EXPECT_TRUE(ShapeOfSum(Shape::UnknownRank(), {3}).unknown_rank());
 }
 
-TEST(Binary, RefusesShapesThatDoNotBroadcast) {
+TEST(Binary, RejectsIncompatibleShapes) {
   Graph graph;
   const Scope scope(&graph);
   ops::Mul(scope, ops::Placeholder(scope, DT_FLOAT, {2, 3}),
@@ -59,7 +59,7 @@ TEST(Binary, RefusesShapesThatDoNotBroadcast) {
             "Mul(Mul): shapes [2,3] and [4] do not broadcast against each other");
 }
 
-TEST(Binary, IntegerDivisionByZeroIsAnErrorThatNamesTheNode) {
+TEST(Binary, IntegerDivisionByZeroIsError) {
   const Tensor x = Tensor::Vector<int32_t>({7, 8}), y = Tensor::Vector<int32_t>({2, 0});
   for (const BinaryBuilder build :
        {ops::Div, ops::FloorDiv, ops::FloorMod, ops::TruncateDiv, ops::TruncateMod, ops::Mod}) {
@@ -88,8 +88,9 @@ TEST(Binary, IntegersWrapAround) {
   EXPECT_EQ(Evaluate<int32_t>(ops::Pow, two, Tensor::Scalar(32))->scalar<int32_t>(), 0);
 }
 
-TEST(Binary, WalksEveryWayToBroadcast) {
-  // Each operand has any of the sizes 1 and n in each of four dimensions, or not the dimension.
+TEST(Binary, BroadcastsEveryCombinationOfDimensions) {
+  // Each operand has size 1 or n in each of four dimensions. The right one may lack up to two
+  // leading dimensions.
   const std::vector<int64_t> sizes = {2, 3, 1, 5};
   for (int mask = 0; mask < 256; ++mask) {
     for (int missing = 0; missing < 3; ++missing) {
@@ -104,7 +105,7 @@ TEST(Binary, WalksEveryWayToBroadcast) {
       for (int64_t i = 0; i < y->num_elements(); ++i) y->flat<int32_t>()[i] = i;
       const absl::StatusOr<Tensor> z = Evaluate<int32_t>(ops::AddV2, *x, *y);
       ASSERT_TRUE(z.ok()) << z.status();
-      // The same by the definition: index by index.
+      // The expected values follow from the definition, index by index.
       const Shape& out = z->shape();
       auto offset = [&](const Shape& shape, int64_t index) {
         int64_t at = 0, stride = 1;
@@ -127,7 +128,7 @@ TEST(Binary, WalksEveryWayToBroadcast) {
   }
 }
 
-TEST(Equal, OfShapesThatDoNotBroadcastIsFalseAsAWholeWhenAsked) {
+TEST(Equal, IncompatibleShapesCompareUnequalOnRequest) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {2}),
@@ -144,7 +145,7 @@ TEST(Equal, OfShapesThatDoNotBroadcastIsFalseAsAWholeWhenAsked) {
   EXPECT_FALSE(scope.ok());
 }
 
-// The message of the error that building a node leaves.
+// Builds a node and returns the message of the error.
 template <typename Build>
 std::string ErrorOf(Build build) {
   Graph graph;
@@ -156,14 +157,13 @@ std::string ErrorOf(Build build) {
 }
 
 TEST(ApproximateEqual, DoesNotBroadcast) {
-  EXPECT_EQ(
-      ErrorOf([](const Scope& s, auto operand) {
-        ops::ApproximateEqual(s, operand(DT_FLOAT, {2}), operand(DT_FLOAT, {}));
-      }),
-      "ApproximateEqual(ApproximateEqual): y must be of the shape of x, expected [2], got []");
+  EXPECT_EQ(ErrorOf([](const Scope& s, auto operand) {
+              ops::ApproximateEqual(s, operand(DT_FLOAT, {2}), operand(DT_FLOAT, {}));
+            }),
+            "ApproximateEqual(ApproximateEqual): y must have the shape of x; expected [2], got []");
 }
 
-TEST(ClipByValue, RefusesABoundOfAnotherShape) {
+TEST(ClipByValue, RejectsBoundOfWrongShape) {
   EXPECT_EQ(ErrorOf([](const Scope& s, auto operand) {
               ops::ClipByValue(s, operand(DT_FLOAT, {2, 3}), operand(DT_FLOAT, {}),
                                operand(DT_FLOAT, {3}));
@@ -172,15 +172,15 @@ TEST(ClipByValue, RefusesABoundOfAnotherShape) {
             "expected [2,3], got [3]");
 }
 
-TEST(Select, RefusesAConditionThatIsNeitherOfRowsNorOfTheValues) {
+TEST(Select, RejectsConditionOfWrongShape) {
   for (const Shape& condition : {Shape({3}), Shape({2, 1}), Shape({1, 2, 3})}) {
     EXPECT_EQ(
         ErrorOf([&](const Scope& s, auto operand) {
           ops::Select(s, operand(DT_BOOL, condition), operand(DT_FLOAT, {2, 3}),
                       operand(DT_FLOAT, {2, 3}));
         }),
-        "Select(Select): condition must be a scalar, a vector of the values' rows or of their "
-        "shape, expected [2,3], got " +
+        "Select(Select): condition must be a scalar, a vector with one element per row, or of "
+        "the values' shape; expected [2,3], got " +
             condition.ToString());
   }
 }
@@ -190,10 +190,10 @@ TEST(Select, DoesNotBroadcast) {
       ErrorOf([](const Scope& s, auto operand) {
         ops::Select(s, operand(DT_BOOL, {2}), operand(DT_FLOAT, {2, 3}), operand(DT_FLOAT, {3}));
       }),
-      "Select(Select): t and e must be of one shape, expected [2,3], got [3]");
+      "Select(Select): t and e must have the same shape; expected [2,3], got [3]");
 }
 
-TEST(Cumsum, RefusesAnAxisOutOfRange) {
+TEST(Cumsum, RejectsAxisOutOfRange) {
   const std::string error = ErrorOf([](const Scope& s, auto operand) {
     ops::Cumsum(s, operand(DT_FLOAT, {2, 3}), 2);
   });

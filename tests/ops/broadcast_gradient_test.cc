@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of operands that were broadcast: what is built when shapes are known, known in part or
-// not at all, and that it computes the same.
+// Gradients of broadcast operands. Known, partially known and unknown shapes give different nodes,
+// which must compute the same.
 #include "ops/broadcast_gradient.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ struct Sum {
   Output x, y, dz, dx, dy;
 };
 
-TEST(SumToOperand, BuildsNothingForOperandsThatCannotHaveBeenBroadcast) {
+TEST(SumToOperand, BuildsNothingForOperandsThatCannotBeBroadcast) {
   EXPECT_EQ(Sum({2, 3}, {2, 3}).Count("Sum"), 0);
   EXPECT_EQ(Sum({-1, 3}, {1, 3}).Count("BroadcastGradientArgs"), 0);
   const Sum bias({-1, 3}, {3});
@@ -85,8 +85,8 @@ TEST(SumToOperand, SumsOverMissingAndSizeOneDimensions) {
   EXPECT_TRUE(Tensor::Identical(grads[1], Counting({2, 3, 4, 5})));
 }
 
-TEST(SumToOperand, DecidesWhenAnUnknownDimensionIsFed) {
-  // The batch of either may be 1.
+TEST(SumToOperand, HandlesUnknownDimensionWhenFed) {
+  // Either batch may be 1.
   Sum sum({-1, 3}, {-1, 3});
   EXPECT_EQ(sum.Count("BroadcastGradientArgs"), 2);
   const std::vector<Tensor> same = sum.Run({2, 3}, {2, 3});
@@ -97,7 +97,7 @@ TEST(SumToOperand, DecidesWhenAnUnknownDimensionIsFed) {
   EXPECT_TRUE(Tensor::Identical(stretched[1], Counting({2, 3})));
 }
 
-TEST(SumToOperand, DecidesWhenAnUnknownRankIsFed) {
+TEST(SumToOperand, HandlesUnknownRankWhenFed) {
   Sum sum(Shape::UnknownRank(), Shape::UnknownRank());
   const std::vector<Tensor> grads = sum.Run({3}, {2, 3});
   EXPECT_TRUE(Tensor::Identical(grads[0], Tensor::Vector<float>({5, 7, 9})));
@@ -121,7 +121,7 @@ TEST(SumToOperand, HandlesThreeOperands) {
   EXPECT_TRUE(Tensor::Identical(results->at(1), Tensor::Scalar<float>(3)));
 }
 
-// The gradients of x [b,2,3] · y [c,3,2] by a dz of ones, with b and c as fed.
+// The gradients of x [b,2,3] · y [c,3,2] for a dz of ones; b and c are the fed sizes.
 std::vector<Tensor> BatchProductGradients(const Shape& known_x, const Shape& known_y, int64_t b,
                                           int64_t c) {
   Graph graph;
@@ -137,7 +137,7 @@ std::vector<Tensor> BatchProductGradients(const Shape& known_x, const Shape& kno
   return results.ok() ? *results : std::vector<Tensor>(2);
 }
 
-TEST(SumToOperand, LeavesTheOwnDimensionsOfAnOperandAlone) {
+TEST(SumToOperand, KeepsMatrixDimensionsOfOperands) {
   for (const auto& [b, c] : {std::pair<int64_t, int64_t>{4, 4}, {1, 4}, {4, 1}}) {
     const std::vector<Tensor> known = BatchProductGradients({b, 2, 3}, {c, 3, 2}, b, c);
     const Shape any = Shape::UnknownRank();
@@ -150,7 +150,7 @@ TEST(SumToOperand, LeavesTheOwnDimensionsOfAnOperandAlone) {
   }
 }
 
-TEST(BroadcastGradientArgs, IsKnownAsSoonAsBothShapesAre) {
+TEST(BroadcastGradientArgs, ResultIsConstantIfBothShapesAreKnown) {
   Graph graph;
   const Scope scope(&graph);
   const auto args = ops::BroadcastGradientArgs(scope, ops::VectorConst(scope, {4, 1, 3}),
@@ -160,7 +160,7 @@ TEST(BroadcastGradientArgs, IsKnownAsSoonAsBothShapesAre) {
       Tensor::Identical(graph.values().at(args.r1).constant, Tensor::Vector<int32_t>({0, 2})));
 }
 
-TEST(BroadcastGradientArgs, RefusesShapesThatDoNotBroadcast) {
+TEST(BroadcastGradientArgs, RejectsIncompatibleShapes) {
   Graph graph;
   const Scope scope(&graph);
   ops::BroadcastGradientArgs(scope, ops::VectorConst(scope, {2}), ops::VectorConst(scope, {3}));

@@ -27,7 +27,7 @@ To Convert(From value) {
   return result->at(0).scalar<To>();
 }
 
-TEST(Cast, WhatNoIntegerHoldsBecomesTheSmallest) {
+TEST(Cast, OutOfRangeFloatsBecomeSmallestInteger) {
   constexpr int32_t kMin32 = std::numeric_limits<int32_t>::min();
   constexpr int64_t kMin64 = std::numeric_limits<int64_t>::min();
   for (const double x : {1e30, -1e30, static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
@@ -42,21 +42,21 @@ TEST(Cast, WhatNoIntegerHoldsBecomesTheSmallest) {
   EXPECT_EQ(Convert<int32_t>(-2147483648.0), kMin32);
 }
 
-TEST(Cast, KeepsWhatIsKnownOfAShape) {
+TEST(Cast, PropagatesPartiallyKnownShape) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {-1, 3});
   const Output shape = ops::Cast(scope, ops::Shape(scope, x), DT_INT64);
   ASSERT_TRUE(graph.values().at(shape).as_shape.has_value());
   EXPECT_EQ(*graph.values().at(shape).as_shape, Shape({-1, 3}));
-  // A constant stays one.
+  // A constant stays a constant.
   const Output y = ops::Placeholder(scope, DT_FLOAT, {2, 3});
   const Output known = ops::Cast(scope, ops::Shape(scope, y, {.out_type = DT_INT64}), DT_INT32);
   EXPECT_TRUE(
       Tensor::Identical(graph.values().at(known).constant, Tensor::Vector<int32_t>({2, 3})));
 }
 
-TEST(Cast, RefusesToTruncateDoubles) {
+TEST(Cast, RejectsTruncationOfDoublePrecision) {
   Graph graph;
   const Scope scope(&graph);
   ops::Cast(scope, ops::Placeholder(scope, DT_DOUBLE, {2}), DT_FLOAT, {.truncate = true});

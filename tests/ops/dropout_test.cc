@@ -10,7 +10,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(Dropout, DropsAtItsRateAndScalesTheRest) {
+TEST(Dropout, DropsAtGivenRateAndScalesRemainder) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {-1, 100});
@@ -34,18 +34,18 @@ TEST(Dropout, DropsAtItsRateAndScalesTheRest) {
     }
   }
   EXPECT_NEAR(static_cast<double>(dropped) / kCount, 0.25, 0.01);
-  // The gradient goes the same way: at x = 1 it is y.
+  // The gradient has the same mask and scale: at x = 1 it equals y.
   EXPECT_TRUE(Tensor::Identical(results->at(0), results->at(1)));
 }
 
-TEST(Dropout, IsTheInputItselfAtRateZero) {
+TEST(Dropout, ReturnsInputAtRateZero) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {3});
   EXPECT_EQ(ops::Dropout(scope, x, 0), x);
 }
 
-TEST(Dropout, RefusesARateThatIsNoProbabilityBelowOne) {
+TEST(Dropout, RejectsRateOutsideZeroToOne) {
   for (const double rate : {-0.1, 1.0, 2.0}) {
     Graph graph;
     const Scope scope(&graph);

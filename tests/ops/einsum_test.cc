@@ -16,14 +16,14 @@ std::string ErrorOf(absl::string_view equation, const std::vector<int>& ranks) {
   return std::string(EinsumTermsOf(equation, ranks).status().message());
 }
 
-TEST(EinsumTermsTest, GivesDimensionsOfAnEllipsisLabelsFromTheRight) {
+TEST(EinsumTermsTest, NumbersEllipsisDimensionsFromRight) {
   const auto terms = EinsumTermsOf("...ij,j...k->...ik", {4, 3});
   ASSERT_TRUE(terms.ok()) << terms.status();
   EXPECT_EQ(terms->inputs, std::vector<std::string>({"10ij", "j0k"}));
   EXPECT_EQ(terms->output, "10ik");
 }
 
-TEST(EinsumTermsTest, SaysWhatAnEquationHasWrongly) {
+TEST(EinsumTermsTest, ErrorsNameCause) {
   EXPECT_THAT(ErrorOf("ij,jk", {2, 2}), HasSubstr("one '->'"));
   EXPECT_THAT(ErrorOf("ij->ji->ij", {2}), HasSubstr("one '->'"));
   EXPECT_THAT(ErrorOf("ij,jk->ik", {2}), HasSubstr("a term for each"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Indices that are data: what is said of one that is out of range, and rows of a Range that are one
-// replica's.
+// Kernels that take indices as data: errors for indices out of range. Also a Range of which one
+// replica computes its rows.
 #include "framework/runtime/evaluate_node.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,7 +33,7 @@ class IndexingKernel : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(IndexingKernel, GatherNamesIndexPositionAndRange) {
+TEST_F(IndexingKernel, GatherErrorNamesIndexPositionAndRange) {
   const Tensor params = Tensor::Of<float>({3, 1}, {1, 2, 3});
   const Tensor axis = Tensor::Scalar<int32_t>(0);
   for (const int64_t wrong : {int64_t{3}, int64_t{-1}, int64_t{1} << 40}) {
@@ -44,13 +44,13 @@ TEST_F(IndexingKernel, GatherNamesIndexPositionAndRange) {
   }
 }
 
-TEST_F(IndexingKernel, GatherOfOneIndexNamesItWithoutPosition) {
+TEST_F(IndexingKernel, GatherErrorOmitsPositionOfScalarIndex) {
   const Tensor params = Tensor::Of<float>({0}, {}), index = Tensor::Scalar<int32_t>(0);
   const Output y = ops::GatherV2(root_, Feed(params), Feed(index), ops::Const(root_, index));
   EXPECT_THAT(Error(y, {params, index, index}), HasSubstr("indices must be in [0, 0), got 0"));
 }
 
-TEST_F(IndexingKernel, SegmentSumNamesTheIdThatIsTooLarge) {
+TEST_F(IndexingKernel, SegmentSumErrorNamesIdOutOfRange) {
   const Tensor data = Tensor::Of<float>({3}, {1, 2, 3});
   const Tensor ids = Tensor::Of<int32_t>({3}, {-5, 1, 2}), count = Tensor::Scalar<int32_t>(2);
   const Output y = ops::UnsortedSegmentSum(root_, Feed(data), Feed(ids), ops::Const(root_, count));
@@ -66,15 +66,15 @@ TEST_F(IndexingKernel, SegmentSumsOfIntegersWrapAround) {
   EXPECT_EQ((*sum)[0].scalar<int32_t>(), INT32_MIN);
 }
 
-TEST_F(IndexingKernel, InvertPermutationNamesWhatIsWrong) {
+TEST_F(IndexingKernel, InvertPermutationErrorNamesElement) {
   const Output y = ops::InvertPermutation(root_, Feed(Tensor::Of<int32_t>({3}, {0, 1, 2})));
   EXPECT_THAT(Error(y, {Tensor::Of<int32_t>({3}, {0, 3, 1})}),
               HasSubstr("x must be a permutation of 0 to 2, got x[1] = 3"));
   EXPECT_THAT(Error(y, {Tensor::Of<int32_t>({3}, {2, 0, 2})}),
-              HasSubstr("x must be a permutation of 0 to 2, got x[2] = 2 once more"));
+              HasSubstr("x must be a permutation of 0 to 2, got x[2] = 2 a second time"));
 }
 
-TEST_F(IndexingKernel, StitchLeavesRowsThatNoIndexNamesZero) {
+TEST_F(IndexingKernel, StitchZeroFillsRowsWithoutIndex) {
   const Tensor indices = Tensor::Of<int32_t>({2}, {3, 1});
   const Tensor data = Tensor::Of<float>({2}, {30, 10});
   const Output y = ops::DynamicStitch(root_, {ops::Const(root_, indices)}, {Feed(data)});
@@ -83,13 +83,13 @@ TEST_F(IndexingKernel, StitchLeavesRowsThatNoIndexNamesZero) {
   EXPECT_TRUE(Tensor::Identical((*merged)[0], Tensor::Of<float>({4}, {0, 10, 0, 30})));
 }
 
-TEST_F(IndexingKernel, ARangeThatIsCutGoesOnWhereItsRowsBegin) {
+TEST_F(IndexingKernel, ShardOfRangeStartsAtItsFirstRow) {
   const Tensor start = Tensor::Scalar<float>(1), limit = Tensor::Scalar<float>(7),
                delta = Tensor::Scalar<float>(0.5);
   const Output y = ops::Range(root_, ops::Const(root_, start), ops::Const(root_, limit),
                               ops::Const(root_, delta));
   EXPECT_EQ(root_.shape(y), Shape({12}));
-  // The second of two replicas: 3 elements a row, its rows are 2 and 3.
+  // The second of two replicas, which has rows 2 and 3; a row is 3 elements.
   const Sharding sharding = Sharded{/*axis=*/1, /*dim=*/0, /*factor=*/3};
   EvaluateOptions options;
   options.params.first_row[1] = 2;

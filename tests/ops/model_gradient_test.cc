@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gradient of a whole model, in double, against central differences: what the checks of single
-// ops leave open is how gradients meet.
+// The gradient of a whole model, in double precision, against central differences. The checks of
+// single ops do not cover how gradients are combined.
 #include <cmath>
 
 #include "framework/reference/interpreter.h"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kStep = 1e-5;
 
-// A network of two layers that share their weights, and weight decay.
+// A network of two layers with shared weights, and weight decay.
 class Model {
  public:
   Model() {
@@ -82,7 +82,7 @@ class Model {
   std::optional<Interpreter> interpreter_;
 };
 
-TEST(ModelGradientTest, OfSharedWeightsAgreesWithDifferences) {
+TEST(ModelGradientTest, SharedWeightsMatchCentralDifferences) {
   Model model;
   const char* const variables[] = {"w", "b"};
   for (int v = 0; v < 2; ++v) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the neural-network ops refuse, and in what words; what they know of shapes in part.
+// The neural-network ops: error messages, and shape inference from partially known shapes.
 #include <functional>
 
 #include "framework/graph/shape_inference.h"
@@ -40,7 +40,7 @@ struct ErrorRow {
 
 class NnErrors : public ::testing::TestWithParam<ErrorRow> {};
 
-TEST_P(NnErrors, SayWhatIsWrong) {
+TEST_P(NnErrors, MessageNamesCause) {
   Graph graph;
   const Scope scope(&graph);
   GetParam().build(scope);
@@ -55,35 +55,36 @@ INSTANTIATE_TEST_SUITE_P(
     Ops, NnErrors,
     ::testing::
         Values(
-            ErrorRow{"BiasAddOfAVector", kInvalid,
+            ErrorRow{"BiasAddOfVector", kInvalid,
                      "input 0 must have rank at least 2, got shape [3]",
                      [](const Scope& s) { ops::BiasAdd(s, Feed(s, {3}), Feed(s, {3})); }},
-            ErrorRow{"BiasAddOfAnotherLength", kInvalid, "value [2,3]; expected [3], got [4]",
+            ErrorRow{"BiasAddOfWrongLength", kInvalid, "value [2,3]; expected [3], got [4]",
                      [](const Scope& s) {
                        ops::BiasAdd(s, Feed(s, {2, 3}), Feed(s, {4}));
                      }},
-            ErrorRow{"BiasAddOfAnotherLengthInNchw", kInvalid, "dimension 1 of value [2,5,5,3]",
+            ErrorRow{"BiasAddOfWrongLengthInNchw", kInvalid, "dimension 1 of value [2,5,5,3]",
                      [](const Scope& s) {
                        ops::BiasAdd(s, Images(s), Feed(s, {3}), {.data_format = "NCHW"});
                      }},
-            ErrorRow{"BatchMatMulOfOtherBatches", kInvalid, "shapes [2] and [3] do not broadcast",
+            ErrorRow{"BatchMatMulOfIncompatibleBatches", kInvalid,
+                     "shapes [2] and [3] do not broadcast",
                      [](const Scope& s) {
                        ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {3, 3, 2}));
                      }},
-            ErrorRow{"BatchMatMulOfOtherInnerDimensions", kInvalid,
+            ErrorRow{"BatchMatMulOfDifferentInnerDimensions", kInvalid,
                      "inner dimensions must be equal, got [2,2,3] and [2,2,3]",
                      [](const Scope& s) {
                        ops::BatchMatMulV2(s, Feed(s, {2, 2, 3}), Feed(s, {2, 2, 3}));
                      }},
-            ErrorRow{"BatchMatMulOfAVector", kInvalid, "rank at least 2",
+            ErrorRow{"BatchMatMulOfVector", kInvalid, "rank at least 2",
                      [](const Scope& s) {
                        ops::BatchMatMulV2(s, Feed(s, {3}), Feed(s, {3, 2}));
                      }},
-            ErrorRow{"CrossEntropyOfCubes", kInvalid, "must broadcast to a matrix",
+            ErrorRow{"CrossEntropyOfRankThree", kInvalid, "must broadcast to a matrix",
                      [](const Scope& s) {
                        ops::SoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3, 4}), Feed(s, {4}));
                      }},
-            ErrorRow{"Conv2DInNchwOfOtherChannels", kInvalid, "channels of images",
+            ErrorRow{"Conv2DInNchwOfWrongChannels", kInvalid, "channels of images",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.data_format = "NCHW"});
                      }},
@@ -98,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME", {.dilations = {1, 1, 1, 2}});
                 }},
             ErrorRow{
-                "Conv2DWithALargeDilatedFilter", kInvalid, "expected at most 5, got 7",
+                "Conv2DWithTooLargeDilatedFilter", kInvalid, "expected at most 5, got 7",
                 [](const Scope& s) {
                   ops::Conv2D(s, Images(s), Filter(s), kOnes, "VALID", {.dilations = {1, 3, 1, 1}});
                 }},
@@ -117,15 +118,14 @@ INSTANTIATE_TEST_SUITE_P(
                        ops::Conv2D(s, Images(s), Filter(s), kOnes, "EXPLICIT",
                                    {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 1}});
                      }},
-            ErrorRow{"Conv2DWithNeedlessPaddings", kInvalid, "must be empty when padding is SAME",
+            ErrorRow{"Conv2DWithRedundantPaddings", kInvalid, "must be empty when padding is SAME",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Filter(s), kOnes, "SAME",
                                    {.explicit_paddings = {0, 0, 1, 1, 1, 1, 0, 0}});
                      }},
             ErrorRow{"Conv2DWithUnknownPadding", kInvalid, "'padding' must be one of",
                      [](const Scope& s) { ops::Conv2D(s, Images(s), Filter(s), kOnes, "FULL"); }},
-            ErrorRow{"Conv2DWithStridesOverTheBatch", kUnimplemented,
-                     "strides over batch or channels",
+            ErrorRow{"Conv2DWithStridesOverBatch", kUnimplemented, "strides over batch or channels",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Filter(s), {2, 1, 1, 1}, "SAME");
                      }},
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Filter(s), {1, int64_t{1} << 62, 1, 1}, "VALID");
                      }},
-            ErrorRow{"Conv2DOfOtherChannels", kInvalid, "channels of images",
+            ErrorRow{"Conv2DOfWrongChannels", kInvalid, "channels of images",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
                      }},
@@ -153,39 +153,37 @@ INSTANTIATE_TEST_SUITE_P(
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Feed(s, {3, 3, 0, 4}), kOnes, "SAME");
                      }},
-            ErrorRow{"Conv2DWithALargeFilter", kInvalid, "expected at most 5, got 7",
+            ErrorRow{"Conv2DWithTooLargeFilter", kInvalid, "expected at most 5, got 7",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Feed(s, {7, 3, 3, 4}), kOnes, "VALID");
                      }},
-            ErrorRow{"Conv2DWithAnEmptyFilter", kInvalid, "the window is empty",
+            ErrorRow{"Conv2DWithEmptyFilter", kInvalid, "the window is empty",
                      [](const Scope& s) {
                        ops::Conv2D(s, Images(s), Feed(s, {0, 3, 3, 4}), kOnes, "SAME");
                      }},
             ErrorRow{
-                "DepthwiseConvOfOtherChannels", kInvalid, "expected 2, got 3",
+                "DepthwiseConvOfWrongChannels", kInvalid, "expected 2, got 3",
                 [](const Scope& s) {
                   ops::DepthwiseConv2dNative(s, Images(s), Feed(s, {3, 3, 2, 4}), kOnes, "SAME");
                 }},
-            ErrorRow{"DepthwiseBackpropOfAnotherGradient", kInvalid,
+            ErrorRow{"DepthwiseBackpropOfWrongGradient", kInvalid,
                      "expected [2,5,5,12], got [2,5,5,3]",
                      [](const Scope& s) {
                        ops::DepthwiseConv2dNativeBackpropInput(s, ops::VectorConst(s, {2, 5, 5, 3}),
                                                                Filter(s), Images(s), kOnes, "SAME");
                      }},
-            ErrorRow{"BackpropInputOfAnotherGradient", kInvalid,
-                     "expected [2,5,5,4], got [2,4,4,4]",
+            ErrorRow{"BackpropInputOfWrongGradient", kInvalid, "expected [2,5,5,4], got [2,4,4,4]",
                      [](const Scope& s) {
                        const Output sizes = ops::VectorConst(s, {2, 5, 5, 3});
                        ops::Conv2DBackpropInput(s, sizes, Filter(s), Feed(s, {2, 4, 4, 4}), kOnes,
                                                 "SAME");
                      }},
-            ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must be 4 sizes, got [5,5]",
+            ErrorRow{"BackpropInputOfTwoSizes", kInvalid, "input 0 must have 4 elements, got [5,5]",
                      [](const Scope& s) {
                        ops::Conv2DBackpropInput(s, ops::VectorConst(s, {5, 5}), Filter(s),
                                                 Feed(s, {2, 5, 5, 4}), kOnes, "SAME");
                      }},
-            ErrorRow{"BackpropFilterOfAnotherGradient", kInvalid,
-                     "expected [2,5,5,4], got [3,5,5,4]",
+            ErrorRow{"BackpropFilterOfWrongGradient", kInvalid, "expected [2,5,5,4], got [3,5,5,4]",
                      [](const Scope& s) {
                        const Output sizes = ops::VectorConst(s, {3, 3, 3, 4});
                        ops::Conv2DBackpropFilter(s, Images(s), sizes, Feed(s, {3, 5, 5, 4}), kOnes,
@@ -195,48 +193,48 @@ INSTANTIATE_TEST_SUITE_P(
                      [](const Scope& s) {
                        ops::MaxPool(s, Images(s), {1, 1, 1, 3}, kOnes, "VALID");
                      }},
-            ErrorRow{"MaxPoolOfPaddingAlone", kInvalid, "no window outside the images",
+            ErrorRow{"MaxPoolOfPaddingOnly", kInvalid, "no window outside the images",
                      [](const Scope& s) {
                        ops::MaxPool(s, Images(s), kTwos, kOnes, "EXPLICIT",
                                     {.explicit_paddings = {0, 0, 2, 0, 0, 0, 0, 0}});
                      }},
-            ErrorRow{"MaxPoolOfNoPixels", kInvalid, "no window outside the images",
+            ErrorRow{"MaxPoolOfEmptyImages", kInvalid, "no window outside the images",
                      [](const Scope& s) {
                        ops::MaxPool(s, Feed(s, {2, 0, 3, 1}), kTwos, kOnes, "EXPLICIT",
                                     {.explicit_paddings = {0, 0, 1, 1, 0, 0, 0, 0}});
                      }},
-            ErrorRow{"MaxPoolInVectors", kUnimplemented, "expected NHWC or NCHW, got NCHW_VECT_C",
+            ErrorRow{"MaxPoolInNchwVectC", kUnimplemented, "expected NHWC or NCHW, got NCHW_VECT_C",
                      [](const Scope& s) {
                        ops::MaxPool(s, Images(s), kTwos, kTwos, "VALID",
                                     {.data_format = "NCHW_VECT_C"});
                      }},
-            ErrorRow{"AvgPoolGradOfAnotherShape", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
+            ErrorRow{"AvgPoolGradOfWrongShape", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
                      [](const Scope& s) {
                        ops::AvgPoolGrad(s, ops::VectorConst(s, {2, 5, 5, 3}), Feed(s, {2, 3, 3, 3}),
                                         kTwos, kTwos, "VALID");
                      }},
-            ErrorRow{"AvgPoolGradOfTwoSizes", kInvalid, "must be 4 sizes, got [5,5]",
+            ErrorRow{"AvgPoolGradOfTwoSizes", kInvalid, "must have 4 elements, got [5,5]",
                      [](const Scope& s) {
                        ops::AvgPoolGrad(s, ops::VectorConst(s, {5, 5}), Feed(s, {2, 3, 3, 3}),
                                         kTwos, kTwos, "VALID");
                      }},
-            ErrorRow{"MaxPoolOfAMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
+            ErrorRow{"MaxPoolOfMatrix", kInvalid, "input 0 must have rank 4, got shape [2,3]",
                      [](const Scope& s) {
                        ops::MaxPool(s, Feed(s, {2, 3}), kTwos, kTwos, "VALID");
                      }},
-            ErrorRow{"MaxPoolGradOfAnotherOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
+            ErrorRow{"MaxPoolGradOfWrongOutput", kInvalid, "expected [2,2,2,3], got [2,3,3,3]",
                      [](const Scope& s) {
                        ops::MaxPoolGrad(s, Images(s), Feed(s, {2, 3, 3, 3}), Feed(s, {2, 2, 2, 3}),
                                         kTwos, kTwos, "VALID");
                      }},
-            ErrorRow{"SoftmaxOfAScalar", kInvalid, "rank at least 1",
+            ErrorRow{"SoftmaxOfScalar", kInvalid, "rank at least 1",
                      [](const Scope& s) { ops::Softmax(s, Feed(s, {})); }},
-            ErrorRow{"EntropyOfOtherRows", kInvalid, "features [2,3]; expected [2], got [3]",
+            ErrorRow{"EntropyOfWrongRows", kInvalid, "features [2,3]; expected [2], got [3]",
                      [](const Scope& s) {
                        ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 3}),
                                                                 Feed(s, {3}, DT_INT32));
                      }},
-            ErrorRow{"EntropyOfNoClass", kInvalid, "at least one class, got [2,0]",
+            ErrorRow{"EntropyWithoutClasses", kInvalid, "at least one class, got [2,0]",
                      [](const Scope& s) {
                        ops::SparseSoftmaxCrossEntropyWithLogits(s, Feed(s, {2, 0}),
                                                                 Feed(s, {2}, DT_INT32));
@@ -253,7 +251,7 @@ class NnShapes : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(NnShapes, AnUnknownBatchStaysUnknown) {
+TEST_F(NnShapes, UnknownBatchStaysUnknown) {
   const Output x = Feed(root_, {-1, 28, 28, 1});
   const Output y = ops::Conv2D(root_, x, Feed(root_, {3, 3, 1, 32}), kOnes, "SAME");
   const Output pooled = ops::MaxPool(root_, y, kTwos, kTwos, "VALID");
@@ -261,19 +259,19 @@ TEST_F(NnShapes, AnUnknownBatchStaysUnknown) {
   EXPECT_EQ(root_.shape(pooled), Shape({-1, 14, 14, 32}));
 }
 
-TEST_F(NnShapes, ABiasTellsTheChannels) {
+TEST_F(NnShapes, BiasDeterminesChannels) {
   EXPECT_EQ(root_.shape(ops::BiasAdd(root_, Feed(root_, {-1, -1}), Feed(root_, {7}))),
             Shape({-1, 7}));
 }
 
-TEST_F(NnShapes, LabelsTellTheRows) {
+TEST_F(NnShapes, LabelsDetermineRows) {
   const auto xent = ops::SparseSoftmaxCrossEntropyWithLogits(root_, Feed(root_, {-1, 10}),
                                                              Feed(root_, {64}, DT_INT64));
   EXPECT_EQ(root_.shape(xent.loss), Shape({64}));
   EXPECT_EQ(root_.shape(xent.backprop), Shape({64, 10}));
 }
 
-TEST_F(NnShapes, FollowTheDataFormat) {
+TEST_F(NnShapes, FollowDataFormat) {
   const Output x = Feed(root_, {-1, 3, 28, 30});
   const Output y = ops::Conv2D(root_, x, Feed(root_, {3, 3, 3, 8}), kOnes, "VALID",
                                {.data_format = "NCHW", .dilations = {1, 1, 2, 3}});
@@ -283,8 +281,8 @@ TEST_F(NnShapes, FollowTheDataFormat) {
             Shape({-1, 8, 12, 12}));
 }
 
-// A filter that is a bit larger than the image makes no rows, as in TensorFlow.
-TEST_F(NnShapes, AWindowThatFitsNowhereMakesNothing) {
+// A filter that is slightly larger than the image gives no rows, as in TensorFlow.
+TEST_F(NnShapes, WindowLargerThanImageGivesNoRows) {
   const Output y = ops::Conv2D(root_, Feed(root_, {2, 2, 5, 3}), Filter(root_), kOnes, "VALID");
   EXPECT_EQ(root_.shape(y), Shape({2, 0, 3, 4}));
 }

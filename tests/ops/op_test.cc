@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every op: one test of each kind for each op of the registry. A new op needs
-// nothing here: it is found in the registry, its cases in tests/references/cases (and, where no
-// values are known, in tests/ops/cases).
+// Properties of every op: each test runs once for each op in the registry. A new op needs no change
+// here, only cases in tests/references/cases or, where no values are known, in tests/ops/cases.
 #include <algorithm>
 #include <map>
 
@@ -19,8 +18,8 @@ namespace {
 
 enum class Check { kValues, kGradient, kRule, kTraits };
 
-// The ops that a check has no case for, and why that is right. One that has a case has no place
-// here.
+// The ops that a check has no case for, and the reason. An op that passes the check must not be
+// listed.
 struct Exemption {
   const char* op;
   Check check;
@@ -28,30 +27,32 @@ struct Exemption {
 };
 
 constexpr Exemption kExemptions[] = {
-    {"FusedBatchNormV3", Check::kGradient, "of y alone: tests/ops/batch_norm_test.cc"},
-    {"If", Check::kGradient, "functions are no case: tests/distribute/control_flow_test.cc"},
-    {"If", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
+    {"FusedBatchNormV3", Check::kGradient, "only y has one: tests/ops/batch_norm_test.cc"},
+    {"If", Check::kGradient, "cases have no functions: tests/distribute/control_flow_test.cc"},
+    {"If", Check::kValues, "cases have no functions: tests/distribute/foreign_graph_test.cc"},
     {"NoOp", Check::kRule, "it has neither operands nor results"},
     {"NoOp", Check::kValues, "it has neither operands nor results"},
     {"Placeholder", Check::kValues, "it is fed"},
-    {"RandomStandardNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
-    {"RandomUniform", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
-    {"ReplicaIndex", Check::kValues, "the op is our own: tests/distribute/strategy_test.cc"},
+    {"RandomStandardNormal", Check::kValues,
+     "TensorFlow's numbers differ: tests/ops/random_test.cc"},
+    {"RandomUniform", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
+    {"ReplicaIndex", Check::kValues,
+     "TensorFlow does not have it: tests/distribute/strategy_test.cc"},
     {"StatelessIf", Check::kGradient, "as for If"},
     {"StatelessIf", Check::kValues, "as for If"},
     {"StatelessWhile", Check::kGradient, "as for While"},
     {"StatelessWhile", Check::kValues, "as for While"},
-    {"StopGradient", Check::kGradient, "to differ from the differences is what it is for"},
-    {"TruncatedNormal", Check::kValues, "the numbers are our own: tests/ops/random_test.cc"},
+    {"StopGradient", Check::kGradient, "it differs from central differences by design"},
+    {"TruncatedNormal", Check::kValues, "TensorFlow's numbers differ: tests/ops/random_test.cc"},
     {"VarHandleOp", Check::kValues, "a handle has no value"},
     {"VarIsInitializedOp", Check::kValues,
-     "it asks a session: tests/distribute/variable_state_test.cc"},
-    {"While", Check::kGradient, "functions are no case: tests/distribute/loop_gradient_test.cc"},
-    {"While", Check::kValues, "functions are no case: tests/distribute/foreign_graph_test.cc"},
+     "it queries a session: tests/distribute/variable_state_test.cc"},
+    {"While", Check::kGradient, "cases have no functions: tests/distribute/loop_gradient_test.cc"},
+    {"While", Check::kValues, "cases have no functions: tests/distribute/foreign_graph_test.cc"},
 };
 
 const OpRegistry& Ops() {
-  // Not AllOps(), which dies where this test has something to say.
+  // Not AllOps(), which dies on the errors that this test reports.
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
     RegisterAllOps(*ops);
@@ -60,14 +61,14 @@ const OpRegistry& Ops() {
   return *registry;
 }
 
-// A list is no operand of a case, and no kernel's.
+// Lists are operands neither of cases nor of kernels.
 bool IsAboutLists(const OpDef& op) {
   const auto is_list = [](const ArgDef& arg) { return arg.dtype == DT_VARIANT; };
   return absl::c_any_of(op.inputs, is_list) || absl::c_any_of(op.outputs, is_list);
 }
 
 constexpr Exemption kLists = {"", Check::kValues,
-                              "lists are no operands: tests/distribute/tensor_list_test.cc"};
+                              "cases have no lists: tests/distribute/tensor_list_test.cc"};
 
 const Exemption* FindExemption(absl::string_view op, Check check) {
   if (IsAboutLists(*Ops().Find(op))) return &kLists;
@@ -77,7 +78,7 @@ const Exemption* FindExemption(absl::string_view op, Check check) {
   return nullptr;
 }
 
-// The attributes whose every value need not be in a case. No op: whatever op it is of.
+// Attributes that need not have a case for each of their values. An empty `op` means every op.
 struct SilentAttribute {
   const char* op;
   const char* attr;
@@ -85,32 +86,32 @@ struct SilentAttribute {
 };
 
 constexpr SilentAttribute kSilentAttributes[] = {
-    {"", "grad_a", "it marks products that gradients are"},
-    {"", "grad_b", "it marks products that gradients are"},
-    {"", "grad_x", "it marks products that gradients are"},
-    {"", "grad_y", "it marks products that gradients are"},
+    {"", "grad_a", "it marks products that compute gradients"},
+    {"", "grad_b", "it marks products that compute gradients"},
+    {"", "grad_x", "it marks products that compute gradients"},
+    {"", "grad_y", "it marks products that compute gradients"},
     {"", "use_cudnn_on_gpu", "a hint for another device"},
-    {"", "use_locking", "an update is never seen half done"},
-    {"", "validate_indices", "they always are"},
-    {"AssignVariableOp", "validate_shape", "it always is"},
-    {"Bitcast", "T", "also of types that no kernel computes in"},
-    {"Bitcast", "type", "also of types that no kernel computes in"},
-    {"Cast", "Truncate", "refused where it matters"},
-    {"FusedBatchNormGradV3", "T", "double is ours, for checks"},
-    {"FusedBatchNormGradV3", "U", "double is ours, for checks"},
+    {"", "use_locking", "partial updates are never visible"},
+    {"", "validate_indices", "indices are always validated"},
+    {"AssignVariableOp", "validate_shape", "the shape is always validated"},
+    {"Bitcast", "T", "includes types that no kernel computes in"},
+    {"Bitcast", "type", "includes types that no kernel computes in"},
+    {"Cast", "Truncate", "rejected where it matters"},
+    {"FusedBatchNormGradV3", "T", "TensorFlow has no double; ours is for checks"},
+    {"FusedBatchNormGradV3", "U", "TensorFlow has no double; ours is for checks"},
     {"FusedBatchNormGradV3", "data_format", "TensorFlow has no kernel for NDHWC on a CPU"},
-    {"FusedBatchNormV3", "T", "double is ours, for checks"},
-    {"FusedBatchNormV3", "U", "double is ours, for checks"},
-    {"MaxPool", "data_format", "NCHW_VECT_C is refused"},
-    {"MaxPoolGrad", "data_format", "NCHW_VECT_C is refused"},
+    {"FusedBatchNormV3", "T", "TensorFlow has no double; ours is for checks"},
+    {"FusedBatchNormV3", "U", "TensorFlow has no double; ours is for checks"},
+    {"MaxPool", "data_format", "NCHW_VECT_C is rejected"},
+    {"MaxPoolGrad", "data_format", "NCHW_VECT_C is rejected"},
 };
 
-// A handle or a list is no value.
+// Cases have no handles and no lists.
 bool IsHandle(const AttrValue& value) {
   return value == AttrValue(DT_RESOURCE) || value == AttrValue(DT_VARIANT);
 }
 
-// Types that the schema has and TensorFlow no kernel for on a CPU.
+// Types in the schema for which TensorFlow has no CPU kernel.
 struct WithoutNumbers {
   const char* op;
   DataType dtype;
@@ -137,13 +138,13 @@ bool IsWithoutNumbers(absl::string_view op, const AttrValue& value) {
   });
 }
 
-// The ops that work on tensors of floats and have no case of no elements.
+// Ops on floating-point tensors without a case that has an empty operand.
 constexpr const char* kNeverEmpty[] = {
-    "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow leaves its result as it finds it
-    "ScatterNd",                            // TensorFlow refuses it
+    "DepthwiseConv2dNativeBackpropFilter",  // TensorFlow does not write the result
+    "ScatterNd",                            // TensorFlow rejects it
 };
 
-// Arguments that no case has of size 1 in each of their dimensions. No op: of whatever op.
+// Arguments that need no cases of size 1 in each dimension. An empty `op` means every op.
 struct NeverOne {
   const char* op;
   const char* arg;
@@ -175,7 +176,7 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
   const OpDef& op() const { return *Ops().Find(GetParam()); }
 
   using CheckFn = CheckReport (*)(const OpCase&, const OpRegistry&, const KernelRegistry&);
-  // Runs the check on all cases of the op, which must have some unless `check` exempts it.
+  // Runs the check on all cases of the op, which must have one to check unless it is exempt.
   void Expect(Check check, CheckFn fn) const {
     CheckReport report;
     const auto cases = OpCasesByOp().find(op().name);
@@ -194,7 +195,7 @@ class EveryOp : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// The cases of the op whose results are known.
+// Returns the cases of the op that have known results.
 std::vector<const OpCase*> KnownCases(const OpDef& op) {
   std::vector<const OpCase*> known;
   const auto cases = OpCasesByOp().find(op.name);
@@ -205,7 +206,7 @@ std::vector<const OpCase*> KnownCases(const OpDef& op) {
   return known;
 }
 
-TEST_P(EveryOp, HasACaseForEveryValueOfEachAttribute) {
+TEST_P(EveryOp, HasCaseForEveryValueOfEachAttribute) {
   if (FindExemption(op().name, Check::kValues) != nullptr) return;
   const std::vector<const OpCase*> cases = KnownCases(op());
   for (const AttrDef& attr : op().attrs) {
@@ -223,7 +224,7 @@ TEST_P(EveryOp, HasACaseForEveryValueOfEachAttribute) {
   }
 }
 
-TEST_P(EveryOp, HasCasesOfNoElementsAndOfNumbersThatAreNotFinite) {
+TEST_P(EveryOp, HasCasesWithoutElementsAndWithNonFiniteNumbers) {
   if (FindExemption(op().name, Check::kValues) != nullptr) return;
   bool tensors = false, empty = absl::c_linear_search(kNeverEmpty, op().name), not_finite = false;
   for (const OpCase* op_case : KnownCases(op())) {
@@ -240,7 +241,7 @@ TEST_P(EveryOp, HasCasesOfNoElementsAndOfNumbersThatAreNotFinite) {
   }
 }
 
-// The shapes that an argument has in the cases that run, of all tensors where it is a list.
+// Returns the shapes of an argument, of all its tensors if it is a list, in cases that succeed.
 std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   std::vector<Shape> shapes;
   for (const OpCase* op_case : KnownCases(op)) {
@@ -256,8 +257,8 @@ std::vector<Shape> ShapesOf(const OpDef& op, const ArgDef& arg) {
   return shapes;
 }
 
-// Of an argument of one rank (images, a matrix) each dimension must be 1 in some case; of one of
-// any rank the first of a vector or more, and the last of a matrix or more.
+// If all cases give the argument the same rank (images, a matrix), each dimension must be 1 in some
+// case. Otherwise the first dimension must be 1 in some case, and the last one of a matrix or more.
 TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   for (const ArgDef& arg : op().inputs) {
     if (arg.is_static || MayBeNeverOne(op().name, arg.name)) continue;
@@ -284,7 +285,7 @@ TEST_P(EveryOp, HasCasesOfSizeOneInEachDimension) {
   }
 }
 
-// True if `a` has a 1, and not only for being of lower rank, where `b` has more.
+// True if `a` has an explicit dimension of size 1 where `b` has a larger one.
 bool IsStretched(const Shape& a, const Shape& b) {
   const int common = std::min(a.rank(), b.rank());
   for (int k = 1; k <= common; ++k) {
@@ -293,7 +294,7 @@ bool IsStretched(const Shape& a, const Shape& b) {
   return false;
 }
 
-TEST_P(EveryOp, HasCasesInWhichEachOperandIsStretchedIfOneIs) {
+TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfAnyDoes) {
   if (!op().has(kElementwise)) return;
   std::map<int, bool> is_stretched;
   bool differ = false;
@@ -314,7 +315,7 @@ TEST_P(EveryOp, HasCasesInWhichEachOperandIsStretchedIfOneIs) {
   }
 }
 
-TEST_P(EveryOp, IsDescribedInFull) {
+TEST_P(EveryOp, HasCompleteDefinition) {
   EXPECT_FALSE(op().doc.empty());
   EXPECT_NE(op().shape, nullptr);
   EXPECT_NE(op().sharding != nullptr, !op().gathers_because.empty())
@@ -323,23 +324,23 @@ TEST_P(EveryOp, IsDescribedInFull) {
       << "expected a gradient or the reason why there is none";
 }
 
-TEST_P(EveryOp, HasACpuKernelUnlessNothingRuns) {
+TEST_P(EveryOp, HasCpuKernelUnlessItNeedsNone) {
   const OpRole role = op().role;
   const bool nothing_runs = role == OpRole::kVariable || role == OpRole::kPlaceholder ||
                             role == OpRole::kNoOp || role == OpRole::kHasValue ||
                             role == OpRole::kBranch || role == OpRole::kLoop ||
-                            IsAboutLists(op());  // the runtime runs these, and the compiler
-                                                 // answers, or makes tensors of lists
+                            IsAboutLists(op());  // the runtime or the compiler handles these,
+                                                 // and lists become tensors
   EXPECT_EQ(CpuKernels().Has(op().name, "CPU"), !nothing_runs);
 }
 
-TEST_P(EveryOp, ComputesTheValuesOfTensorFlow) { Expect(Check::kValues, CheckValues); }
+TEST_P(EveryOp, ComputesSameValuesAsTensorFlow) { Expect(Check::kValues, CheckValues); }
 
-TEST_P(EveryOp, HasTheGradientThatDifferencesShow) {
+TEST_P(EveryOp, GradientMatchesCentralDifferences) {
   if (op().gradient != nullptr) Expect(Check::kGradient, CheckGradient);
 }
 
-TEST_P(EveryOp, HasTheGradientOfTensorFlowWhereThatIsStored) {
+TEST_P(EveryOp, GradientMatchesStoredGradientOfTensorFlow) {
   const auto cases = OpCasesByOp().find(op().name);
   if (cases == OpCasesByOp().end()) return;
   CheckReport report;
@@ -349,11 +350,11 @@ TEST_P(EveryOp, HasTheGradientOfTensorFlowWhereThatIsStored) {
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
 }
 
-TEST_P(EveryOp, HasAShardingRuleThatHolds) {
+TEST_P(EveryOp, ShardingRuleHolds) {
   if (op().sharding != nullptr) Expect(Check::kRule, CheckShardingRule);
 }
 
-TEST_P(EveryOp, HasTheTraitsThatItClaims) {
+TEST_P(EveryOp, DeclaredTraitsHold) {
   if ((op().traits & kCheckedTraits) != 0) Expect(Check::kTraits, CheckTraits);
 }
 
@@ -366,13 +367,13 @@ std::vector<std::string> OpNames() {
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOp, ::testing::ValuesIn(OpNames()),
                          [](const auto& info) { return info.param; });
 
-TEST(OpCases, AreAllOfOpsInTheRegistry) {
+TEST(OpCases, BelongToRegisteredOps) {
   for (const auto& [op, cases] : OpCasesByOp()) {
     EXPECT_NE(Ops().Find(op), nullptr) << op << " has cases, as in " << cases[0].where;
   }
 }
 
-TEST(Exemptions, AreAllOfOpsInTheRegistry) {
+TEST(Exemptions, BelongToRegisteredOps) {
   for (const Exemption& exemption : kExemptions) {
     const OpDef* op = Ops().Find(exemption.op);
     ASSERT_NE(op, nullptr) << exemption.op;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that TensorFlow does not have: files say them in ops that it has, and we know them again.
+// Ops that TensorFlow does not have. Files define them as functions of TensorFlow's ops, and
+// reading such a file restores the ops.
 #include "framework/graph/own_ops.h"
 
 #include "absl/strings/match.h"
@@ -17,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-// What a reader has who knows TensorFlow's ops alone.
+// A registry of TensorFlow's ops only.
 const OpRegistry& TensorFlowOps() {
   static const OpRegistry* const registry = [] {
     auto* ops = new OpRegistry();
@@ -29,7 +30,7 @@ const OpRegistry& TensorFlowOps() {
   return *registry;
 }
 
-// The results of a case's node, written to a file and read by TensorFlow.
+// The results of a case's node after it is written and read with TensorFlow's ops only.
 absl::StatusOr<std::vector<Tensor>> ByFunction(const CaseNode& made) {
   MF_ASSIGN_OR_RETURN(const proto::GraphDef def, ToGraphDef(made.graph));
   MF_ASSIGN_OR_RETURN(const Graph graph, FromGraphDef(def, TensorFlowOps()));
@@ -51,7 +52,7 @@ bool IsReduced(const OpCase& op_case) {
   return false;
 }
 
-// Formulas round as many times as they have ops, in half visibly.
+// A formula rounds once per op, which is visible in half precision.
 Tolerance ToleranceOfFormula(const OpCase& op_case, const CaseNode& made) {
   Tolerance tolerance = ToleranceOf(*made.node, made.inputs, op_case.outputs);
   const double unit = tolerance.relative;
@@ -61,7 +62,7 @@ Tolerance ToleranceOfFormula(const OpCase& op_case, const CaseNode& made) {
   return {.relative = 16 * unit, .absolute = 16 * unit * largest * largest};
 }
 
-TEST(OwnOps, AreSaidByTheFunctionsOfTheirFiles) {
+TEST(OwnOps, FunctionsInFileComputeSameResults) {
   const auto cases = LoadOpCases("tests/ops/cases");
   ASSERT_TRUE(cases.ok()) << cases.status();
   int checked = 0;
@@ -92,7 +93,7 @@ Graph SeveralOwnOps() {
   return graph;
 }
 
-TEST(OwnOps, HaveOneFunctionForTheSameAttributes) {
+TEST(OwnOps, ShareOneFunctionForSameAttributes) {
   const auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
   std::vector<std::string> names;
@@ -104,7 +105,7 @@ TEST(OwnOps, HaveOneFunctionForTheSameAttributes) {
   EXPECT_EQ(names[1].substr(0, 5), "Gelu_");
 }
 
-TEST(OwnOps, AreThemselvesWhenTheFileIsReadAgain) {
+TEST(OwnOps, RoundTripThroughGraphDef) {
   const Graph graph = SeveralOwnOps();
   const auto def = ToGraphDef(graph);
   ASSERT_TRUE(def.ok()) << def.status();
@@ -120,8 +121,8 @@ TEST(OwnOps, AreThemselvesWhenTheFileIsReadAgain) {
   EXPECT_EQ(again->DebugString(), def->DebugString());
 }
 
-// A function of somebody else's would be taken for the op.
-TEST(OwnOps, AreNotTakenForOthersOfTheirName) {
+// Otherwise a foreign function would be taken for the op.
+TEST(OwnOps, ForeignFunctionOfSameNameIsRejected) {
   auto def = ToGraphDef(SeveralOwnOps());
   ASSERT_TRUE(def.ok()) << def.status();
   for (auto& function : *def->mutable_library()->mutable_function()) {
@@ -132,8 +133,8 @@ TEST(OwnOps, AreNotTakenForOthersOfTheirName) {
   EXPECT_TRUE(absl::StrContains(refused.message(), "function 'Gelu'")) << refused;
 }
 
-// In functions too, of which one library has those of all.
-TEST(OwnOps, InBranchesTheirFunctionsGoAlong) {
+// Ops in functions count, too: the one library has the functions of all of them.
+TEST(OwnOps, FunctionsAreWrittenForOpsInBranches) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {});

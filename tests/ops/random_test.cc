@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The random ops: the generator's published answers, the distributions, what the numbers depend on
-// and, above all, on what they do not.
+// The random ops: the generator's published test vectors, the distributions, and what the numbers
+// depend on and do not depend on.
 #include "ops/random.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct DrawOptions {
   EvaluateOptions evaluate;
 };
 
-// What one replica draws of a tensor of shape `global`; its share is of shape `local`.
+// Draws one replica's share, of shape `local`, of a tensor of shape `global`.
 Tensor DrawShare(RandomBuilder build, DataType dtype, const Shape& global, const Shape& local,
                  const DrawOptions& options) {
   Graph graph;
@@ -58,8 +58,8 @@ Tensor Draw(RandomBuilder build, DataType dtype, const Shape& shape,
   return DrawShare(build, dtype, shape, shape, options);
 }
 
-// Random123, tests/kat_vectors: philox4x32, 10 rounds.
-TEST(Philox, GivesThePublishedAnswers) {
+// Source: Random123, tests/kat_vectors, philox4x32 with 10 rounds.
+TEST(Philox, MatchesPublishedTestVectors) {
   struct Answer {
     uint32_t counter[4], key[2], want[4];
   };
@@ -73,7 +73,7 @@ TEST(Philox, GivesThePublishedAnswers) {
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Answer& answer : kAnswers) {
-    PhiloxBlocks<3> blocks;  // the answer must not depend on a block's place
+    PhiloxBlocks<3> blocks;  // the answer must not depend on the block's position
     for (int w = 0; w < 4; ++w) std::fill_n(blocks.word[w], 3, answer.counter[w]);
     Philox4x32(uint64_t{answer.key[1]} << 32 | answer.key[0], blocks);
     for (int w = 0; w < 4; ++w) {
@@ -82,12 +82,13 @@ TEST(Philox, GivesThePublishedAnswers) {
   }
 }
 
-TEST(Random, AnyCutGivesTheRowsOfTheWhole) {
+TEST(Random, ShardsEqualRowsOfWholeTensor) {
   const std::vector<std::vector<int64_t>> cuts = {
       {12}, {5, 7}, {0, 12}, {1, 0, 11}, {3, 3, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}};
   for (const Distribution& distribution : kDistributions) {
     for (const DataType dtype : {DT_FLOAT, DT_DOUBLE}) {
-      // A row of 33 elements begins anywhere in a block; each row of the axis is `factor` rows.
+      // A row of 33 elements may begin anywhere in a block. Each row of the axis is `factor` rows
+      // of the tensor.
       for (const auto& [shape, dim, factor] : {std::tuple<Shape, int, int64_t>{{12, 11, 3}, 0, 1},
                                                {{24, 33}, 0, 2},
                                                {{5, 12, 7}, 1, 1}}) {
@@ -136,7 +137,7 @@ Moments MomentsOf(const Tensor& tensor) {
   return m;
 }
 
-TEST(Random, HasTheMomentsOfItsDistribution) {
+TEST(Random, MomentsMatchDistribution) {
   constexpr int64_t kCount = 1000000;  // standard error of a mean: 0.001
   for (const DataType dtype : {DT_FLOAT, DT_DOUBLE}) {
     const Moments uniform = MomentsOf(Draw(ops::RandomUniform, dtype, Shape({kCount})));
@@ -153,7 +154,8 @@ TEST(Random, HasTheMomentsOfItsDistribution) {
     EXPECT_NEAR(normal.fourth, 3, 0.06);
     EXPECT_GT(normal.largest, 4);
 
-    // Of a normal variable within two standard deviations: 1 - 4 phi(2) / (2 Phi(2) - 1).
+    // The variance of a normal variable truncated at two standard deviations is
+    // 1 - 4 phi(2) / (2 Phi(2) - 1).
     const Moments truncated = MomentsOf(Draw(ops::TruncatedNormal, dtype, Shape({kCount})));
     EXPECT_NEAR(truncated.mean, 0, 0.004);
     EXPECT_NEAR(truncated.variance, 0.7737, 0.004);
@@ -163,7 +165,7 @@ TEST(Random, HasTheMomentsOfItsDistribution) {
   }
 }
 
-TEST(Random, NeighboursAreNotCorrelated) {
+TEST(Random, NeighboursAreUncorrelated) {
   constexpr int64_t kCount = 1000000;
   for (const Distribution& distribution : kDistributions) {
     const Tensor x = Draw(distribution.build, DT_DOUBLE, Shape({kCount}));
@@ -179,7 +181,7 @@ TEST(Random, NeighboursAreNotCorrelated) {
   }
 }
 
-TEST(Random, DependsOnSeedStepAndNameAndNothingElse) {
+TEST(Random, DependsOnlyOnSeedStepAndName) {
   auto with = [](uint64_t seed, uint64_t step, const char* name, ops::RandomOptions seeds = {}) {
     DrawOptions options{.node_name = name, .seeds = seeds};
     options.evaluate.params.seed = seed;
@@ -198,14 +200,14 @@ TEST(Random, DependsOnSeedStepAndNameAndNothingElse) {
   };
   EXPECT_EQ(all.size(), 7u);
   EXPECT_EQ(with(1, 1, "a"), with(1, 1, "a"));
-  // Seeds of its own stand in for the session's.
+  // Seeds of the op replace the session's seed.
   EXPECT_EQ(with(1, 1, "a", {.seed = 7}), with(2, 1, "a", {.seed = 7}));
   EXPECT_NE(with(1, 1, "a", {.seed = 7}), with(1, 2, "a", {.seed = 7}));
 }
 
-// Runs are to repeat in later versions and on other machines. The numbers are those of an
-// implementation of the same definition in Python.
-TEST(Random, DrawsTheNumbersItAlwaysDrew) {
+// Runs must be reproducible in later versions and on other machines. The expected numbers come from
+// a Python implementation of the same definition.
+TEST(Random, NumbersAreStableAcrossVersions) {
   const Tensor x =
       Draw(ops::RandomUniform, DT_FLOAT, Shape({4}), {.seeds = {.seed = 1, .seed2 = 2}});
   const std::vector<float> got(x.flat<float>().begin(), x.flat<float>().end());
@@ -213,7 +215,7 @@ TEST(Random, DrawsTheNumbersItAlwaysDrew) {
                                      15913246 * 0x1p-24f}));
 }
 
-TEST(Random, KnowsItsShapeInPart) {
+TEST(Random, InfersShapeAndRejectsNegativeSize) {
   Graph graph;
   const Scope scope(&graph);
   const Output y = ops::RandomUniform(scope, ops::VectorConst(scope, {2, 3}), DT_FLOAT);

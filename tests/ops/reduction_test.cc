@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stored values do not show of reductions: partly known shapes, errors, long sums, the
-// gradient of Prod at zeros, and the gradients of batches of unknown size.
+// Reductions, beyond the stored cases: partially known shapes, errors, long sums, the gradient of
+// Prod at zeros, and gradients for batches of unknown size.
 #include "ops/reduction.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(Reduction, KnowsWhatItCanOfItsShape) {
+TEST(Reduction, InfersKnownPartOfShape) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {-1, 3, 4});
@@ -36,11 +36,11 @@ TEST(Reduction, KnowsWhatItCanOfItsShape) {
   EXPECT_TRUE(scope.ok()) << scope.status();
 }
 
-TEST(Reduction, RefusesBadAxes) {
+TEST(Reduction, RejectsInvalidAxes) {
   const std::pair<std::vector<int64_t>, const char*> kCases[] = {
       {{2}, "Max(Max): a number in reduction_indices must be in [-2, 2), got 2"},
       {{-3}, "Max(Max): a number in reduction_indices must be in [-2, 2), got -3"},
-      {{0, -2}, "Max(Max): reduction_indices must name a dimension once, got dimension 0 twice"},
+      {{0, -2}, "Max(Max): reduction_indices must name each dimension once, got dimension 0 twice"},
   };
   for (const auto& [axes, message] : kCases) {
     Graph graph;
@@ -50,7 +50,7 @@ TEST(Reduction, RefusesBadAxes) {
   }
 }
 
-TEST(ArgMax, RefusesAnEmptyDimension) {
+TEST(ArgMax, RejectsEmptyDimension) {
   Graph graph;
   const Scope scope(&graph);
   ops::ArgMax(scope, ops::Placeholder(scope, DT_FLOAT, {2, 0}), 1);
@@ -58,7 +58,7 @@ TEST(ArgMax, RefusesAnEmptyDimension) {
             "ArgMax(ArgMax): dimension 1 is empty; expected at least one element, got shape [2,0]");
 }
 
-TEST(ArgMax, NeverChoosesANaN) {
+TEST(ArgMax, NeverChoosesNaN) {
   Graph graph;
   const Scope scope(&graph);
   const Output y =
@@ -84,8 +84,8 @@ Tensor Reduce(Output (*build)(const Scope&, Output, const ops::ReductionAxes&,
   return result->at(0);
 }
 
-// One after the other, 2^24 float ones and more stop growing at 2^24.
-TEST(Reduction, LongFloatSumsKeepTheirDigits) {
+// A sequential sum of ones in float stops growing at 2^24.
+TEST(Reduction, LongFloatSumsKeepPrecision) {
   constexpr int64_t kCount = int64_t{1} << 25;
   absl::StatusOr<Tensor> x = Tensor::Allocate(DT_FLOAT, Shape({kCount}));
   ASSERT_TRUE(x.ok());
@@ -99,7 +99,7 @@ TEST(Reduction, LongFloatSumsKeepTheirDigits) {
   EXPECT_NEAR(columns.flat<float>()[1], want / 2, 1e-6 * want);
 }
 
-// Every set of axes of a tensor with a dimension of size 1, against the definition.
+// Compares every set of axes, of a tensor with a dimension of size 1, with the definition.
 TEST(Reduction, ReducesEverySetOfAxes) {
   const Shape shape({2, 3, 1, 70, 5});
   absl::StatusOr<Tensor> x = Tensor::Allocate(DT_INT64, shape);
@@ -133,14 +133,14 @@ TEST(Reduction, ReducesEverySetOfAxes) {
   }
 }
 
-TEST(Reduction, TheMeanOfIntegersDoesNotOverflow) {
+TEST(Reduction, MeanOfIntegersDoesNotOverflow) {
   const Tensor x = Tensor::Vector<int32_t>({2000000000, 2000000000, -5});
   EXPECT_EQ(Reduce(ops::Mean, x, {0}).scalar<int32_t>(), 1333333331);
   const Tensor bytes = Tensor::Vector<uint8_t>({200, 201, 202});
   EXPECT_EQ(Reduce(ops::Mean, bytes, {0}).scalar<uint8_t>(), 201);
 }
 
-TEST(Prod, OfAKnownShapeIsKnown) {
+TEST(Prod, ResultIsConstantForKnownShape) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {2, 3, 4});
@@ -148,7 +148,7 @@ TEST(Prod, OfAKnownShapeIsKnown) {
   EXPECT_TRUE(Tensor::Identical(graph.values().at(count).constant, Tensor::Scalar<int32_t>(24)));
 }
 
-// dL/dx of L = sum(build(x, axes) * dy), dy = 1, 2, …
+// dL/dx of L = sum(build(x, axes) * dy).
 Tensor GradientOf(Output (*build)(const Scope&, Output, const ops::ReductionAxes&,
                                   const ops::ReductionOptions&),
                   const Shape& placeholder, const Tensor& x, std::vector<int64_t> axes,
@@ -166,13 +166,13 @@ Tensor GradientOf(Output (*build)(const Scope&, Output, const ops::ReductionAxes
   return results.ok() ? results->at(0) : Tensor();
 }
 
-TEST(Prod, HasItsGradientWhereFactorsAreZero) {
+TEST(Prod, GradientIsCorrectWhereFactorsAreZero) {
   const Tensor x = Tensor::Of<float>({3, 3}, {2, 3, 4, 2, 0, 4, 0, 0, 4});
   const Tensor got = GradientOf(ops::Prod, {3, 3}, x, {1}, Tensor::Vector<float>({1, 10, 100}));
   EXPECT_TRUE(Tensor::Identical(got, Tensor::Of<float>({3, 3}, {12, 8, 6, 0, 80, 0, 0, 0, 0})));
 }
 
-TEST(Reduction, GradientsHoldForABatchOfUnknownSize) {
+TEST(Reduction, GradientsAreCorrectForBatchOfUnknownSize) {
   const Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 3});
   const Tensor by_column = Tensor::Vector<float>({1, 10}), one = Tensor::Scalar<float>(1);
   const auto expect = [&](const Tensor& got, std::initializer_list<float> want) {
@@ -184,12 +184,12 @@ TEST(Reduction, GradientsHoldForABatchOfUnknownSize) {
   expect(GradientOf(ops::Max, {-1, 2}, x, {1}, by_column), {0, 1, 5, 5});
 }
 
-TEST(Reduction, AGradientThatNeedsTheRankSaysSo) {
+TEST(Reduction, GradientOfUnknownRankIsError) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT);
   const auto gradients = Gradients(scope, {ops::Sum(scope, x, {0})}, {x});
-  EXPECT_NE(gradients.status().message().find("the gradient needs reduction_indices and the rank"),
+  EXPECT_NE(gradients.status().message().find("the gradient needs constant reduction_indices"),
             absl::string_view::npos)
       << gradients.status();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorFlow has no ReplicaIndex: files that have one say what it means there.
+// TensorFlow has no ReplicaIndex: files that contain one define it as a function.
 #include "ops/replica_index.h"
 
 #include "framework/graph/graph_def.h"
@@ -21,7 +21,7 @@ Graph TwiceTheIndex() {
   return graph;
 }
 
-TEST(ReplicaIndex, IsExportedWithAFunctionThatIsItOnOneReplica) {
+TEST(ReplicaIndex, ExportDefinesFunctionForOneReplica) {
   const auto def = ToGraphDef(TwiceTheIndex());
   ASSERT_TRUE(def.ok()) << def.status();
   ASSERT_EQ(def->library().function_size(), 1);
@@ -34,7 +34,7 @@ TEST(ReplicaIndex, IsExportedWithAFunctionThatIsItOnOneReplica) {
   EXPECT_EQ(function.ret().at("index"), "Const:output:0");
 }
 
-TEST(ReplicaIndex, IsStillItselfWhenTheFileIsReadAgain) {
+TEST(ReplicaIndex, RoundTripsThroughGraphDef) {
   const auto def = ToGraphDef(TwiceTheIndex());
   ASSERT_TRUE(def.ok()) << def.status();
   const auto graph = FromGraphDef(*def, AllOps());
@@ -54,7 +54,7 @@ TEST(ReplicaIndex, IsStillItselfWhenTheFileIsReadAgain) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ((*values)[r].scalar<int32_t>(), 2 * r);
 }
 
-TEST(ReplicaIndex, InAFunctionTheFunctionThatSaysItGoesAlong) {
+TEST(ReplicaIndex, ExportDefinesFunctionForUseInBranch) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_INT32, {});

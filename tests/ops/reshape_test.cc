@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the cases of tests/references cannot show of the views: which dimensions the rule lets be
-// cut, what is known of a shape in part, errors.
+// Views, beyond the cases of tests/references: the dimensions that the sharding rule allows to
+// shard, partially known shapes, and errors.
 #include "ops/reshape.h"
 
 #include "framework/graph/shape_inference.h"
@@ -33,7 +33,7 @@ class ViewTest : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-// --- the rule of Reshape ---------------------------------------------------------------------
+// --- the sharding rule of Reshape ------------------------------------------------------------
 
 struct RuleRow {
   Shape from;
@@ -43,7 +43,7 @@ struct RuleRow {
 
 class ReshapeRule : public ViewTest, public ::testing::WithParamInterface<RuleRow> {};
 
-TEST_P(ReshapeRule, LetsTheOutermostOfEachGroupBeCut) {
+TEST_P(ReshapeRule, ShardsOutermostDimensionOfEachGroup) {
   const RuleRow& row = GetParam();
   EXPECT_EQ(RuleOf(ops::Reshape(root_, Feed(row.from), row.to)), row.dims)
       << row.from.ToString() << " to " << row.to.ToString();
@@ -61,40 +61,40 @@ INSTANTIATE_TEST_SUITE_P(
                       RuleRow{{5}, {5}, "a,.->a"},                  //
                       RuleRow{{}, {}, ",.->"},                      //
                       RuleRow{{1}, {}, ".,.->"},                    // a 1 with no partner
-                      RuleRow{{1, 5}, {5}, ".a,.->a"},              // a 1 in front does not count
+                      RuleRow{{1, 5}, {5}, ".a,.->a"},              // a leading 1 is ignored
                       RuleRow{{5}, {5, 1, 1}, "a,.->a.."},          //
                       RuleRow{{2, 1, 3}, {6}, "a..,.->a"},          // a 1 inside a group
                       RuleRow{{1, 28, 28}, {1, 784}, "ba.,.->ba"},  // a batch of one
                       RuleRow{{1, 4}, {4, 1}, "ba,.->ab"},          //
                       RuleRow{{1, 1}, {1}, "a.,.->a"},              //
-                      RuleRow{{0, 28, 28}, {0, 784}, "a..,.->a."},  // nothing: equal in front
+                      RuleRow{{0, 28, 28}, {0, 784}, "a..,.->a."},  // empty: equal leading sizes
                       RuleRow{{0, 4}, {4, 0}, "..,.->.."},          //
                       RuleRow{{3, 0}, {3, 5, 0}, "a.,.->a.."},      //
                       RuleRow{{1, 0, 3}, {0, 3}, ".ab,.->ab"}));
 
-TEST_F(ViewTest, ExpandDimsAndSqueezeLetEveryOldDimensionBeCut) {
+TEST_F(ViewTest, ExpandDimsAndSqueezeShardEveryOldDimension) {
   EXPECT_EQ(RuleOf(ops::ExpandDims(root_, Feed({2, 3}), int64_t{1})), "ab,->a.b");
   EXPECT_EQ(RuleOf(ops::Squeeze(root_, Feed({2, 1, 3, 1}))), "a.b.->ab");
 }
 
-// --- shapes known in part --------------------------------------------------------------------
+// --- partially known shapes ------------------------------------------------------------------
 
-TEST_F(ViewTest, ReshapeInfersOneDimensionFromTheOthers) {
+TEST_F(ViewTest, ReshapeInfersOneDimensionFromOthers) {
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 3, 4}), {-1, 6})), Shape({4, 6}));
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({0, 3}), {-1, 3})), Shape({0, 3}));
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({-1, 28, 28}), {-1, 784})), Shape({-1, 784}));
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed(Shape::UnknownRank()), {-1, 784})), Shape({-1, 784}));
 }
 
-TEST_F(ViewTest, ReshapeTakesAShapeMadeOfAnotherOnesDimensions) {
+TEST_F(ViewTest, ReshapeAcceptsShapeComputedFromDimensions) {
   const Output x = Feed({-1, 28, 28});
   const Output batch = ops::ElementOf(root_, ops::Shape(root_, x), 0);
   const Output target = ops::Pack(root_, {batch, ops::ScalarConst(root_, DT_INT32, 784)});
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, x, target)), Shape({-1, 784}));
 }
 
-TEST_F(ViewTest, ReshapeToANumberNotYetKnownIsTheRest) {
-  // The first dimension is no -1 of the user's, but there is only one number it can be.
+TEST_F(ViewTest, ReshapeInfersSingleUnknownDimension) {
+  // The first dimension is unknown and not a -1, but only one size is possible.
   const Output n = ops::ElementOf(root_, ops::Shape(root_, Feed({-1})), 0);
   const Output target = ops::Pack(root_, {n, ops::ScalarConst(root_, DT_INT32, 4)});
   EXPECT_EQ(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)), Shape({3, 4}));
@@ -103,7 +103,7 @@ TEST_F(ViewTest, ReshapeToANumberNotYetKnownIsTheRest) {
   EXPECT_TRUE(root_.ok()) << root_.status();
 }
 
-TEST_F(ViewTest, ReshapeToAVectorOfUnknownLengthHasAnyRank) {
+TEST_F(ViewTest, ReshapeToVectorOfUnknownLengthHasUnknownRank) {
   const Output target = ops::Placeholder(root_, DT_INT32, Shape({-1}));
   EXPECT_TRUE(ShapeOf(ops::Reshape(root_, Feed({2, 6}), target)).unknown_rank());
 }
@@ -117,18 +117,18 @@ TEST_F(ViewTest, ViewsOfConstantsAreConstants) {
   EXPECT_TRUE(Tensor::Identical(value, Tensor::Of<int32_t>({2}, {7, 8})));
 }
 
-TEST_F(ViewTest, SqueezeOfUnknownDimensionsWaits) {
+TEST_F(ViewTest, SqueezeOfUnknownDimensionNeedsAxis) {
   EXPECT_TRUE(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}))).unknown_rank());
   EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({-1, 1, 3}), {.axis = {1}})), Shape({-1, 3}));
   EXPECT_EQ(ShapeOf(ops::Squeeze(root_, Feed({2, -1}), {.axis = {-1}})), Shape({2}));
 }
 
-TEST_F(ViewTest, ExpandDimsAtAnUnknownPlaceHasOneDimensionMore) {
+TEST_F(ViewTest, ExpandDimsAtUnknownAxisAddsOneDimension) {
   const Output axis = ops::Placeholder(root_, DT_INT32, Shape());
   EXPECT_EQ(ShapeOf(ops::ExpandDims(root_, Feed({2, 3}), axis)), Shape({-1, -1, -1}));
 }
 
-TEST_F(ViewTest, ReshapeLikeIsNoNodeForAnEqualShape) {
+TEST_F(ViewTest, ReshapeLikeAddsNoNodeForEqualShape) {
   const Output x = Feed({2, 3});
   EXPECT_EQ(ops::ReshapeLike(root_, x, Feed({2, 3})), x);
   const Output unknown = Feed({-1, 3});
@@ -139,48 +139,48 @@ TEST_F(ViewTest, ReshapeLikeIsNoNodeForAnEqualShape) {
 
 // --- errors ----------------------------------------------------------------------------------
 
-TEST_F(ViewTest, ReshapeToAnotherNumberOfElementsIsAnError) {
+TEST_F(ViewTest, ReshapeToDifferentNumberOfElementsIsError) {
   ops::Reshape(root_, Feed({2, 3}), {4, 2});
   EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): shape must have as many elements as the input, "
                                  "which has shape [2,3], got [4,2]"));
 }
 
-TEST_F(ViewTest, ReshapeChecksWhatIsKnown) {
-  ops::Reshape(root_, Feed({-1, 5}), {3, 7});  // no multiple of 5
+TEST_F(ViewTest, ReshapeChecksKnownDimensions) {
+  ops::Reshape(root_, Feed({-1, 5}), {3, 7});  // not a multiple of 5
   EXPECT_THAT(Error(), HasSubstr("which has shape [?,5], got [3,7]"));
 }
 
-TEST_F(ViewTest, ReshapeThatLeavesARemainderIsAnError) {
+TEST_F(ViewTest, ReshapeWithRemainderIsError) {
   ops::Reshape(root_, Feed({2, 3}), {-1, 4});
   EXPECT_THAT(Error(), HasSubstr("which has shape [2,3], got [?,4]"));
 }
 
-TEST_F(ViewTest, ReshapeWithTwoInferredDimensionsIsAnError) {
+TEST_F(ViewTest, ReshapeWithTwoInferredDimensionsIsError) {
   ops::Reshape(root_, Feed({2, 3}), {-1, -1});
   EXPECT_THAT(Error(), HasSubstr("shape must have at most one -1, got [?,?]"));
 }
 
-TEST_F(ViewTest, ReshapeCannotInferNextToAZero) {
+TEST_F(ViewTest, ReshapeCannotInferDimensionNextToZero) {
   ops::Reshape(root_, Feed({0, 3}), {-1, 0});
-  EXPECT_THAT(Error(), HasSubstr("the -1 in shape [?,0] cannot be told next to a 0"));
+  EXPECT_THAT(Error(), HasSubstr("the -1 in shape [?,0] cannot be inferred next to a 0"));
 }
 
-TEST_F(ViewTest, ReshapeToANegativeSizeIsAnError) {
+TEST_F(ViewTest, ReshapeToNegativeSizeIsError) {
   ops::Reshape(root_, Feed({2, 3}), ops::VectorConst(root_, {-2, 3}));
   EXPECT_THAT(Error(), HasSubstr("Reshape(Reshape): dimensions must be >= 0"));
 }
 
-TEST_F(ViewTest, ExpandDimsBeyondTheRankIsAnError) {
+TEST_F(ViewTest, ExpandDimsBeyondRankIsError) {
   ops::ExpandDims(root_, Feed({2, 3}), int64_t{3});
   EXPECT_THAT(Error(), HasSubstr("dim must be in [-3, 3), got 3"));
 }
 
-TEST_F(ViewTest, ExpandDimsOfTooManyDimensionsIsAnError) {
+TEST_F(ViewTest, ExpandDimsBeyondMaximumRankIsError) {
   ops::ExpandDims(root_, Feed({1, 1, 1, 1, 1, 1, 1, 1}), int64_t{0});
   EXPECT_THAT(Error(), HasSubstr("rank of a shape must be at most 8, got 9"));
 }
 
-TEST_F(ViewTest, SqueezeOfALongDimensionIsAnError) {
+TEST_F(ViewTest, SqueezeOfDimensionLargerThanOneIsError) {
   ops::Squeeze(root_, Feed({2, 3}), {.axis = {1}});
   EXPECT_THAT(Error(), HasSubstr("Squeeze(Squeeze): dimension 1 must have size 1, got [2,3]"));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is known of shapes and of the integers they are made of, as it goes through the array ops
-// while most of it is unknown; and the errors of their shape functions.
+// Propagation of partially known shapes, and of the integers that they consist of, through the
+// array ops; and the errors of their shape functions.
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -35,9 +35,9 @@ class ShapeArithmetic : public ::testing::Test {
   Output Vector(absl::Span<const int64_t> values) { return ops::VectorConst(root_, values); }
   Output Scalar(int64_t value) { return ops::ScalarConst(root_, DT_INT32, double(value)); }
   const Shape& ShapeOf(Output value) { return root_.shape(value); }
-  // The shape that `value`, a vector, is known to hold, as a Fill of it shows.
+  // The shape that the vector `value` is known to hold, which is the shape of a Fill with it.
   Shape Held(Output value) { return ShapeOf(ops::Fill(root_, value, Scalar(0))); }
-  // The elements of a constant, or nothing.
+  // The elements of `value` if it is a constant.
   std::optional<std::vector<int64_t>> Constant(Output value) {
     const Tensor& tensor = graph_.values().at(value).constant;
     if (!tensor.has_value()) return std::nullopt;
@@ -45,14 +45,14 @@ class ShapeArithmetic : public ::testing::Test {
   }
   Graph graph_;
   Scope root_{&graph_};
-  // The shape of this one is known in part: [?,28,3].
+  // Its shape is partially known: [?,28,3].
   const Output image_ = Feed({-1, 28, 3});
   const Output dims_ = ops::Shape(root_, image_);
 };
 
 using Values = std::vector<int64_t>;
 
-TEST_F(ShapeArithmetic, ShapeHoldsWhatIsKnown) {
+TEST_F(ShapeArithmetic, ShapeHoldsKnownDimensions) {
   EXPECT_EQ(Held(dims_), Shape({-1, 28, 3}));
   EXPECT_EQ(Constant(dims_), std::nullopt);
   EXPECT_EQ(Constant(ops::Shape(root_, Feed({4, 5}))), Values({4, 5}));
@@ -68,7 +68,7 @@ TEST_F(ShapeArithmetic, SizeAndRankAreConstantsOnceKnown) {
   EXPECT_EQ(Constant(ops::Rank(root_, Feed(Shape::UnknownRank()))), std::nullopt);
 }
 
-TEST_F(ShapeArithmetic, ElementsComeOutOneByOne) {
+TEST_F(ShapeArithmetic, ElementsOfShapeAreConstantsIfKnown) {
   EXPECT_EQ(Constant(ops::ElementOf(root_, dims_, 0)), std::nullopt);
   EXPECT_EQ(Constant(ops::ElementOf(root_, dims_, 1)), Values({28}));
   EXPECT_EQ(Constant(ops::ElementOf(root_, dims_, -1)), Values({3}));
@@ -77,7 +77,7 @@ TEST_F(ShapeArithmetic, ElementsComeOutOneByOne) {
   EXPECT_EQ(Constant(parts[2]), Values({3}));
 }
 
-TEST_F(ShapeArithmetic, PackAndConcatPutThemTogether) {
+TEST_F(ShapeArithmetic, PackAndConcatCombineKnownElements) {
   const Output n = ops::ElementOf(root_, dims_, 0), h = ops::ElementOf(root_, dims_, 1);
   EXPECT_EQ(Held(ops::Pack(root_, {h, n, Scalar(7)})), Shape({28, -1, 7}));
   EXPECT_EQ(Constant(ops::Pack(root_, {h, Scalar(7)})), Values({28, 7}));
@@ -85,7 +85,7 @@ TEST_F(ShapeArithmetic, PackAndConcatPutThemTogether) {
   EXPECT_EQ(Constant(ops::ConcatV2(root_, {Vector({-1}), Vector({7})}, 0)), Values({-1, 7}));
 }
 
-TEST_F(ShapeArithmetic, SlicesKeepTheOrder) {
+TEST_F(ShapeArithmetic, SlicesKeepOrderOfElements) {
   EXPECT_EQ(Constant(ops::Slice(root_, dims_, Vector({1}), Vector({-1}))), Values({28, 3}));
   EXPECT_EQ(Held(ops::Slice(root_, dims_, Vector({0}), Vector({2}))), Shape({-1, 28}));
   const Output reversed = ops::StridedSlice(root_, dims_, Vector({0}), Vector({0}), Vector({-1}),
@@ -95,16 +95,16 @@ TEST_F(ShapeArithmetic, SlicesKeepTheOrder) {
   EXPECT_EQ(Constant(ops::GatherV2(root_, dims_, Scalar(2), Scalar(0))), Values({3}));
 }
 
-TEST_F(ShapeArithmetic, ShapesThatAreComputedBecomeTargets) {
+TEST_F(ShapeArithmetic, ComputedShapesDetermineResultShapes) {
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({1, 3}), dims_)), Shape({-1, 28, 3}));
-  // Known of the input, so known of the result.
+  // A dimension that is known of the input is known of the result.
   EXPECT_EQ(ShapeOf(ops::BroadcastTo(root_, Feed({5, 1, 3}), dims_)), Shape({5, 28, 3}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({2, 2, -1}), dims_)), Shape({-1, 56, -1}));
   EXPECT_EQ(ShapeOf(ops::Tile(root_, Feed({-1, 2}), Vector({1, 3}))), Shape({-1, 6}));
   EXPECT_EQ(Constant(ops::Fill(root_, Vector({2}), Scalar(4))), Values({4, 4}));
 }
 
-TEST_F(ShapeArithmetic, ShortRangesAreAxes) {
+TEST_F(ShapeArithmetic, ShortRangesAreConstants) {
   const Output axes = ops::Range(root_, Scalar(0), ops::Rank(root_, image_), Scalar(1));
   EXPECT_EQ(Constant(axes), Values({0, 1, 2}));
   EXPECT_EQ(ShapeOf(ops::Range(root_, Scalar(0), Scalar(1000), Scalar(3))), Shape({334}));
@@ -112,7 +112,7 @@ TEST_F(ShapeArithmetic, ShortRangesAreAxes) {
   EXPECT_EQ(ShapeOf(ops::Range(root_, Scalar(0), n, Scalar(1))), Shape({-1}));
 }
 
-TEST_F(ShapeArithmetic, OffsetsAreKnownUpToTheFirstUnknownSize) {
+TEST_F(ShapeArithmetic, OffsetsAreKnownUpToFirstUnknownSize) {
   const Output other = ops::Shape(root_, Feed({4, 28, 3}));
   const std::vector<Output> offsets = ops::ConcatOffset(root_, Scalar(0), {other, dims_, other});
   EXPECT_EQ(Constant(offsets[0]), Values({0, 0, 0}));
@@ -120,7 +120,7 @@ TEST_F(ShapeArithmetic, OffsetsAreKnownUpToTheFirstUnknownSize) {
   EXPECT_EQ(Constant(offsets[2]), std::nullopt);
 }
 
-TEST_F(ShapeArithmetic, SlicesOfUnknownDimensions) {
+TEST_F(ShapeArithmetic, SlicesOfUnknownDimensionsKeepKnownOnes) {
   EXPECT_EQ(ShapeOf(ops::Slice(root_, image_, Vector({0, 1, 0}), Vector({-1, -1, 2}))),
             Shape({-1, 27, 2}));
   EXPECT_EQ(ShapeOf(ops::Slice(root_, image_, Vector({2, 0, 0}), Vector({5, 1, 1}))),
@@ -133,7 +133,7 @@ TEST_F(ShapeArithmetic, SlicesOfUnknownDimensions) {
                                       Vector({1, 2, 1}),
                                       {.begin_mask = 1, .end_mask = 1, .shrink_axis_mask = 4})),
             Shape({-1, 13}));
-  // Bounds that are not known leave what the masks say.
+  // With unknown bounds only the masks determine the shape.
   const Output bound = Feed({2}, DT_INT32);
   EXPECT_EQ(ShapeOf(ops::StridedSlice(root_, image_, bound, bound, bound,
                                       {.ellipsis_mask = 1, .shrink_axis_mask = 2})),
@@ -142,7 +142,7 @@ TEST_F(ShapeArithmetic, SlicesOfUnknownDimensions) {
             Shape({1, -1, 28, 3}));
 }
 
-TEST_F(ShapeArithmetic, JoiningUnknownShapesLearnsFromEachPiece) {
+TEST_F(ShapeArithmetic, JoiningCombinesKnownDimensionsOfAllPieces) {
   EXPECT_EQ(ShapeOf(ops::ConcatV2(root_, {Feed({-1, 2}), Feed({5, 3})}, 1)), Shape({5, 5}));
   EXPECT_EQ(ShapeOf(ops::ConcatV2(root_, {Feed({-1, 2}), Feed({5, -1})}, 1)), Shape({5, -1}));
   EXPECT_EQ(ShapeOf(ops::ConcatV2(root_, {Feed(Shape::UnknownRank()), Feed({5, 3})}, 0)),
@@ -152,7 +152,7 @@ TEST_F(ShapeArithmetic, JoiningUnknownShapesLearnsFromEachPiece) {
   EXPECT_EQ(ShapeOf(ops::Unpack(root_, Feed({-1, -1}), 4, {.axis = 1})[3]), Shape({-1}));
 }
 
-TEST_F(ShapeArithmetic, GatheringUnknownShapes) {
+TEST_F(ShapeArithmetic, GatheringKeepsKnownDimensions) {
   EXPECT_EQ(ShapeOf(ops::GatherV2(root_, image_, Feed({-1, 2}, DT_INT64), Scalar(1))),
             Shape({-1, -1, 2, 3}));
   EXPECT_EQ(ShapeOf(ops::GatherV2(root_, image_, Feed({2}, DT_INT64), Feed({}, DT_INT32))),
@@ -181,7 +181,7 @@ Output Ints(const Scope& s, absl::Span<const int64_t> values) {
 Output Int(const Scope& s, int64_t value) { return ops::ScalarConst(s, DT_INT32, double(value)); }
 
 const ErrorRow kErrors[] = {
-    {"ConstOfAnotherDtype", [](const Scope& s) { ops::ScalarConst(s, DT_INT32, 0.5); },
+    {"ConstOfFractionAsInteger", [](const Scope& s) { ops::ScalarConst(s, DT_INT32, 0.5); },
      "no scalar of dtype int32 can hold 0.5"},
     {"ConstOutOfRange", [](const Scope& s) { ops::ScalarConst(s, DT_UINT8, 256); },
      "no scalar of dtype uint8 can hold 256"},
@@ -189,31 +189,31 @@ const ErrorRow kErrors[] = {
      "no vector of dtype int32 can hold 2147483648"},
     {"ShapeTooLargeForInt32", [](const Scope& s) { ops::Shape(s, Of(s, {int64_t{1} << 31})); },
      "out_type int32 cannot hold 2147483648; ask for out_type int64"},
-    {"FillOfANegativeSize",
+    {"FillOfNegativeSize",
      [](const Scope& s) {
        ops::Fill(s, Ints(s, {2, -1}), Int(s, 0));
      },
      "dims must hold numbers >= 0, got [2,?]"},
-    {"FillWithAVector", [](const Scope& s) { ops::Fill(s, Ints(s, {2}), Ints(s, {1})); },
+    {"FillWithVector", [](const Scope& s) { ops::Fill(s, Ints(s, {2}), Ints(s, {1})); },
      "input 1 must have rank 0, got shape [1]"},
-    {"TileOfAnotherRank",
+    {"TileOfWrongRank",
      [](const Scope& s) {
        ops::Tile(s, Of(s, {2, 3}), Ints(s, {2}));
      },
-     "multiples must have as many elements as the input [2,3] dimensions, got 1"},
-    {"TileANegativeNumberOfTimes", [](const Scope& s) { ops::Tile(s, Of(s, {2}), Ints(s, {-2})); },
+     "multiples must have as many elements as the input [2,3] has dimensions, got 1"},
+    {"TileNegativeNumberOfTimes", [](const Scope& s) { ops::Tile(s, Of(s, {2}), Ints(s, {-2})); },
      "multiples must be >= 0, got -2"},
-    {"BroadcastToASmallerShape",
+    {"BroadcastToSmallerShape",
      [](const Scope& s) {
        ops::BroadcastTo(s, Of(s, {2, 3}), Ints(s, {3}));
      },
      "input [2,3] does not broadcast to shape [3]"},
-    {"BroadcastOfALongDimension",
+    {"BroadcastOfDimensionLargerThanOne",
      [](const Scope& s) { ops::BroadcastTo(s, Of(s, {2}), Ints(s, {3})); },
      "input [2] does not broadcast to shape [3]"},
     {"RangeWithoutStep", [](const Scope& s) { ops::Range(s, Int(s, 0), Int(s, 5), Int(s, 0)); },
      "delta must not be 0"},
-    {"RangeThatLeadsAway", [](const Scope& s) { ops::Range(s, Int(s, 5), Int(s, 0), Int(s, 1)); },
+    {"RangeAwayFromLimit", [](const Scope& s) { ops::Range(s, Int(s, 5), Int(s, 0), Int(s, 1)); },
      "no range goes from 5 to 0 in steps of 1"},
     {"RangeOfNaN",
      [](const Scope& s) {
@@ -221,62 +221,62 @@ const ErrorRow kErrors[] = {
        ops::Range(s, nan, nan, nan);
      },
      "no range goes from nan"},
-    {"TransposeByNoPermutation",
+    {"TransposeByNonPermutation",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {1, 1});
      },
      "perm must be a permutation of 0 to 1, got {1, 1}"},
-    {"TransposeOfAnotherRank",
+    {"TransposeOfWrongRank",
      [](const Scope& s) {
        ops::Transpose(s, Of(s, {2, 3}), {0, 2, 1});
      },
      "input 0 must have rank 3, got shape [2,3]"},
-    {"ConcatOfOtherDimensions",
+    {"ConcatOfDifferentDimensions",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {2, 3}), Of(s, {2, 4})}, 0);
      },
-     "inputs must have equal dimensions but for dimension 0, got [2,3] and, as input 1, [2,4]"},
+     "inputs must have equal dimensions except dimension 0, got [2,3] and, for input 1, [2,4]"},
     {"ConcatOfScalars",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {}), Of(s, {})}, 0);
      },
      "inputs must have at least one dimension, got scalars"},
-    {"ConcatAlongNoAxis",
+    {"ConcatAlongInvalidAxis",
      [](const Scope& s) {
        ops::ConcatV2(s, {Of(s, {2}), Of(s, {2})}, 1);
      },
      "axis must be in [-1, 1), got 1"},
     {"ConcatOfOne", [](const Scope& s) { ops::ConcatV2(s, {Of(s, {2})}, 0); },
      "attribute 'N' must be at least 2, got 1"},
-    {"PackOfOtherShapes",
+    {"PackOfDifferentShapes",
      [](const Scope& s) {
        ops::Pack(s, {Of(s, {2}), Of(s, {3})});
      },
-     "inputs must have equal shapes, got [2] and, as input 1, [3]"},
-    {"UnpackIntoAnotherNumber",
+     "inputs must have equal shapes, got [2] and, for input 1, [3]"},
+    {"UnpackIntoWrongNumber",
      [](const Scope& s) {
        ops::Unpack(s, Of(s, {2, 3}), 3);
      },
      "dimension 0 must have size 3, got [2,3]"},
-    {"UnpackOfAScalar", [](const Scope& s) { ops::Unpack(s, Of(s, {}), 1); },
+    {"UnpackOfScalar", [](const Scope& s) { ops::Unpack(s, Of(s, {}), 1); },
      "axis must be in [0, 0), got 0"},
-    {"SliceBeyondTheEnd",
+    {"SliceBeyondEnd",
      [](const Scope& s) {
        ops::Slice(s, Of(s, {3, 4}), Ints(s, {0, 2}), Ints(s, {1, 3}));
      },
-     "begin and size of dimension 1 must lie inside it; expected at most 4 elements, got 3 from 2 "
-     "on"},
-    {"SliceFromBelow",
+     "begin and size of dimension 1 must lie inside it; expected at most 4 elements, got 3 "
+     "(from index 2)"},
+    {"SliceFromNegativeBegin",
      [](const Scope& s) { ops::Slice(s, Of(s, {-1}), Ints(s, {-1}), Ints(s, {1})); },
-     "expected at most ? elements, got 1 from -1 on"},
-    {"SliceOfANegativeSize",
+     "expected at most ? elements, got 1 (from index -1)"},
+    {"SliceOfNegativeSize",
      [](const Scope& s) { ops::Slice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {-2})); },
-     "got -2 from 0 on"},
-    {"PadByANegativeNumber",
+     "got -2 (from index 0)"},
+    {"PadByNegativeNumber",
      [](const Scope& s) {
        ops::Pad(s, Of(s, {3}), ops::Reshape(s, Ints(s, {-1, 0}), {1, 2}));
      },
-     "paddings of dimension 0 must be sizes >= 0, got -1 and 0"},
+     "paddings of dimension 0 must be >= 0 and at most 2^61, got -1 and 0"},
     {"PadByTriples",
      [](const Scope& s) {
        ops::Pad(s, Of(s, {3}), Of(s, {1, 3}, DT_INT32));
@@ -289,7 +289,7 @@ const ErrorRow kErrors[] = {
      "strides must not be 0"},
     {"IndexOutOfRange", [](const Scope& s) { ops::ElementOf(s, Of(s, {3}), -4); },
      "index of dimension 0 must be in [-3, 3), got -4"},
-    {"IndexWithANegativeStride",
+    {"IndexWithNegativeStride",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0}), Ints(s, {1}), Ints(s, {-1}),
                          {.shrink_axis_mask = 1});
@@ -300,18 +300,18 @@ const ErrorRow kErrors[] = {
        ops::StridedSlice(s, Of(s, {3, 3}), Ints(s, {0, 0}), Ints(s, {0, 0}), Ints(s, {1, 1}),
                          {.ellipsis_mask = 3});
      },
-     "only one ellipsis is possible"},
+     "only one ellipsis is allowed"},
     {"MoreEntriesThanDimensions",
      [](const Scope& s) {
        ops::StridedSlice(s, Of(s, {3}), Ints(s, {0, 0}), Ints(s, {1, 1}), Ints(s, {1, 1}));
      },
-     "at most 1 entries can be about the dimensions of the input [3], got 2"},
-    {"GradientOfAnotherSlice",
+     "at most 1 entries can refer to dimensions of the input [3], got 2"},
+    {"GradientOfDifferentSlice",
      [](const Scope& s) {
        ops::StridedSliceGrad(s, Ints(s, {3}), Ints(s, {0}), Ints(s, {2}), Ints(s, {1}), Of(s, {3}));
      },
      "dy must have the shape of the slice, [2], got [3]"},
-    {"GatherFromAScalar",
+    {"GatherFromScalar",
      [](const Scope& s) { ops::GatherV2(s, Of(s, {}), Ints(s, {0}), Int(s, 0)); },
      "input 0 must have rank at least 1, got shape []"},
     {"GatherAlongTwoAxes",
@@ -319,7 +319,7 @@ const ErrorRow kErrors[] = {
        ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Ints(s, {0, 1}));
      },
      "input 2 must have one element, got shape [2]"},
-    {"GatherInOtherBatches",
+    {"GatherInDifferentBatches",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {2, 2}), Ints(s, {0}), Int(s, 1), {.batch_dims = 1});
      },
@@ -329,34 +329,34 @@ const ErrorRow kErrors[] = {
        ops::GatherV2(s, Of(s, {1, 2, 2}), Ints(s, {0}), Int(s, 2), {.batch_dims = 2});
      },
      "batch_dims must be at most the rank of indices [1], got 2"},
-    {"GatherInBatchesBeyondTheAxis",
+    {"GatherInBatchesBeyondAxis",
      [](const Scope& s) {
        ops::GatherV2(s, Of(s, {1, 2}), Ints(s, {0}), Int(s, 0), {.batch_dims = 1});
      },
      "batch_dims must be at most axis 0, got 1"},
-    {"SegmentsOfOtherRows",
+    {"SegmentsOfDifferentRows",
      [](const Scope& s) {
        ops::UnsortedSegmentSum(s, Of(s, {4, 2}), Of(s, {3}, DT_INT32), Int(s, 2));
      },
      "segment_ids must have the leading dimensions of data [4,2], got [3]"},
-    {"ANegativeNumberOfSegments",
+    {"NegativeNumberOfSegments",
      [](const Scope& s) {
        ops::UnsortedSegmentSum(s, Of(s, {4}), Of(s, {4}, DT_INT32), Int(s, -1));
      },
      "num_segments must be >= 0, got -1"},
-    {"StitchOfOtherRows",
+    {"StitchOfDifferentRows",
      [](const Scope& s) {
        ops::DynamicStitch(s, {Ints(s, {0}), Ints(s, {1})}, {Of(s, {1, 2}), Of(s, {1, 3})});
      },
      "all data must have equal rows, got [2] and, in data 1, [3]"},
-    {"StitchAtANegativeIndex",
+    {"StitchAtNegativeIndex",
      [](const Scope& s) { ops::DynamicStitch(s, {Ints(s, {-1})}, {Of(s, {1})}); },
      "indices must be >= 0, got -1"},
 };
 
 class ArrayOpError : public ::testing::TestWithParam<ErrorRow> {};
 
-TEST_P(ArrayOpError, SaysWhatIsWrong) {
+TEST_P(ArrayOpError, MessageNamesCause) {
   Graph graph;
   const Scope root(&graph);
   GetParam().build(root);

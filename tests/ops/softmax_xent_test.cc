@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the cases of tests/references cannot show of softmax and its entropy: which label is named,
-// what comes of numbers that are none, many rows.
+// Softmax and its cross entropy, beyond the cases of tests/references: the label that errors name,
+// non-finite numbers, and many rows.
 #include "ops/softmax_xent.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class SoftmaxXentTest : public ::testing::Test {
  protected:
-  // Loss and backprop.
+  // Returns the loss and backprop.
   absl::StatusOr<std::vector<Tensor>> Entropy(const Tensor& features, const Tensor& labels,
                                               const EvaluateOptions& options = {}) {
     const Output x = ops::Placeholder(root_, features.dtype(), features.shape());
@@ -45,7 +45,7 @@ class SoftmaxXentTest : public ::testing::Test {
   Random random_{1};
 };
 
-TEST_F(SoftmaxXentTest, NamesTheFirstLabelOutOfRange) {
+TEST_F(SoftmaxXentTest, ErrorNamesFirstLabelOutOfRange) {
   const Tensor features = RandomTensor(DT_FLOAT, {4, 3}, &random_);
   const auto out = Entropy(features, Tensor::Vector<int32_t>({0, 2, 3, -1}));
   EXPECT_EQ(out.status().code(), absl::StatusCode::kInvalidArgument);
@@ -53,7 +53,7 @@ TEST_F(SoftmaxXentTest, NamesTheFirstLabelOutOfRange) {
               HasSubstr("label at position 2 is out of range; expected [0, 3), got 3"));
 }
 
-TEST_F(SoftmaxXentTest, CountsPositionsInTheGlobalBatch) {
+TEST_F(SoftmaxXentTest, ErrorCountsPositionsInGlobalBatch) {
   EvaluateOptions options;
   options.params.first_row[1] = 10;
   const std::vector<Sharding> shardings = {Sharded{/*axis=*/1, /*dim=*/0, /*factor=*/2},
@@ -65,7 +65,7 @@ TEST_F(SoftmaxXentTest, CountsPositionsInTheGlobalBatch) {
               HasSubstr("label at position 21 is out of range; expected [0, 3), got -5"));
 }
 
-TEST_F(SoftmaxXentTest, IsOrderedBeforeUpdatesForItsLabels) {
+TEST_F(SoftmaxXentTest, KernelIsMarkedAsFailingOnData) {
   const Tensor features = RandomTensor(DT_FLOAT, {4, 3}, &random_);
   const Tensor labels = Tensor::Vector<int32_t>({0, 1, 2, 0});
   const Output x = ops::Placeholder(root_, DT_FLOAT, {4, 3});
@@ -77,8 +77,8 @@ TEST_F(SoftmaxXentTest, IsOrderedBeforeUpdatesForItsLabels) {
   EXPECT_TRUE(plan->fails_on_data);
 }
 
-// The gate of the updates rests on it.
-TEST_F(SoftmaxXentTest, ALossOfNaNLogitsIsNaN) {
+// The gate of the updates relies on it.
+TEST_F(SoftmaxXentTest, LossOfNaNLogitIsNaN) {
   for (const int64_t classes : {1, 3, 8, 10, 64}) {
     for (int64_t at = 0; at < classes; ++at) {
       Tensor features = RandomTensor(DT_FLOAT, {2, classes}, &random_);
@@ -91,7 +91,7 @@ TEST_F(SoftmaxXentTest, ALossOfNaNLogitsIsNaN) {
   }
 }
 
-TEST_F(SoftmaxXentTest, ALogitOfMinusInfinityHasNoProbability) {
+TEST_F(SoftmaxXentTest, LogitOfMinusInfinityHasZeroProbability) {
   const auto y = Softmax(Tensor::Of<float>({1, 3}, {1, -kInf, 1}));
   ASSERT_TRUE(y.ok()) << y.status();
   EXPECT_THAT((*y)[0].flat<float>(), ::testing::ElementsAre(0.5f, 0.0f, 0.5f));
@@ -100,8 +100,8 @@ TEST_F(SoftmaxXentTest, ALogitOfMinusInfinityHasNoProbability) {
   EXPECT_EQ((*out)[0].data<float>()[0], kInf);
 }
 
-// More rows than a block of any width.
-TEST_F(SoftmaxXentTest, AgreesWithDoubleForManyRowsOfAnyWidth) {
+// More rows than fit into a block, for every width.
+TEST_F(SoftmaxXentTest, MatchesDoublePrecisionForManyRowsOfAnyWidth) {
   for (const int64_t classes : {1, 2, 7, 10, 17, 100, 5000}) {
     const int64_t rows = classes == 5000 ? 5 : 600;
     Tensor in_double = RandomTensor(DT_DOUBLE, {rows, classes}, &random_);
@@ -118,7 +118,7 @@ TEST_F(SoftmaxXentTest, AgreesWithDoubleForManyRowsOfAnyWidth) {
     ASSERT_TRUE(want.ok() && got.ok());
     for (int k = 0; k < 2; ++k) {
       for (int64_t i = 0; i < (*want)[k].num_elements(); ++i) {
-        // Logits are below 30 and rounded to 2^-24 of that after the subtraction.
+        // Logits are below 30, and the subtraction rounds them to 2^-24 of that.
         ASSERT_NEAR((*got)[k].data<float>()[i], (*want)[k].data<double>()[i], 1e-5)
             << classes << " classes, output " << k << ", element " << i;
       }

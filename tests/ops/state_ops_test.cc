@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the cases of tests/references cannot show of placeholders, variables and updates: errors,
-// order, gates.
+// Placeholders, variables and updates, beyond the cases of tests/references: errors, order and
+// gates.
 #include "framework/graph/shape_inference.h"
 #include "framework/runtime/evaluate_node.h"
 #include "gmock/gmock.h"
@@ -31,73 +31,73 @@ class StateOps : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(StateOps, APlaceholderHasTheShapeThatItIsGiven) {
+TEST_F(StateOps, PlaceholderHasGivenShape) {
   EXPECT_EQ(root_.shape(Feed(DT_FLOAT, {-1, 784})), Shape({-1, 784}));
   EXPECT_TRUE(root_.shape(ops::Placeholder(root_, DT_INT32)).unknown_rank());
 }
 
-TEST_F(StateOps, AGroupComesAfterAllOfItsOperations) {
+TEST_F(StateOps, GroupFollowsAllItsOperations) {
   const Operation a = ops::NoOp(root_.WithName("a")), b = ops::NoOp(root_.WithName("b"));
   const Operation group = ops::Group(root_, {a, b});
   EXPECT_THAT(group.node->control_inputs(), ElementsAre(a.node, b.node));
 }
 
-TEST_F(StateOps, AReadHasDtypeAndShapeOfTheVariable) {
+TEST_F(StateOps, ReadHasDtypeAndShapeOfVariable) {
   const Output read = ops::ReadVariableOp(root_, Variable({2, 3}, DT_INT64));
   EXPECT_EQ(read.dtype(), DT_INT64);
   EXPECT_EQ(root_.shape(read), Shape({2, 3}));
 }
 
-TEST_F(StateOps, AReadOfWhatIsNoHandleIsAnError) {
+TEST_F(StateOps, ReadOfNonHandleIsError) {
   EXPECT_FALSE(ops::ReadVariableOp(root_, Feed(DT_FLOAT, {2})).valid());
   EXPECT_THAT(Error(), HasSubstr("resource"));
 }
 
-TEST_F(StateOps, AReadOfAnotherDtypeIsAnError) {
+TEST_F(StateOps, ReadOfWrongDtypeIsError) {
   ops::Build(root_, "ReadVariableOp").Input(Variable({2})).Attr("dtype", DT_INT32).One();
   EXPECT_THAT(Error(), HasSubstr("dtype must be the variable's; expected float, got int32"));
 }
 
-TEST_F(StateOps, AnAssignmentOfAnotherShapeIsAnError) {
+TEST_F(StateOps, AssignmentOfWrongShapeIsError) {
   EXPECT_FALSE(ops::AssignVariableOp(root_, Variable({2, 3}), Feed(DT_FLOAT, {3, 2})).valid());
   EXPECT_THAT(Error(), HasSubstr("expected [2,3], got [3,2]"));
 }
 
-TEST_F(StateOps, AnAssignmentOfAShapeKnownInPartIsNone) {
+TEST_F(StateOps, AssignmentOfPartiallyKnownShapeIsAccepted) {
   EXPECT_TRUE(ops::AssignAddVariableOp(root_, Variable({2, 3}), Feed(DT_FLOAT, {-1, 3})).valid());
 }
 
-TEST_F(StateOps, AnAssignmentOfAnotherDtypeIsAnError) {
+TEST_F(StateOps, AssignmentOfWrongDtypeIsError) {
   EXPECT_FALSE(ops::AssignSubVariableOp(root_, Variable({2}), Feed(DT_DOUBLE, {2})).valid());
   EXPECT_THAT(Error(), HasSubstr("expected float, got double"));
 }
 
-TEST_F(StateOps, AnUpdateNamesTheSlotOfTheWrongShape) {
+TEST_F(StateOps, UpdateErrorNamesSlotOfWrongShape) {
   ops::ResourceApplyMomentum(root_, Variable({2, 3}), Variable({2, 4}), Feed(DT_FLOAT, {}),
                              Feed(DT_FLOAT, {2, 3}), Feed(DT_FLOAT, {}));
   EXPECT_THAT(Error(), HasSubstr("variable in input 1 must be the variable's; "
                                  "expected [2,3], got [2,4]"));
 }
 
-TEST_F(StateOps, AnUpdateNamesTheGradientOfTheWrongShape) {
+TEST_F(StateOps, UpdateErrorNamesGradientOfWrongShape) {
   ops::ResourceApplyGradientDescent(root_, Variable({2, 3}), Feed(DT_FLOAT, {}),
                                     Feed(DT_FLOAT, {3}));
   EXPECT_THAT(Error(), HasSubstr("gradient in input 2 must be the variable's; "
                                  "expected [2,3], got [3]"));
 }
 
-TEST_F(StateOps, ARateThatIsNoScalarIsAnError) {
+TEST_F(StateOps, UpdateWithNonScalarRateIsError) {
   ops::ResourceApplyGradientDescent(root_, Variable({2}), Feed(DT_FLOAT, {2}), Feed(DT_FLOAT, {2}));
   EXPECT_THAT(Error(), HasSubstr("input 1 must have rank 0, got shape [2]"));
 }
 
-TEST_F(StateOps, AVariableOfAnotherDtypeThanTheGradientIsAnError) {
+TEST_F(StateOps, UpdateOfVariableWithWrongDtypeIsError) {
   ops::ResourceApplyGradientDescent(root_, Variable({2}, DT_DOUBLE), Feed(DT_FLOAT, {}),
                                     Feed(DT_FLOAT, {2}));
   EXPECT_THAT(Error(), HasSubstr("expected float, got double"));
 }
 
-TEST_F(StateOps, AGateMustBeBool) {
+TEST_F(StateOps, GateMustBeBool) {
   ops::ResourceApplyGradientDescent(root_, Variable({2}), Feed(DT_FLOAT, {}), Feed(DT_FLOAT, {2}),
                                     {.gates = {Feed(DT_FLOAT, {})}});
   EXPECT_THAT(Error(), HasSubstr("expected dtype bool, got float"));
@@ -105,7 +105,7 @@ TEST_F(StateOps, AGateMustBeBool) {
 
 // --- gates -----------------------------------------------------------------------------------
 
-// Which update, and what its gates say.
+// An update op, the values of its gates, and whether the update runs.
 struct GateRow {
   const char* op;
   std::vector<bool> gates;
@@ -114,7 +114,7 @@ struct GateRow {
 
 class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
  protected:
-  // The update of variable {1, 2} and slots {3, 4} by gradient {5, 6}; scalars are 0.5.
+  // Adds the update of variable {1, 2} and slots {3, 4} by gradient {5, 6}; scalars are 0.5.
   Operation Update(const std::string& op, const std::vector<Output>& gates) {
     const Output var = Variable({2}), slot = Variable({2}), slot2 = Variable({2});
     const Output scalar = Feed(DT_FLOAT, {}), grad = Feed(DT_FLOAT, {2});
@@ -130,7 +130,7 @@ class Gates : public StateOps, public ::testing::WithParamInterface<GateRow> {
   }
 };
 
-TEST_P(Gates, StopAWriteUnlessAllAreTrue) {
+TEST_P(Gates, StopWriteUnlessAllAreTrue) {
   const std::vector<bool>& values = GetParam().gates;
   std::vector<Output> gates;
   for (size_t i = 0; i < values.size(); ++i) gates.push_back(Feed(DT_BOOL, {}));
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Updates, Gates, ::testing::ValuesIn(GateRows()), [](con
   return name;
 });
 
-TEST_F(StateOps, AnUpdateKnowsItsGradient) {
+TEST_F(StateOps, UpdatesDeclareTheirGradient) {
   for (const char* op :
        {"ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyAdam"}) {
     const OpDef* def = AllOps().Find(op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random ops without state: TensorFlow's numbers, to the last bit, and the shapes that they refuse.
-// That each replica draws the rows that it has is among the checks of op_test.
+// Stateless random ops: the same numbers as TensorFlow's, bit for bit, and the shapes that they
+// reject. op_test.cc checks that each replica draws its own rows.
 #include "ops/stateless_random.h"
 
 #include "absl/strings/match.h"
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(StatelessRandom, DrawsTheBitsOfTensorFlow) {
+TEST(StatelessRandom, DrawsSameBitsAsTensorFlow) {
   const auto cases = LoadOpCases("tests/references/cases");
   ASSERT_TRUE(cases.ok()) << cases.status();
   int compared = 0;
@@ -35,7 +35,7 @@ TEST(StatelessRandom, DrawsTheBitsOfTensorFlow) {
 
 class StatelessRandomErrors : public testing::Test {
  protected:
-  // The error of building the op from operands of these shapes.
+  // Builds the op from operands of these shapes and returns the status.
   absl::Status Build(const Shape& key, const Shape& counter) {
     const auto zeros = [&](const Shape& shape) {
       return ops::Const(scope_, *Tensor::Allocate(DT_UINT64, shape));
@@ -50,23 +50,23 @@ class StatelessRandomErrors : public testing::Test {
   const Scope scope_{&graph_};
 };
 
-TEST_F(StatelessRandomErrors, AcceptAKeyAndACounterOfTwoOrMore) {
+TEST_F(StatelessRandomErrors, KeyOfOneAndCounterOfTwoOrMoreAreAccepted) {
   EXPECT_TRUE(Build({1}, {2}).ok());
   EXPECT_TRUE(Build({1}, {3}).ok());
 }
 
-TEST_F(StatelessRandomErrors, NameAKeyOfTwo) {
+TEST_F(StatelessRandomErrors, KeyOfTwoIsRejected) {
   const absl::Status status = Build({2}, {2});
   EXPECT_TRUE(absl::StrContains(status.message(), "key must have 1 elements, got 2")) << status;
 }
 
-TEST_F(StatelessRandomErrors, NameACounterOfOne) {
+TEST_F(StatelessRandomErrors, CounterOfOneIsRejected) {
   const absl::Status status = Build({1}, {1});
   EXPECT_TRUE(absl::StrContains(status.message(), "counter must have at least 2 elements, got 1"))
       << status;
 }
 
-TEST_F(StatelessRandomErrors, NameThreeSeeds) {
+TEST_F(StatelessRandomErrors, SeedOfThreeIsRejected) {
   ops::StatelessRandomGetKeyCounter(scope_, ops::VectorConst(scope_, {1, 2, 3}));
   EXPECT_TRUE(absl::StrContains(graph_.status().message(), "seed must have 2 elements, got 3"))
       << graph_.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopKV2: what it refuses, and where it puts NaN, of which TensorFlow knows no order.
+// TopKV2: arguments that it rejects, and the position of NaN, for which TensorFlow has no order.
 #include "ops/top_k.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ std::string ErrorOf(const Shape& shape, DataType dtype, int64_t k,
   return std::string(scope.status().message());
 }
 
-TEST(TopK, RefusesMoreThanThereIs) {
+TEST(TopK, RejectsInvalidK) {
   EXPECT_EQ(ErrorOf({2, 3}, DT_FLOAT, 3), "");
   EXPECT_TRUE(absl::StrContains(ErrorOf({2, 3}, DT_FLOAT, 4),
                                 "k must be at most the last dimension of [2,3], got 4"));
@@ -33,13 +33,13 @@ TEST(TopK, RefusesMoreThanThereIs) {
   EXPECT_NE(ErrorOf({}, DT_FLOAT, 0), "");
 }
 
-TEST(TopK, RefusesIndicesThatAreTooSmallToCount) {
+TEST(TopK, RejectsIndexTypeTooSmallForDimension) {
   const Shape shape({int64_t{1} << 31});
-  EXPECT_TRUE(absl::StrContains(ErrorOf(shape, DT_UINT8, 1), "too large for indices of int32"));
+  EXPECT_TRUE(absl::StrContains(ErrorOf(shape, DT_UINT8, 1), "too large for int32 indices"));
   EXPECT_EQ(ErrorOf(shape, DT_UINT8, 1, {.index_type = DT_INT64}), "");
 }
 
-TEST(TopK, PutsNaNLast) {
+TEST(TopK, SortsNaNLast) {
   Graph graph;
   const Scope scope(&graph);
   const auto top = ops::TopKV2(scope, ops::Placeholder(scope, DT_FLOAT, {5}), 4);

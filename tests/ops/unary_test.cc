@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stored values do not show of element-wise ops of one operand.
+// Element-wise ops of one operand: properties that the stored cases do not cover.
 #include "ops/unary.h"
 
 #include <cmath>
@@ -59,7 +59,7 @@ constexpr Reference kReferences[] = {
     {"Tanh", ops::Tanh, std::tanh, -12, 12},
 };
 
-TEST(Unary, FloatFunctionsAreWithinFourUnitsOfTheTruth) {
+TEST(Unary, FloatFunctionsAreWithinFourEpsilonsOfDoublePrecision) {
   constexpr int kCount = 20000;
   for (const Reference& reference : kReferences) {
     std::vector<float> x(kCount);
@@ -75,7 +75,7 @@ TEST(Unary, FloatFunctionsAreWithinFourUnitsOfTheTruth) {
   }
 }
 
-TEST(Unary, AnElementDoesNotDependOnWhereItLies) {
+TEST(Unary, ResultDoesNotDependOnPosition) {
   for (const Reference& reference : kReferences) {
     const float x = static_cast<float>(reference.low + 0.37 * (reference.high - reference.low));
     for (int size = 1; size < 40; ++size) {
@@ -87,7 +87,7 @@ TEST(Unary, AnElementDoesNotDependOnWhereItLies) {
   }
 }
 
-TEST(Unary, ExpFallsToZero) {
+TEST(Unary, ExpUnderflowsToZeroAndOverflowsToInfinity) {
   EXPECT_EQ(Evaluate<float>(ops::Exp, {-90, -1000})[0], 0);
   EXPECT_EQ(Evaluate<double>(ops::Exp, {-720, -1e6})[1], 0);
   EXPECT_EQ(Evaluate<float>(ops::Exp, {89})[0], std::numeric_limits<float>::infinity());
@@ -101,7 +101,7 @@ TEST(Unary, IntegersWrapAround) {
   EXPECT_EQ(Evaluate<uint8_t>(ops::Square, {17})[0], 33);
 }
 
-TEST(Unary, KeepsAShapeThatIsKnownInPart) {
+TEST(Unary, KeepsPartiallyKnownShape) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {-1, 3});
@@ -109,17 +109,16 @@ TEST(Unary, KeepsAShapeThatIsKnownInPart) {
   EXPECT_TRUE(scope.shape(ops::Tanh(scope, ops::Placeholder(scope, DT_FLOAT))).unknown_rank());
 }
 
-TEST(UnaryGrad, RefusesOperandsOfTwoShapes) {
+TEST(UnaryGrad, RejectsOperandsOfDifferentShapes) {
   Graph graph;
   const Scope scope(&graph);
   ops::ReluGrad(scope, ops::Placeholder(scope, DT_FLOAT, {2}),
                 ops::Placeholder(scope, DT_FLOAT, {3}));
-  EXPECT_EQ(
-      scope.status().message(),
-      "ReluGrad(ReluGrad): features must be of the shape of gradients, expected [2], got [3]");
+  EXPECT_EQ(scope.status().message(),
+            "ReluGrad(ReluGrad): features must have the shape of gradients; expected [2], got [3]");
 }
 
-TEST(Identity, PassesOnWhatIsKnownOfAShape) {
+TEST(Identity, PropagatesPartiallyKnownShape) {
   Graph graph;
   const Scope scope(&graph);
   const Output x = ops::Placeholder(scope, DT_FLOAT, {-1, 3});

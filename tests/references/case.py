@@ -20,7 +20,7 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A call of `tf.raw_ops.<op>`; `fails` says that TensorFlow must refuse to run it."""
+    """A call of `tf.raw_ops.<op>`. `fails` means that TensorFlow must reject it."""
 
     op: str
     operands: tuple
@@ -31,7 +31,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class ChannelsFirst:
-    """Which inputs and outputs are images, and which inputs are the sizes of images."""
+    """The inputs and outputs that are images, and the inputs that are sizes of images."""
 
     images: tuple
     sizes: tuple
@@ -39,18 +39,18 @@ class ChannelsFirst:
 
 
 def case(op, *operands, fails=False, **attributes):
-    """Operands (arrays, Variables, lists of arrays) stand in the op's order."""
+    """Returns a Case. The operands (arrays, Variables, lists of arrays) are in the op's order."""
     return Case(op, operands, attributes, fails)
 
 
 def in_nchw(one_case, images=(0,), sizes=(), outputs=(0,)):
-    """The case with channels first: computed in NHWC, as most kernels for CPUs know no NCHW."""
+    """Returns the case with channels first, computed in NHWC, since most CPU kernels lack NCHW."""
     return dataclasses.replace(one_case, channels_first=ChannelsFirst(images, sizes, outputs))
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """The node that ran, its inputs (kind, value), and what came out of it."""
+    """The node that ran, its inputs as (kind, value), its outputs, and the variables after it."""
 
     node: tf.Operation
     inputs: list
@@ -58,7 +58,7 @@ class Result:
     after: list
 
 
-# One thread and no rewriting: the op's own kernel runs, and always in the same order.
+# One thread and no graph rewriting: the op's own kernel runs, always in the same order.
 SESSION_CONFIG = tf.compat.v1.ConfigProto(
     intra_op_parallelism_threads=1,
     inter_op_parallelism_threads=1,
@@ -80,7 +80,7 @@ class _Operands:
         self.initializers = []
 
     def bind(self, operand):
-        """The graph input, or the list of them, that stands for the operand."""
+        """Returns the graph input, or the list of inputs, for the operand."""
         if isinstance(operand, list):
             return [self.bind(item) for item in operand]
         if isinstance(operand, Variable):
@@ -101,7 +101,7 @@ class _Operands:
         return handle
 
     def describe(self, node):
-        """The node's inputs as (kind, value), in the order of the node."""
+        """Returns the node's inputs as (kind, value), in the order of the node."""
         fed = {tensor.name: value for tensor, value in self.feeds.items()}
         return [
             ("var", self.handles[tensor.name])
@@ -112,7 +112,7 @@ class _Operands:
 
 
 def make_node(one_case, operands):
-    """The node of the case, on these graph inputs."""
+    """Adds the node of the case, with these graph inputs, and returns it."""
     raw_op = getattr(tf.raw_ops, one_case.op)
     arguments = dict(zip(inspect.signature(raw_op).parameters, operands))
     raw_op(**arguments, **one_case.attributes)
@@ -135,7 +135,7 @@ def run(one_case):
         session.run(operands.initializers, operands.feeds)
         try:
             outputs = session.run({"node": node, "outputs": node.outputs}, operands.feeds)
-        except (tf.errors.InvalidArgumentError, tf.errors.InternalError):  # TruncateDiv's by zero
+        except (tf.errors.InvalidArgumentError, tf.errors.InternalError):  # TruncateDiv by zero
             if not one_case.fails:
                 raise
             return Result(node, inputs, [], [])
@@ -145,7 +145,7 @@ def run(one_case):
 
 
 def compute(op, *operands, **attributes):
-    """The outputs of an op, for families that need them as operands of another one."""
+    """Returns the outputs of an op, for families that need them as operands of another op."""
     return run(case(op, *operands, **attributes)).outputs
 
 
@@ -165,7 +165,7 @@ def _node_def_as_nchw(node_def):
 
 
 def _as_nchw(images, result):
-    """The node definition, inputs and outputs of a result in NHWC as they are with NCHW."""
+    """Converts the node definition, inputs and outputs of a result from NHWC to NCHW."""
     node_def = result.node.node_def
     _node_def_as_nchw(node_def)
     inputs, outputs = list(result.inputs), list(result.outputs)
@@ -179,7 +179,7 @@ def _as_nchw(images, result):
 
 
 def _attributes(op_def, node_def):
-    """Types and what has no default are always said, other attributes where not the default."""
+    """Lists types and attributes without default, and others that differ from their default."""
     definitions = {attr.name: attr for attr in op_def.attr}
     said = []
     for name, value in sorted(node_def.attr.items()):
@@ -192,21 +192,21 @@ def _attributes(op_def, node_def):
     return ", ".join(said)
 
 
-# Nothing flows from the second result of this one to its labels, so it gets a gradient of zero.
+# The second result of this op has no gradient for its labels, so its own gradient is set to 0.
 _LOSS_ALONE = "SoftmaxCrossEntropyWithLogits"
 
-# Of this one only the first result has a gradient.
+# Only the first result of this op has a gradient.
 _FIRST_ALONE = "FusedBatchNormV3"
 
 
 def results_with_gradients(node):
-    """The results whose gradients are given."""
+    """Returns the results that are given a gradient."""
     floating = [output for output in node.outputs if output.dtype.is_floating]
     return floating[:1] if node.type == _FIRST_ALONE else floating
 
 
 def _gradients(one_case):
-    """Random gradients of the floating results, and those of the floating operands, or None."""
+    """Returns the node, its inputs, random gradients of its results, and those of its operands."""
     with tf.Graph().as_default(), tf.compat.v1.Session(config=SESSION_CONFIG) as session:
         operands = _Operands()
         node = make_node(one_case, [operands.bind(operand) for operand in one_case.operands])
@@ -218,7 +218,7 @@ def _gradients(one_case):
         grad_ys = [tf.constant(value) for value in dy]
         xs = [tensor for tensor in node.inputs if tensor.dtype.is_floating]
         found = [
-            grad if grad is None else tf.convert_to_tensor(grad)  # of a gather: slices
+            grad if grad is None else tf.convert_to_tensor(grad)  # IndexedSlices, for a gather
             for grad in tf.gradients(results, xs, grad_ys)
         ]
         known = iter(session.run([grad for grad in found if grad is not None], operands.feeds))
@@ -227,7 +227,7 @@ def _gradients(one_case):
 
 
 def gradient_text(one_case):
-    """The case with what tf.gradients has for it in place of results; nothing if that is nothing."""
+    """Returns the case with gradients in place of results; empty if tf.gradients finds none."""
     node, inputs, dy, grads = _gradients(one_case)
     if not dy or all(grad is None for grad in grads):
         return ""

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `fashion_mnist` saves, TensorFlow runs, and gives the same logits.
+"""Checks that TensorFlow runs what `fashion_mnist` saves and gives the same logits.
 
 Usage: check_example_models.py FASHION_MNIST MIRRORFLOW [IMAGES]
 
 Trains each model for some steps on one replica, runs the saved graph and variables on the first
-IMAGES test images with `mirrorflow run` (on 1, 2 and 4 replicas) and with TensorFlow, and compares:
-one replica twice bit for bit, all others to 1e-4. The same with 2 replicas written out
-(`mirrorflow inspect --replicas=2 --output`). By hand: it needs TensorFlow 2.21 and safetensors
-from PyPI, and Fashion-MNIST where Debian puts it.
+IMAGES test images with `mirrorflow run` (on 1, 2 and 4 replicas) and with TensorFlow, and compares
+the logits: two runs on one replica bit for bit, all others to 1e-4. Does the same with 2 replicas
+written out (`mirrorflow inspect --replicas=2 --output`). To be run by hand: needs TensorFlow 2.21
+and safetensors from PyPI, and Fashion-MNIST where Debian installs it.
 """
 import gzip
 import os
@@ -67,9 +67,9 @@ def main(fashion_mnist, mirrorflow, count=1000):
             for graph in "g.pb", "two.pb":
                 logits.append(by_tensorflow(graph, "v.safetensors", fed))
             apart = [float(abs(other - logits[0]).max()) for other in logits[2:]]
-            print(f"{model}: logits to {abs(logits[0]).max():.2f}; two replicas {apart[0]:.1e}, "
+            print(f"{model}: logits up to {abs(logits[0]).max():.2f}; apart: two replicas {apart[0]:.1e}, "
                   f"four {apart[1]:.1e}, two written out {apart[2]:.1e}, TensorFlow {apart[3]:.1e}, "
-                  f"on those written out {apart[4]:.1e} apart")
+                  f"TensorFlow on those written out {apart[4]:.1e}")
             assert max(apart) <= TOLERANCE
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keras 3 models as TensorFlow saves them, by `mirrorflow run` on 1 and on 3 replicas.
+"""Runs Keras 3 models that TensorFlow saved, by `mirrorflow run` on 1 and on 3 replicas.
 
 Usage: check_keras_models.py MIRRORFLOW [MODEL...]
 
-Each model gets random weights and is saved as a SavedModel; its graph and its weights are all that
-`mirrorflow run` sees. Prints how far its result is from what Keras computes; fails above 1e-4 of
-the largest number there, or if a model does not run. By hand: it needs TensorFlow 2.21, Keras 3 and
-safetensors from PyPI.
+Each model gets random weights and is saved as a SavedModel, of which `mirrorflow run` gets only the
+graph and the weights. Prints the difference from the result of Keras. Fails if it is above 1e-4 of
+the largest number in that result, or if a model does not run. To be run by hand: needs TensorFlow
+2.21, Keras 3 and safetensors from PyPI.
 """
 
 import os
@@ -42,7 +42,7 @@ def sequence(shape, *steps):
 
 
 def transformer():
-    """One block of an encoder, over tokens."""
+    """One encoder block over tokens."""
     tokens = keras.Input([16], dtype="int32")
     x = layers.Embedding(50, 32)(tokens)
     x = layers.LayerNormalization()(x + layers.MultiHeadAttention(4, 8)(x, x))
@@ -95,7 +95,7 @@ MODELS = {
 
 
 def save(model, folder):
-    """Leaves the graph and the weights in the folder; returns the names to feed and to fetch."""
+    """Writes the graph and the weights to the folder; returns the names to feed and to fetch."""
     specification = tf.TensorSpec(model.input_shape, model.inputs[0].dtype, name="inputs")
     module = tf.Module()
     module.kept = [variable.value for variable in model.variables]
@@ -112,7 +112,7 @@ def save(model, folder):
 
 
 def check(name, mirrorflow):
-    """Prints a line; whether the model runs and its numbers are right."""
+    """Prints a line and returns whether the model runs and its numbers are right."""
     keras.utils.set_random_seed(3)
     model = MODELS[name]()
     dtype = model.inputs[0].dtype
@@ -135,13 +135,13 @@ def check(name, mirrorflow):
                 print(f"{name}: {ran.stderr.strip()[:500]}", flush=True)
                 return False
             apart.append(abs(np.load(folder / "y.npy") - expected).max() / abs(expected).max())
-    print(f"{name}: {apart[0]:.1e} apart, {apart[1]:.1e} on 3 replicas", flush=True)
+    print(f"{name}: difference {apart[0]:.1e}, on 3 replicas {apart[1]:.1e}", flush=True)
     return max(apart) <= TOLERANCE
 
 
 def main(mirrorflow, *names):
     passed = [check(name, os.path.abspath(mirrorflow)) for name in names or MODELS]
-    print(f"{sum(passed)} of {len(passed)} models as Keras computes them")
+    print(f"{sum(passed)} of {len(passed)} models match Keras")
     return 0 if all(passed) else 1
 
 

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
-# The name in the files of each element type, and NumPy's type for it.
+# The name of each element type in the files, and its NumPy type.
 NUMPY_TYPES = {
     "float": np.float32,
     "double": np.float64,
@@ -22,14 +22,14 @@ _NAMES = {np.dtype(type_): name for name, type_ in NUMPY_TYPES.items()}
 
 
 def _scalar(value):
-    """The shortest text that reads back as the same element."""
+    """Returns the shortest text that reads back as the same element."""
     if isinstance(value, np.bool_):
         return str(value).lower()
     return str(value).removesuffix(".0")
 
 
 def tensor_literal(array):
-    """For example `float<2,1>{0.5, nan}`; a scalar is `int32<>{3}`. Of half and bfloat16 the bits."""
+    """Returns text like `float<2,1>{0.5, nan}` or `int32<>{3}`; the bits for half and bfloat16."""
     dims = ",".join(str(dim) for dim in array.shape)
     name = _NAMES[array.dtype]
     if name in ("half", "bfloat16"):
@@ -68,6 +68,6 @@ _FORMATS = {
 
 
 def attribute_literal(attr_value):
-    """The text of an AttrValue; its kind can be told from the text alone."""
+    """Returns the text of an AttrValue, which also determines its kind."""
     kind = attr_value.WhichOneof("value")
     return _FORMATS[kind](getattr(attr_value, kind))

@@ -4,7 +4,7 @@
 import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels: the same on more machines
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels vary less between machines
 
 import argparse
 import pathlib
@@ -28,10 +28,10 @@ def _family_text(module):
 def main():
     """Writes all families, or those named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"of {sorted(FAMILIES)}")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"one of {sorted(FAMILIES)}")
     names = parser.parse_args().families or sorted(FAMILIES)
     if unknown := set(names) - set(FAMILIES):
-        parser.error(f"unknown family: {sorted(unknown)}; expected of {sorted(FAMILIES)}")
+        parser.error(f"unknown family: {sorted(unknown)}; expected some of {sorted(FAMILIES)}")
     _FOLDER.mkdir(exist_ok=True)
     for name in names:
         text = _family_text(FAMILIES[name])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the graphs that tf.gradients makes for the cases of the families of gradients.
+"""Writes the graphs that tf.gradients builds for the cases of the gradient families.
 
-One GraphDef a file, gradients/<family>.pb. Case i of the file, from 0 on, has its own nodes in it,
-which start with `c<i>/`: placeholders `in<k>` for the floating operands (the others are constants)
-and `dy<k>` for the gradients of results, and identities `grad<k>` of what tf.gradients found. The
-graphs know ranks at most, no sizes, and if i is odd nothing: they work them out as they run.
+Each file gradients/<family>.pb is one GraphDef. Case i, counted from 0, has its own nodes in it,
+with the prefix `c<i>/`: placeholders `in<k>` for the floating operands (the others are constants)
+and `dy<k>` for the gradients of results, and identities `grad<k>` of the gradients that
+tf.gradients found. Where TensorFlow allows it, placeholders have known ranks but no known sizes,
+and unknown ranks if i is odd, so that the graphs compute shapes as they run.
 """
 
 import os
@@ -24,21 +25,21 @@ tf1 = tf.compat.v1
 
 
 class _Operands:
-    """Graph inputs for operands: named placeholders for floats, else constants."""
+    """Makes graph inputs for operands: named placeholders for floats, constants for others."""
 
     def __init__(self, known):
         self._known = known
         self._count = 0
 
     def like(self, tensor, name):
-        """A placeholder for `tensor`, a tensor or an array."""
+        """Returns a placeholder for `tensor`, a tensor or an array."""
         shape = tf.TensorShape(tensor.shape)
         if self._known != "sizes":
             shape = [None] * shape.rank if self._known == "ranks" and shape.rank is not None else None
         return tf1.placeholder(tensor.dtype, shape, name=name)
 
     def bind(self, operand):
-        """The graph input, or the list of them, that stands for the operand."""
+        """Returns the graph input, or the list of inputs, for the operand."""
         if isinstance(operand, list):
             return [self.bind(item) for item in operand]
         name = f"in{self._count}"
@@ -67,7 +68,7 @@ def _graph(one_case, known):
                 names.append(tf.identity(tf.convert_to_tensor(grad), name=f"grad{k}").op.name)
         graph_def = tf1.graph_util.extract_sub_graph(graph.as_graph_def(), names)
         if graph_def.library.function:
-            raise ValueError("a branch for shapes that are not known")
+            raise ValueError("a branch for unknown shapes")
         definitions = {op.type: op.op_def for op in graph.get_operations()}
         for node in graph_def.node:
             _without_defaults(node, definitions[node.op])
@@ -75,7 +76,7 @@ def _graph(one_case, known):
 
 
 def _add(index, graph_def, to):
-    """Adds the nodes of a case under its prefix, those that have no fixed name under a short one."""
+    """Adds the nodes of a case under its prefix, with numbers for names that are not fixed."""
     names = {}
     for number, node in enumerate(graph_def.node):
         fixed = node.name.startswith(("in", "dy", "grad")) and "/" not in node.name
@@ -93,7 +94,7 @@ def _add(index, graph_def, to):
 
 
 def _graph_of(one_case, index):
-    """Knows as little as TensorFlow can do with: some gradients need ranks, or branch."""
+    """Declares as little of shapes as TensorFlow allows: some gradients need ranks, or branch."""
     for known in ("ranks", "sizes") if index % 2 == 0 else ("nothing", "ranks", "sizes"):
         try:
             return _graph(one_case, known)
@@ -103,7 +104,7 @@ def _graph_of(one_case, index):
 
 
 def main():
-    """Writes a file for each."""
+    """Writes a file for each family."""
     _FOLDER.mkdir(exist_ok=True)
     for name in _FAMILIES:
         module = FAMILIES[name]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports loops and branches that TensorFlow wrote, with their gradients as tf.gradients makes them.
+"""Exports loops and branches written by TensorFlow, with their gradients by tf.gradients.
 
-Each goes to loops/NAME.pb, some without the gradients to loops/NAME_forward.pb; what is fed, and the values of the results and of the gradients of their
-sum with respect to the operands, go to loops/NAME.txt. The graph has both: what they compute is
-in `y`, TensorFlow's gradients of it are in `dx0`, `dx1`, of `x0`, `x1`.
+Each graph goes to loops/NAME.pb, some without gradients to loops/NAME_forward.pb, too. `y` is the
+result of the graph; `dx0` and `dx1` are the gradients of its sum with respect to the operands `x0`
+and `x1`. loops/NAME.txt has the feeds and the values of the result and the gradients.
 """
 
 import os
@@ -34,7 +34,7 @@ def _counted(x, w, **options):
 
 
 def _bounded(x, w):
-    """Stops when the data say so, before the bound."""
+    """Stops depending on the data, before the bound."""
     _, h = tf.while_loop(lambda i, h: tf.reduce_sum(h * h) < 4.0,
                          lambda i, h: (i + 1, h * 1.3 + 0.1 * tf.matmul(x, w)),
                          (tf.constant(0), x * 0.1), maximum_iterations=20)
@@ -51,7 +51,7 @@ def _branching(x, w):
 
 
 def _scan(x, w):
-    """Reads one TensorArray and writes another one, in steps along a dimension of time."""
+    """Reads one TensorArray and writes another one, step by step along the time dimension."""
     times = tf.stack([x * (0.5 + t) for t in range(_TIMES)])
     read = tf.TensorArray(tf.float32, _TIMES).unstack(times)
     written = tf.TensorArray(tf.float32, _TIMES, element_shape=[None, _UNITS])
@@ -65,7 +65,7 @@ def _scan(x, w):
 
 
 def _backward_scan(x, w):
-    """Reads what it wrote before, backward, twice; no maximum_iterations."""
+    """Reads backward what it wrote before, twice, without maximum_iterations."""
     array = tf.TensorArray(tf.float32, _TIMES, clear_after_read=False).unstack(
         tf.stack([x, x * x, x + 1.0, x - 1.0, -x]))
 
@@ -93,7 +93,7 @@ def _nested(x, w):
 
 
 def _conditional(x, w, negated):
-    """A branch in a branch; its gradient keeps what either computes as optional values."""
+    """A branch in a branch; the gradient keeps the values of both as optional values."""
     def inner(h):
         return tf.cond(tf.reduce_sum(h * h) > 1.0, lambda: tf.tanh(h) * tf.exp(h),
                        lambda: tf.sin(h))
@@ -104,13 +104,13 @@ def _conditional(x, w, negated):
 
 
 def _loop_in_branch(x, w):
-    """Stops when the data say so; its gradient keeps lists as optional values."""
+    """Stops depending on the data; the gradient keeps lists as optional values."""
     return tf.cond(tf.reduce_sum(x * x) > 0.0, lambda: _bounded(x, w) + _counted(x, w),
                    lambda: tf.matmul(x, w))
 
 
 def _deep(x, w):
-    """A branch in a loop in a loop in a loop, each as often as the one around it says."""
+    """A branch in three nested loops, each bounded by the counter of the one around it."""
     def cell(k, h):
         return tf.cond(tf.equal(k % 2, 0), lambda: _cell(x, h, w), lambda: h * h - x)
 
@@ -127,8 +127,8 @@ def _deep(x, w):
     return h
 
 
-# TensorFlow's gradient of these keeps lists of lists, or optional values, in the graph of the loop
-# itself, of which another gradient cannot be taken: that is stored as it was before, too.
+# TensorFlow's gradient of these adds lists of lists or optional values to the loop itself, which
+# then has no further gradient. Hence the graph without gradients is stored, too.
 _NESTED = ("branching", "first_branch", "second_branch", "nested", "loop_in_branch", "deep")
 
 # By name.
@@ -178,7 +178,7 @@ def _write(name, loop):
 
 
 def main():
-    """Writes all of them."""
+    """Writes all graphs."""
     tf1.enable_control_flow_v2()
     tf1.enable_tensor_equality()
     _FOLDER.mkdir(exist_ok=True)

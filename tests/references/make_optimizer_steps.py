@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what Keras' optimizers make of a linear regression, as rows of a table in C++.
+"""Prints steps of Keras' optimizers on a linear regression as rows of a C++ table.
 
-A row is the weights [3,2] and the bias [2] after each of five steps on one batch. The rows stand in
+The rows are the weights [3,2] and the bias [2] after each of five steps on one batch. They are in
 ../train/optimizer_test.cc, which has the same batch and initial values.
 """
 
 import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels: the same on more machines
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # TensorFlow's own kernels vary less between machines
 
 import numpy as np
 import tensorflow as tf
@@ -35,13 +35,13 @@ _OPTIMIZERS = {
     "adagrad": lambda: tf.keras.optimizers.Adagrad(
         0.2, initial_accumulator_value=0.3, epsilon=1e-7
     ),
-    # Above the limit in the first two steps, below it in the others.
+    # The norm is above the limit in the first two steps and below it in the others.
     "sgd, norm clipped to 3.7": lambda: tf.keras.optimizers.SGD(0.05, global_clipnorm=3.7),
 }
 
 
 def _steps(optimizer):
-    """The losses before the steps, the norm of all gradients in each, the variables after each."""
+    """Returns the loss before, the norm of all gradients in, and the variables after each step."""
     w, b = tf.Variable(_W), tf.Variable(_B)
     losses, norms, values = [], [], []
     for _ in range(_STEPS):

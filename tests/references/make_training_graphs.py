@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports training graphs that TensorFlow wrote, and what TensorFlow makes of them.
+"""Exports training graphs written by TensorFlow, with TensorFlow's results.
 
-Each goes to training/NAME.pb; a batch, the losses of five steps on it and the variables after steps
-1 and 5 go to training/NAME.txt. The numbers come from the exported bytes, so they are those of the
-file. There are two kinds: v1 graphs with symbolic gradients and fused updates, and Keras 3 models
-whose training step is a tf.function, saved with its variables captured (updates by assignments,
-also in branches and loops).
+Each graph goes to training/NAME.pb; a batch, the losses of five steps on it and the variables after
+steps 1 and 5 go to training/NAME.txt. The numbers are computed from the exported bytes, so they
+match the file. There are two kinds: v1 graphs with symbolic gradients and fused updates, and Keras
+3 models whose training step is a tf.function, saved with its variables captured (updates by
+assignments, also in branches and loops).
 """
 
 import os
@@ -34,7 +34,7 @@ tf1 = tf.compat.v1
 tf.config.optimizer.set_jit(False)
 
 
-# v1 graphs. A model is a function of (generator, inputs) that gives logits.
+# v1 graphs. A model is a function of (generator, inputs) that returns logits.
 
 
 def _variable(name, value):
@@ -150,7 +150,7 @@ _V1 = {
 
 
 def _export_v1(generator, model, shape, update):
-    """The GraphDef, and the names of what is fed, fetched and run."""
+    """Returns the GraphDef and the names of the feeds, the fetch and the target."""
     with tf.Graph().as_default() as graph:
         inputs = tf1.placeholder(tf.float32, [None, *shape], name="inputs")
         labels = tf1.placeholder(tf.int32, [None], name="labels")
@@ -179,7 +179,7 @@ def _keras_mlp():
 
 
 def _keras_dropout():
-    """Two masks, each of a seed that is a variable and moves with every call."""
+    """Two masks, each from a seed that is a variable and changes with every call."""
     return keras.Sequential([
         keras.Input([7]), keras.layers.Dropout(0.2, seed=5),
         keras.layers.Dense(8, activation="relu"), keras.layers.Dropout(0.4, seed=3),
@@ -187,7 +187,7 @@ def _keras_dropout():
 
 
 def _keras_noise():
-    """Normal noise, and a mask of what is far from 0."""
+    """Normal noise, and a mask that replaces values with one far from 0."""
     return keras.Sequential([
         keras.Input([7]), keras.layers.GaussianNoise(0.5, seed=11), keras.layers.Dense(8),
         keras.layers.AlphaDropout(0.3, seed=2), keras.layers.Dense(_CLASSES)])
@@ -200,7 +200,7 @@ def _keras_cnn():
 
 
 def _keras_recurrent(layer):
-    """Not unrolled: TensorFlow makes a loop of it, with lists of tensors."""
+    """Not unrolled: TensorFlow turns it into a loop with lists of tensors."""
     return lambda: keras.Sequential(
         [keras.Input([6, 3]), layer(5, unroll=False), keras.layers.Dense(_CLASSES)])
 
@@ -237,12 +237,12 @@ _KERAS = {
 
 
 def _training_step(model, optimizer, shape, updates):
-    """A module that has the variables and the step, of several updates in a loop or of one."""
+    """Returns a module with the variables and a step of one update, or of several in a loop."""
     loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer.build(model.trainable_variables)
 
     class Training(tf.Module):
-        """What is saved."""
+        """The saved module."""
 
         def __init__(self):
             super().__init__()
@@ -294,11 +294,11 @@ def _export_keras(generator, make_model, shape, make_optimizer, updates=1):
     return graph_def, feeds, loss, loss
 
 
-# Both.
+# Both kinds.
 
 
 def _read_and_assign_ops(graph):
-    """By variable name a read; and the assignments that give all variables their first value."""
+    """Returns reads by variable name, and the assignments of all initial values."""
     reads, assignments = {}, []
     for node in graph.get_operations():
         if node.type != "VarHandleOp":
@@ -339,7 +339,7 @@ def _write(name):
     }
     lines = [
         f"# Training of {name}.pb; every step is fed the same batch.",
-        "# A step's loss is of before its update, its variables are of after it.",
+        "# The loss of a step is from before its update, its variables are from after it.",
         f"# Made by make_training_graphs.py with TensorFlow {tf.__version__}, Keras"
         f" {keras.__version__}, NumPy {np.__version__}.",
         f"fetch {loss}",

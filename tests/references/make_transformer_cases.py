@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/ops/cases/transformer.txt: ops that TensorFlow does not have, by NumPy in double."""
+"""Writes tests/ops/cases/transformer.txt: ops that TensorFlow does not have, by NumPy."""
 
 import math
 import pathlib
@@ -23,7 +23,7 @@ def _literal(value):
 
 
 def _case(op, attributes, operands, outputs):
-    """The text of a case; without outputs it must fail."""
+    """Returns the text of a case; one without outputs must fail."""
     attrs = ", ".join(f"{name}={_literal(value)}" for name, value in attributes.items())
     lines = [f"case {op} {{{attrs}}}"]
     lines += [f"in {tensor_literal(operand)}" for operand in operands]
@@ -39,7 +39,7 @@ def _double(array):
 
 
 def _gelu_slope(x, approximate):
-    """What x is multiplied by, and the derivative of the product."""
+    """Returns the factor of x, and the derivative of the product."""
     if approximate:
         root = math.sqrt(2 / math.pi)
         e = np.exp(-2 * root * (x + 0.044715 * x**3))
@@ -59,7 +59,7 @@ def _gelu(dtype, approximate, x, dy):
 
 
 def _off_the_root(dtype, shape):
-    """A sample that keeps away from where the derivative is 0 and the terms of it cancel."""
+    """Returns a sample that avoids the root of the derivative, where its terms cancel."""
     x = np.array(sample(dtype, shape))
     x[(_double(x) > -1) & (_double(x) < -0.5)] = -1.25
     return x
@@ -191,7 +191,7 @@ def _operands(dtype, batch, heads, queries, keys, depth, value_depth):
     )
 
 
-# Examples, heads, queries, keys, and how long rows of keys and of values are.
+# Examples, heads, queries, keys, depth of keys, depth of values.
 _FULL = ((2, 3, 4, 5, 2, 3), (1, 1, 1, 1, 1, 1), (1, 2, 5, 3, 4, 4), (2, 1, 3, 3, 8, 1))
 _EMPTY = (
     *((0, 2, 3, 3, 2, 2), (1, 1, 0, 3, 2, 2), (1, 1, 2, 0, 2, 2)),
@@ -212,7 +212,7 @@ def _attentions():
         padding = tensor(dtype, [[0, -_INF, 0, -_INF], [-_INF, -_INF, 0, 0]]).reshape([2, 1, 1, 4])
         yield from _attention(dtype, *operands, 1.0, False, padding)
         yield from _attention(dtype, *operands, 1.0, True, sample(dtype, [4], seed=4))
-    # The second query sees nothing.
+    # The second query attends to no key.
     q, k, v, dy = _operands("float", 1, 1, 2, 2, 2, 2)
     blind = tensor("float", [[0, 0], [-_INF, -_INF]])
     yield from _attention("float", q, k, v, dy, 1.0, False, blind)
@@ -233,9 +233,9 @@ def _attentions():
 
 
 def _large(dtype, depth, value_depth, causal, mask=None):
-    """Several tiles; compared with the same in double."""
+    """Several tiles; the results are compared with those in double precision."""
     wide = _wide(dtype)
-    # Weights of the gradient are no shares, as its sums are random: they must not leave half.
+    # The sums of the gradient are random, so its weights can be large; they must not overflow half.
     scale = 0.0625 if dtype in REDUCED else 0.5
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
     if mask:

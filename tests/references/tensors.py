@@ -6,7 +6,7 @@ import numpy as np
 from literals import NUMPY_TYPES
 
 REDUCED = ("half", "bfloat16")
-WIDE = ("uint32", "uint64")  # few ops compute in them
+WIDE = ("uint32", "uint64")  # few ops support them
 ALL = tuple(name for name in NUMPY_TYPES if name not in (*REDUCED, *WIDE))
 FLOATING = ("float", "double")
 SIGNED = ("int32", "int64")
@@ -16,15 +16,15 @@ INDEX = ("int32", "int64")
 
 
 def tensor(dtype, values):
-    """An array of the given values."""
+    """Returns an array of the given values."""
     return np.array(values, NUMPY_TYPES[dtype])
 
 
 def sample(dtype, shape, seed=0, low=None, high=None):
-    """Random values with few digits; the same arguments always give the same array.
+    """Returns random values with few digits; the same arguments always give the same array.
 
-    Floats lie in [-3, 3] and integers in [-9, 9] ([0, 9] without a sign) unless `low` and `high`
-    say otherwise.
+    Floats are in [-3, 3] and integers in [-9, 9] ([0, 9] if unsigned), unless `low` and `high` are
+    given.
     """
     generator = np.random.default_rng([seed, *shape])
     if dtype == "bool":
@@ -40,7 +40,7 @@ def sample(dtype, shape, seed=0, low=None, high=None):
 
 
 def nonzero(dtype, shape, seed=0):
-    """As `sample`, with ones instead of zeros: fit to divide by."""
+    """Like `sample`, with ones instead of zeros, for use as divisors."""
     values = sample(dtype, shape, seed)
     values[values == 0] = 1
     return values

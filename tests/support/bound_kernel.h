@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel of one node, made once and run many times: for benchmarks, and for tests that run one
-// kernel on several threads.
+// The kernel of one node, created once and run many times: for benchmarks, and for tests that run
+// one kernel on several threads.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_BOUND_KERNEL_H_
 
@@ -17,20 +17,20 @@
 
 namespace mirrorflow {
 
-// The kernel of `node` on the CPU, for operands that are not sharded. Inputs are as EvaluateNode
-// has them: for a handle the variable itself. Of those that are not static only the shape counts.
+// The CPU kernel of `node`, for operands that are not sharded. Inputs are as in EvaluateNode: for a
+// handle, the variable itself. Only the shapes of inputs that are not static are read.
 absl::StatusOr<KernelPlan> CreateKernel(const Node& node, absl::Span<const Tensor> inputs,
                                         absl::Span<const Shape> outputs,
                                         const KernelRegistry& kernels);
 
-// Memory for one kernel.
+// The memory of one kernel's operands.
 class KernelMemory {
  public:
   static absl::StatusOr<KernelMemory> Create(const Node& node, const KernelPlan& plan,
                                              std::vector<Tensor> inputs,
                                              absl::Span<const Shape> outputs);
 
-  // Allocates nothing.
+  // Runs the kernel without allocating.
   absl::Status Run(const Kernel& kernel);
   const Tensor& input(int i) const { return inputs_[i]; }
   const Tensor& output(int i) const { return outputs_[i]; }

@@ -22,7 +22,7 @@ constexpr int64_t kMostElements = 1000;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// One case, its gradient graph, and an interpreter of both in double.
+// One case, its gradient graph, and an interpreter of both in double precision.
 class GradientCheck {
  public:
   GradientCheck(const OpCase& op_case, CaseNode made)
@@ -30,14 +30,14 @@ class GradientCheck {
 
   absl::Status Prepare(const OpRegistry& ops, const KernelRegistry& kernels);
   absl::Status Compare(CheckReport* report);
-  // With the gradients that the case knows.
+  // Compares with the known gradients of the case.
   absl::Status CompareKnown(CheckReport* report);
   bool has_operands() const { return !operands_.empty(); }
 
  private:
   absl::Status AddGradients(const OpRegistry& ops);
   absl::StatusOr<std::vector<Tensor>> Results() { return interpreter_->Run(feeds_, results_); }
-  // The tensor that operand `input` is made of: a feed's, or a variable's.
+  // The tensor that holds the value of operand `input`: that of a feed, or of a variable.
   Tensor& ValueOf(int input);
   absl::Status CompareOperand(size_t operand, CheckReport* report);
 
@@ -45,9 +45,9 @@ class GradientCheck {
   CaseNode made_;
   Random random_;
   Feeds feeds_;
-  std::vector<Output> results_;    // the floating ones
+  std::vector<Output> results_;    // the floating-point ones
   std::vector<Tensor> dy_;         // for each of results_
-  std::vector<int> operands_;      // the floating ones and variables, as inputs of the node
+  std::vector<int> operands_;      // floating-point ones and variables, as inputs of the node
   std::vector<Output> gradients_;  // for each of operands_; may be invalid
   std::vector<Tensor> before_;     // results_ at the operands of the case
   std::optional<Interpreter> interpreter_;
@@ -120,8 +120,8 @@ absl::Status GradientCheck::Compare(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// dL/dx by differences to the left, to the right and in the middle; nothing where the op is not
-// smooth.
+// dL/dx by central differences; no value where the op is not smooth, which the differences to the
+// left and to the right show.
 std::optional<double> Derivative(absl::Span<const Tensor> dy, absl::Span<const Tensor> left,
                                  absl::Span<const Tensor> here, absl::Span<const Tensor> right,
                                  double step) {
@@ -171,7 +171,7 @@ absl::Status GradientCheck::CompareOperand(size_t operand, CheckReport* report) 
     const double got = symbolic.has_value() ? symbolic.flat<double>()[i] : 0;
     if (std::abs(got - *want) <= agreement * std::max(1.0, std::abs(*want))) continue;
     report->Fail(op_case_, absl::StrCat("gradient of operand ", input, ", element ", i, " (", at,
-                                        "): differences say ", *want, ", the graph says ",
+                                        "): expected ", *want, " by differences, got ",
                                         symbolic.has_value() ? absl::StrCat(got) : "none"));
     return absl::OkStatus();
   }
@@ -204,7 +204,7 @@ absl::Status GradientCheck::CompareKnown(CheckReport* report) {
   return absl::OkStatus();
 }
 
-// Prepares a check of the case, whose dy are used if it has some, and compares.
+// Prepares a check of the case, with the case's dy if it has any, and compares.
 using CompareFn = absl::Status (GradientCheck::*)(CheckReport*);
 void Check(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels,
            CompareFn compare, CheckReport* report) {

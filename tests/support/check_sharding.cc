@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kAbsent = std::string::npos;
 
-// How many rows of the split each replica has.
+// The number of rows on each replica.
 using Cut = std::vector<int64_t>;
 
 // Uneven and empty shares of `rows` rows over 1 to 4 replicas.
@@ -39,17 +39,17 @@ std::string CutText(char letter, const Cut& cut) {
                       "}");
 }
 
-// One case with the results of its op on the whole operands.
+// One case, with the results of its op on the whole operands.
 class ShardingCheck {
  public:
   ShardingCheck(const OpCase& op_case, CaseNode made, const KernelRegistry& kernels)
       : op_case_(op_case), made_(std::move(made)), kernels_(kernels) {}
 
-  // Fills `report`; an error ends the check.
+  // Fills `report`. An error ends the check.
   absl::Status Run(CheckReport* report);
 
  private:
-  // A letter: where it stands, and the rows of the split it is cut by.
+  // A letter of the rule, the number of rows that it is cut into, and whether an input has it.
   struct Letter {
     char name;
     int64_t rows;
@@ -65,11 +65,11 @@ class ShardingCheck {
   absl::Status CheckPartial(absl::Span<const int> partial, int replicas, Random* random,
                             CheckReport* report) const;
   absl::Status CheckExpansion(CheckReport* report) const;
-  // Runs the op; variables stay as they are.
+  // Runs the op without changing variables.
   absl::StatusOr<std::vector<Tensor>> Evaluate(std::vector<Tensor> inputs,
                                                absl::Span<const Shape> output_shapes,
                                                const EvaluateOptions& options = {}) const;
-  // Records that output `i` is not what it is on the whole.
+  // Records a failure if output `i` differs from that of the whole operands.
   void CompareOutput(int i, const Tensor& got, absl::string_view how, CheckReport* report) const;
 
   const OpCase& op_case_;
@@ -103,7 +103,7 @@ absl::Status ShardingCheck::PrepareRule() {
   return absl::OkStatus();
 }
 
-// The dimensions that a letter names are cut in step: as many of each per row as its size says.
+// The dimensions that a letter names are cut together, each in proportion to its size.
 absl::StatusOr<ShardingCheck::Letter> ShardingCheck::FindLetter(char name) const {
   Letter letter = {.name = name, .rows = 0, .in_inputs = false};
   bool empty = false;
@@ -111,7 +111,7 @@ absl::StatusOr<ShardingCheck::Letter> ShardingCheck::FindLetter(char name) const
     const size_t dim = term.find(name);
     if (dim == kAbsent) return absl::OkStatus();
     if (term.find(name, dim + 1) != kAbsent) {
-      return absl::InvalidArgumentError(absl::StrCat("the letter is twice in '", term, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("the letter occurs twice in '", term, "'"));
     }
     letter.rows = std::gcd(letter.rows, shape.dim(static_cast<int>(dim)));
     empty = empty || shape.dim(static_cast<int>(dim)) == 0;
@@ -178,7 +178,7 @@ void ShardingCheck::CompareOutput(int i, const Tensor& got, absl::string_view ho
 
 absl::Status ShardingCheck::CheckLetter(const Letter& letter, const Cut& cut,
                                         CheckReport* report) const {
-  std::vector<std::vector<Tensor>> parts(whole_.size());  // by output, then replica
+  std::vector<std::vector<Tensor>> parts(whole_.size());  // per output, then per replica
   std::vector<double> weights;
   int64_t first_row = 0;
   for (const int64_t rows : cut) {
@@ -203,10 +203,10 @@ absl::Status ShardingCheck::CheckLetter(const Letter& letter, const Cut& cut,
   return absl::OkStatus();
 }
 
-// The results for partial operands, added up, are the results for the operands.
+// Expects the results for partial operands to add up to the results for the whole operands.
 absl::Status ShardingCheck::CheckPartial(absl::Span<const int> partial, int replicas,
                                          Random* random, CheckReport* report) const {
-  std::vector<std::vector<Tensor>> inputs(replicas, made_.inputs);  // by replica
+  std::vector<std::vector<Tensor>> inputs(replicas, made_.inputs);  // per replica
   for (const int i : partial) {
     const Tensor& value = made_.inputs[i];
     if (value.dtype() == DT_BOOL || op_case_.operands[i].is_variable) {
@@ -216,12 +216,12 @@ absl::Status ShardingCheck::CheckPartial(absl::Span<const int> partial, int repl
     const std::vector<Tensor> parts = RandomParts(value, replicas, random);
     for (int r = 0; r < replicas; ++r) inputs[r][i] = parts[r];
   }
-  std::vector<std::vector<Tensor>> results(whole_.size());  // by output, then replica
+  std::vector<std::vector<Tensor>> results(whole_.size());  // per output, then per replica
   Tolerance tolerance = ToleranceOf(*made_.node, made_.inputs, whole_);
   for (const std::vector<Tensor>& local : inputs) {
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, Evaluate(local, output_shapes_));
     for (size_t i = 0; i < outputs.size(); ++i) results[i].push_back(outputs[i]);
-    // Partial sums may be larger than what they add up to, and cancel even if the op adds nothing.
+    // Partial sums may be larger than their total, and may cancel even if the op adds nothing.
     const double unit = ToleranceOf(*made_.node, local, outputs).relative / 16;
     for (const std::vector<Tensor>* tensors : {&local, &outputs}) {
       for (const Tensor& tensor : *tensors) {
@@ -252,7 +252,7 @@ absl::Status ShardingCheck::CheckLinearity(CheckReport* report) const {
   for (const int i : linear) {
     if (i < 0 || i >= made_.node->num_inputs() || made_.node->is_static_input(i)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rule '", rule_.dims, "': linear input ", i, " is static or not there"));
+          absl::StrCat("rule '", rule_.dims, "': linear input ", i, " is static or missing"));
     }
   }
   Random random(linear.size());
@@ -268,7 +268,7 @@ absl::Status ShardingCheck::CheckLinearity(CheckReport* report) const {
 
 absl::Status ShardingCheck::CheckExpansion(CheckReport* report) const {
   if (made_.node->op().expand == nullptr) {
-    return absl::InvalidArgumentError("the rule asks for an expansion and the op has none");
+    return absl::InvalidArgumentError("the rule needs an expansion, and the op has none");
   }
   Graph graph = made_.graph.Clone();
   Node* node = graph.node(made_.node->id());
@@ -307,7 +307,7 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   for (const char name : letters) {
     absl::StatusOr<Letter> letter = FindLetter(name);
     if (!letter.ok()) return Annotate(letter.status(), absl::StrCat("rule '", rule_.dims, "'"));
-    // In every output: where one of them is contracted, the op is replaced.
+    // Every output must have the letter. If one contracts it, an expansion replaces the op.
     const bool survives =
         std::all_of(terms_.outputs.begin(), terms_.outputs.end(),
                     [&](absl::string_view term) { return term.find(name) != kAbsent; });
@@ -321,7 +321,7 @@ absl::Status ShardingCheck::Run(CheckReport* report) {
   }
   if (contracts) MF_RETURN_IF_ERROR(CheckExpansion(report));
   MF_RETURN_IF_ERROR(CheckLinearity(report));
-  // Nothing may be cut: then the case shows that the rule can be made, and is well formed.
+  // If nothing can be cut, the case still shows that the rule can be created and is well formed.
   if (report->checked == 0) report->checked = 1;
   return absl::OkStatus();
 }

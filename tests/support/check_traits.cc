@@ -9,7 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// The results of the op on other operands; `variables` are the operands after it.
+// The results of the op on the operands of the case. Sets `operands` to the operands after it has
+// run.
 absl::StatusOr<std::vector<Tensor>> ResultsOf(const OpCase& op_case, const OpRegistry& ops,
                                               const KernelRegistry& kernels,
                                               std::vector<Tensor>* operands = nullptr) {
@@ -19,8 +20,8 @@ absl::StatusOr<std::vector<Tensor>> ResultsOf(const OpCase& op_case, const OpReg
   return results;
 }
 
-// `tensor` broadcast to `shape`, then every element moved on by one in row-major order: unlike a
-// permutation of rows or columns, no product or reduction keeps that.
+// Broadcasts `tensor` to `shape` and moves every element on by one in row-major order. No product
+// or reduction preserves that, unlike a permutation of rows or columns.
 Tensor BroadcastAndShift(const Tensor& tensor, const Shape& shape) {
   Shape of_full_rank = shape;
   for (int d = 0; d < shape.rank(); ++d) {
@@ -62,7 +63,7 @@ std::string OverwriteDifference(const OpCase& op_case, absl::Span<const Tensor> 
                                 const OpRegistry& ops, const KernelRegistry& kernels) {
   OpCase other = op_case;
   for (OpCase::Operand& operand : other.operands) {
-    // Zeros, in place of what the case has there.
+    // Zeros in place of the case's value.
     if (operand.is_variable)
       operand.value = *Tensor::Allocate(operand.value.dtype(), operand.value.shape());
   }
@@ -97,7 +98,7 @@ CheckReport CheckTraits(const OpCase& op_case, const OpRegistry& ops,
     const Tensor& whole = operands[0];
     const bool same_size = (*results)[0].num_elements() == whole.num_elements();
     expect_none("a view", !same_size
-                              ? "the output has another size"
+                              ? "the output has a different size"
                               : Difference(whole, (*results)[0].Reshaped(whole.shape()), {}));
   }
   if (op->has(kCommutative)) {

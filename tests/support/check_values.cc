@@ -27,7 +27,7 @@ double RoundingUnit(DataType dtype) {
 
 namespace {
 
-// `got` against `want`, where `what` is "output" or "variable".
+// Compares `got` with `want`; `what` is "output" or "variable".
 void Compare(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,
              absl::Span<const Tensor> got, const Tolerance& tolerance, CheckReport* report) {
   if (want.size() != got.size()) {
@@ -49,7 +49,7 @@ std::vector<Tensor> VariablesOf(const OpCase& op_case, absl::Span<const Tensor> 
   return variables;
 }
 
-// What the shape function says when all operands are constants.
+// Infers the shapes with all operands as constants.
 absl::StatusOr<ShapeTable> InferFromConstants(const CaseNode& made) {
   ShapeTable table = made.graph.values();
   for (int i = 0; i < made.node->num_inputs(); ++i) {
@@ -75,7 +75,7 @@ void CheckConstants(const OpCase& op_case, const CaseNode& made, absl::Span<cons
     const std::string difference = Difference(results[i], info.constant, tolerance);
     if (!difference.empty()) {
       report->Fail(op_case,
-                   absl::StrCat("the shape function calls output ", i,
+                   absl::StrCat("the shape function declares output ", i,
                                 " a constant that the kernel does not compute: ", difference));
     }
   }
@@ -87,21 +87,21 @@ void CheckPartialShapes(const OpCase& op_case, const OpRegistry& ops,
     const char* told = knowledge == Knowledge::kRanks ? "ranks" : "nothing";
     const absl::StatusOr<CaseNode> made = MakeCaseNode(op_case, ops, knowledge);
     if (!made.ok()) {
-      report->Fail(op_case, absl::StrCat("shape function that is told ", told,
+      report->Fail(op_case, absl::StrCat("shape function that knows ", told,
                                          " of its operands: ", made.status().ToString()));
       continue;
     }
     for (size_t i = 0; i < results.size(); ++i) {
       const ValueInfo& info = made->graph.values().at(made->node->output(static_cast<int>(i)));
       if (info.shape.IsCompatibleWith(results[i].shape())) continue;
-      report->Fail(op_case, absl::StrCat("shape function that is told ", told, " of its operands: ",
+      report->Fail(op_case, absl::StrCat("shape function that knows ", told, " of its operands: ",
                                          "output ", i, " is ", results[i].shape().ToString(),
                                          ", not ", info.shape.ToString()));
     }
   }
 }
 
-// The results of a case, computed in double and rounded.
+// The results of a case, computed in double precision and rounded.
 absl::StatusOr<std::vector<Tensor>> ResultsByDouble(const CaseNode& made,
                                                     const KernelRegistry& kernels) {
   MF_ASSIGN_OR_RETURN(Interpreter interpreter,
@@ -158,7 +158,7 @@ Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
       largest = std::max(largest, LargestFinite(tensor));
     }
   }
-  // These are rounded once; half has denormals, 2^-24 apart.
+  // Numbers of these dtypes are rounded once; the denormals of half are 2^-24 apart.
   if (reduced) {
     return {.relative = unit,
             .absolute = node.op().has(kElementwise) ? 0x1p-24 : 2 * unit * largest};
@@ -186,7 +186,7 @@ CheckReport CheckValues(const OpCase& op_case, const OpRegistry& ops,
   if (!op_case.has_results()) {
     absl::StatusOr<std::vector<Tensor>> by_double = ResultsByDouble(*made, kernels);
     if (!by_double.ok())
-      report.Fail(op_case, absl::StrCat("in double: ", by_double.status().ToString()));
+      report.Fail(op_case, absl::StrCat("in double precision: ", by_double.status().ToString()));
     if (by_double.ok()) want = *std::move(by_double);
   }
   const Tolerance tolerance = ToleranceOf(*made->node, made->inputs, want);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of the examples in training under MirroredStrategy, equal on any devices.
+// A classifier in training under MirroredStrategy, with the same initial values on any devices.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 #define MIRRORFLOW_TESTS_SUPPORT_CLASSIFIER_TRAINING_H_
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "distribute/strategy/strategy.h"
-#include "examples/models.h"
+#include "tools/models/classifiers.h"
 
 namespace mirrorflow {
 
@@ -18,7 +18,7 @@ struct ClassifierTraining {
   Graph graph;
   Classifier model;
   std::unique_ptr<Session> session;
-  Step step;  // feeds images and labels, fetches the loss, trains by momentum
+  Step step;  // feeds images and labels, fetches the loss, trains with Momentum
 };
 
 absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
@@ -27,10 +27,10 @@ absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
 absl::StatusOr<std::unique_ptr<ClassifierTraining>> MakeClassifierTraining(
     absl::string_view model, const MirroredStrategy::Options& options);
 
-// The same images and labels in every call.
+// Returns the same images and labels in every call.
 std::vector<Tensor> ClassifierBatch(absl::string_view model, int64_t rows);
 
-// The loss.
+// Runs one step and returns the loss.
 absl::StatusOr<float> RunStep(ClassifierTraining& t, const std::vector<Tensor>& batch);
 
 }  // namespace mirrorflow

@@ -14,12 +14,13 @@
 namespace mirrorflow {
 namespace {
 
-// Sums of at most some hundred doubles of size 1 in another order, through a dozen nodes.
+// For sums of a few hundred numbers of size 1 in double precision, in different orders, through a
+// dozen nodes.
 constexpr Tolerance kTolerance{.relative = 1e-8, .absolute = 1e-9};
 constexpr int kSteps = 2;
 
 absl::StatusOr<std::string> DifferenceOfVariables(Session& session, Interpreter& reference) {
-  for (const VariableInfo& variable : session.layout().variables()) {
+  for (const VariableInfo& variable : session.state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(const Tensor got, session.ReadVariable(variable.name));
     const std::string difference =
         Difference(reference.variables()[variable.name], got, kTolerance);
@@ -38,14 +39,14 @@ std::string ProgramSetting::ToString() const {
 }
 
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session) {
-  for (const VariableInfo& variable : session.layout().variables()) {
+  for (const VariableInfo& variable : session.state().layout().variables()) {
     if (variable.on_read) continue;
     MF_ASSIGN_OR_RETURN(const Tensor first, session.ReadVariable(variable.name, 0));
     for (int r = 1; r < session.num_local_replicas(); ++r) {
       MF_ASSIGN_OR_RETURN(const Tensor other, session.ReadVariable(variable.name, r));
       if (!Tensor::Identical(first, other)) {
         return absl::StrCat("variable ", variable.name, " on replica ", r,
-                            " is not, bit for bit, what it is on replica 0");
+                            " differs bitwise from replica 0");
       }
     }
   }
@@ -58,7 +59,7 @@ absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
   const InterpreterOptions options = {.ops = &AllOps(), .run_list_op = RunListOp};
   MF_ASSIGN_OR_RETURN(Interpreter reference,
                       Interpreter::Create(program.graph, TestKernels(), options));
-  for (const VariableInfo& variable : session->layout().variables()) {
+  for (const VariableInfo& variable : session->state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name], session->ReadVariable(variable.name));
   }
   MF_ASSIGN_OR_RETURN(std::string difference, DifferenceOfCopies(*session));
@@ -69,12 +70,12 @@ absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
     feeds.emplace_back(program.feeds[i], program.values[i]);
   }
   for (int s = 0; s < kSteps; ++s) {
-    StepParams params;
-    params.step = static_cast<uint64_t>(s);
-    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> want,
-                        reference.Run(feeds, program.fetches, program.targets, params));
     MF_ASSIGN_OR_RETURN(const StepOutputs got,
                         step.Run(program.values, {.replica_rows = setting.rows}));
+    StepParams params;
+    params.step = StreamOfRun(static_cast<uint64_t>(s), /*writes=*/session->step() > 0);
+    MF_ASSIGN_OR_RETURN(const std::vector<Tensor> want,
+                        reference.Run(feeds, program.fetches, program.targets, params));
     for (size_t i = 0; i < want.size(); ++i) {
       difference = Difference(want[i], got[i], kTolerance);
       if (!difference.empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The oracle: a program must give on a session what the reference interpreter gives.
+// The oracle: compares the results of a program on a session with those of the reference
+// interpreter.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_COMPARE_WITH_REFERENCE_H_
 
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/test_session.h"
 
@@ -17,18 +18,18 @@ namespace mirrorflow {
 // One way to run a program.
 struct ProgramSetting {
   TestSessionOptions session;
-  std::vector<int64_t> rows;  // by replica; empty: even
+  std::vector<int64_t> rows;  // per replica; empty: an even split
 
   std::string ToString() const;
 };
 
-// Runs two steps both ways, from the session's initial values, and returns what differs first, or
-// "". After each step fetches and variables must agree to rounding, and the copies of each variable
-// bit for bit.
+// Runs two steps on a session and in the interpreter, from the session's initial values. Returns
+// the first difference, or "". After each step, fetches and variables must agree up to rounding,
+// and the copies of each variable bit for bit.
 absl::StatusOr<std::string> CompareWithReference(const RandomProgram& program,
                                                  const ProgramSetting& setting);
 
-// The first variable whose copies are not equal bit for bit, and where; or "".
+// The first variable whose copies are not equal bit for bit, and the replica; or "".
 absl::StatusOr<std::string> DifferenceOfCopies(const Session& session);
 
 }  // namespace mirrorflow

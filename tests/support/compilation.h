@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step out of a graph in text form, for tests of passes, and back to text.
+// Parses a step from a graph in text form, and prints it as text, for tests of passes.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_COMPILATION_H_
 #define MIRRORFLOW_TESTS_SUPPORT_COMPILATION_H_
 
@@ -16,7 +16,7 @@
 
 namespace mirrorflow {
 
-// What a step feeds, fetches and runs, by name. Fetches may say an output: `node:1`.
+// The names of what a step feeds, fetches and runs. A fetch may name an output: `node:1`.
 struct StepNames {
   std::vector<std::pair<std::string, Shape>> feeds = {};
   std::vector<std::string> fetches = {};
@@ -30,18 +30,19 @@ struct TestCompilation {
   Compilation c;
 };
 
-// Ops are those of the library and the collectives.
+// Parses a graph of the library's ops and the collectives.
 absl::StatusOr<std::unique_ptr<TestCompilation>> ParseStep(absl::string_view text,
                                                            const StepNames& names);
 
-// One line a node in topological order: `name = Op(in0, in1, ^control)`, ` = value` of a constant,
-// and if asked ` : sharding` of output 0.
+// StepToText prints one line per node in topological order: `name = Op(in0, in1, ^control)`, then `
+// = value` for a constant and, on request, ` : sharding` of output 0.
 struct StepToTextOptions {
   bool shardings = false;
 };
 std::string StepToText(const Compilation& c, const StepToTextOptions& options = {});
 
-// Runs the passes, each once, with the verifier after each, as if the facts that they need held.
+// Runs each pass once, and the verifier after each. Assumes that the facts which the passes need
+// hold.
 template <typename... P>
 absl::Status RunPasses(Compilation& c, P... passes) {
   Pipeline pipeline;
@@ -51,7 +52,8 @@ absl::Status RunPasses(Compilation& c, P... passes) {
   return pipeline.Run(c);
 }
 
-// Three layers' gradients, the last layer's first; a collective and an update each.
+// The gradients of three layers, from the last layer to the first, with a collective and an update
+// for each.
 inline constexpr char kBackward[] = R"(
 v1 = VarHandleOp() {dtype=float, shape=<2>}
 v2 = VarHandleOp() {dtype=float, shape=<2>}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on logical GPUs: several devices on GPU 0, as MirroredStrategy makes them. Whether that
-// GPU is a double is up to what the test links.
+// Sessions on logical GPUs: several devices on GPU 0, as MirroredStrategy creates them. The test
+// links either a fake GPU or CUDA.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_LOGICAL_GPUS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_LOGICAL_GPUS_H_
 
@@ -9,7 +9,7 @@
 
 namespace mirrorflow {
 
-// For TestSessionOptions::set_backend: a logical GPU a replica.
+// For TestSessionOptions::set_backend: one logical GPU per replica.
 absl::Status SetLogicalGpus(const TestSessionOptions& options, SessionBackend* backend);
 
 }  // namespace mirrorflow

@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-// A map of a message has another order in each process.
+// Sorted, because the order of a protobuf map differs between processes.
 std::set<std::string> AttrNames(const proto::NodeDef& node) {
   std::set<std::string> names;
   for (const auto& [name, value] : node.attr()) names.insert(name);

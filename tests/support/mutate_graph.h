@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random changes of graphs from outside, and what a stranger's graph can do: run.
+// Random mutations of graphs, for tests of untrusted input.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_MUTATE_GRAPH_H_
 #define MIRRORFLOW_TESTS_SUPPORT_MUTATE_GRAPH_H_
 
@@ -13,16 +13,17 @@
 
 namespace mirrorflow {
 
-// The same changes for the same seed, in every process.
+// Makes the same changes for the same seed, in every process.
 class GraphMutator {
  public:
   explicit GraphMutator(uint64_t seed) : random_(seed) {}
 
   size_t Below(size_t n) { return n == 0 ? 0 : random_() % n; }
 
-  // A few bytes changed, removed or repeated. `bytes` is not empty.
+  // Changes, removes or repeats a few bytes. `bytes` must not be empty.
   std::string Bytes(std::string bytes);
-  // A few nodes of the graph or of a function changed: stays a GraphDef, and so comes further.
+  // Changes a few nodes of the graph or of a function. The result is still a GraphDef, so it gets
+  // past the parser.
   void Message(proto::GraphDef& def);
 
  private:

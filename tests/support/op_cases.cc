@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// `float<64,48>` or `int32<100> 10`.
+// Parses `float<64,48>` or `int32<100> 10`.
 absl::StatusOr<Tensor> ParseRandomOperand(absl::string_view text, uint64_t seed) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(text, absl::MaxSplits(' ', 1));
@@ -38,7 +38,7 @@ absl::StatusOr<Tensor> ParseRandomOperand(absl::string_view text, uint64_t seed)
   return RandomTensor(dtype, shape.get<Shape>(), &random, limit);
 }
 
-// Adds one line to the case it belongs to.
+// Adds one line to the case that it belongs to.
 absl::Status ParseLine(absl::string_view line, OpCase* op_case) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -108,7 +108,7 @@ absl::StatusOr<Output> MakeOperand(const OpCase::Operand& operand, bool is_stati
   return output;
 }
 
-// For each input of a node of `op` whether it is static.
+// For each input of a node of `op`, whether it is static.
 absl::StatusOr<std::vector<bool>> StaticInputs(const OpDef& op, AttrMap attrs) {
   MF_RETURN_IF_ERROR(CompleteAttrs(op, &attrs));
   std::vector<bool> is_static;
@@ -219,7 +219,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateCase(const CaseNode& node,
   for (const Shape& shape : shapes) {
     if (!shape.IsFullyDefined()) {
       return absl::InternalError(
-          absl::StrCat("the shape function leaves an output open: ", shape.ToString()));
+          absl::StrCat("the shape function leaves an output unknown: ", shape.ToString()));
     }
   }
   return EvaluateStrictly(*node.node, node.inputs, shapes, kernels);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cases of ops in the format of tests/references/README.md: an op, its operands, and what must come
-// out; and how to run one. Two things more are legal here: a case without results, and an operand
-// `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0, 10)).
+// Cases of ops in the format of tests/references/README.md, with an op, its operands and the
+// expected results, and functions that run one. Two extensions are legal here: a case without
+// results, and an operand `random float<64,48>` (in [-1, 1)) or `random int32<100> 10` (in [0,
+// 10)).
 #ifndef MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 #define MIRRORFLOW_TESTS_SUPPORT_OP_CASES_H_
 
@@ -30,47 +31,47 @@ struct OpCase {
   AttrMap attrs;
   std::vector<Operand> operands;
   std::vector<Tensor> outputs;
-  std::vector<Tensor> after;  // what each variable holds in the end
-  bool fails = false;         // preparing or running must
-  // Where gradients are known: of the (first) floating results, and what they make of the operands
-  // (no value: there is none).
+  std::vector<Tensor> after;  // the final value of each variable
+  bool fails = false;         // preparing or running it must fail
+  // Where gradients are known: those of the (first) floating-point results, and the resulting ones
+  // of the operands (no value: there is none).
   std::vector<Tensor> dy, gradients;
 
-  // False for a case that only gives operands: its results are not known.
+  // False for a case that gives only operands, because its results are not known.
   bool has_results() const { return fails || !outputs.empty() || !after.empty(); }
   std::string ToString() const;  // `matmul.txt:12: MatMul {T=float}`
 };
 
-// InvalidArgument naming `file` and the line of the first error.
+// InvalidArgument with `file` and the line of the first error.
 absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view text, absl::string_view file);
 // The cases of all `.txt` files in a folder, in the order of their names.
 absl::StatusOr<std::vector<OpCase>> LoadOpCases(const std::string& folder);
 
-// Those of all folders of the project, by op. Read once; dies where they cannot be.
+// The cases of all folders of the project, by op. They are read once; dies if they cannot be read.
 const std::map<std::string, std::vector<OpCase>>& OpCasesByOp();
 
-// A node with what it works on: static inputs are constants, the others placeholders and handles.
+// A node with its inputs: static inputs are constants, the others placeholders and handles.
 struct CaseNode {
   Graph graph;
   Node* node = nullptr;
-  std::vector<Tensor> inputs;  // one an input: of a handle, the variable
+  std::vector<Tensor> inputs;  // one per input; for a handle, the variable
 
-  // Shapes of the outputs as the shape function has them.
+  // The shapes of the outputs according to the shape function.
   std::vector<Shape> OutputShapes() const;
 };
 
-// What shape functions are told of operands that are not constants.
+// Knowledge of shape functions about operands that are not constants.
 enum class Knowledge {
   kShapes,   // their shapes
   kRanks,    // their ranks
-  kNothing,  // not even that, and static inputs are no constants
+  kNothing,  // not even their ranks, and static inputs are not constants
 };
 
-// The error is that of the schema or of the shape function.
+// Returns the error of the schema or of the shape function, if any.
 absl::StatusOr<CaseNode> MakeCaseNode(const OpCase& op_case, const OpRegistry& ops,
                                       Knowledge knowledge = Knowledge::kShapes);
 
-// Runs the node. The variables among its inputs change.
+// Runs the node. Changes the variables among its inputs.
 absl::StatusOr<std::vector<Tensor>> EvaluateCase(const CaseNode& node,
                                                  const KernelRegistry& kernels);
 

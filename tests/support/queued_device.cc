@@ -17,9 +17,9 @@
 namespace mirrorflow {
 namespace {
 
-// Added to every address that the host sees: not a legal address of this machine.
+// Added to every address that the host sees, which makes it an invalid address of this machine.
 constexpr uintptr_t kHidden = uintptr_t{1} << 60;
-constexpr int kMaxDelay = 2000;  // turns of an empty loop
+constexpr int kMaxDelay = 2000;  // iterations of an empty loop
 
 std::byte* Hide(std::byte* address) {
   return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(address) + kHidden);
@@ -142,7 +142,7 @@ class QueuedDevice final : public Device {
   std::vector<std::unique_ptr<QueuedLane>> lanes_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::vector<uint64_t> fired_;  // by event: the last step in which it fired
+  std::vector<uint64_t> fired_;  // per event: the last step in which it fired
   uint64_t step_ = 0;
   int waits_ = 0;
   absl::Status failure_;

@@ -84,7 +84,7 @@ class Generator {
     pool_.push_back({ops::Const(scope_, constant), constant.shape()});
   }
 
-  // Whether b broadcasts to a shape with a that is not larger than a.
+  // True if b broadcasts to the shape of a.
   static bool BroadcastsInto(const Shape& b, const Shape& a) {
     const absl::StatusOr<Shape> shape = BroadcastShapes(a, b);
     return shape.ok() && *shape == a;
@@ -92,13 +92,13 @@ class Generator {
 
   Output Vector(const std::vector<int64_t>& values) { return ops::VectorConst(scope_, values); }
 
-  // Keeps the value, made small: random numbers times random numbers would soon be infinite.
+  // Keeps the value after a tanh, because products of random numbers would soon be infinite.
   void Keep(Output output, const Shape& shape) {
     if (output.valid()) KeepAsItIs(ops::Tanh(scope_, output), shape);
   }
 
-  // For values that are not larger than those they are made of: partial ones and views meet other
-  // ops as they are.
+  // Keeps a value that is not larger than its operands. Without a tanh, partial values and views
+  // reach other ops.
   void KeepAsItIs(Output output, const Shape& shape) {
     if (output.valid() && shape.num_elements() <= 400) pool_.push_back({output, shape});
   }
@@ -112,7 +112,7 @@ class Generator {
         &Generator::Softmax,   &Generator::Repeat, &Generator::Choose, &Generator::SumOfMany,
         &Generator::Noise,     &Generator::Stack,  &Generator::Fill,   &Generator::Round,
         &Generator::Same,      &Generator::Same,   &Generator::Branch, &Generator::Loop};
-    // What needs no variable, and no value but those that go in.
+    // Makers that need no variable, and no value but the arguments.
     constexpr Maker kMakersInFunctions[] = {
         &Generator::Unary,     &Generator::Binary, &Generator::Binary,    &Generator::Reduce,
         &Generator::Reduce,    &Generator::Cut,    &Generator::Regroup,   &Generator::Same,
@@ -153,7 +153,7 @@ class Generator {
     const int64_t n = x.shape.dim(0), k = x.shape.dim(1), m = Size();
     if (Chance(25)) {  // contracts the rows
       Output gram = ops::MatMul(scope_, x.output, x.output, {.transpose_a = true});
-      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs a share of it
+      if (k == n) gram = ops::Mul(scope_, gram, x.output);  // needs only a share of it
       return Keep(gram, {k, k});
     }
     if (Chance(50)) {
@@ -192,7 +192,7 @@ class Generator {
     KeepAsItIs(y, keep_dims ? kept : shape);
   }
 
-  // Merges two neighbours or splits one dimension.
+  // Merges two adjacent dimensions or splits one.
   void Regroup(const Value& x) {
     if (x.shape.rank() == 0) return;
     const int d = static_cast<int>(random_.Below(x.shape.rank()));
@@ -259,7 +259,7 @@ class Generator {
     if (x.shape.rank() == 2) Keep(ops::Softmax(scope_, x.output), x.shape);
   }
 
-  // A size-1 dimension becomes as wide as the batch, or a few.
+  // Repeats a dimension of size 1, up to the size of the batch or to a few.
   void Repeat(const Value& x) {
     for (int d = 0; d < x.shape.rank(); ++d) {
       if (x.shape.dim(d) != 1) continue;
@@ -275,7 +275,7 @@ class Generator {
     }
   }
 
-  // The predicate is made of a feed, which is the same number in every order of summation.
+  // The predicate depends only on a feed, which is the same in every order of summation.
   void Choose(const Value&) {
     const Value& feed = pool_[0];
     const Output zero = ops::ScalarConst(scope_, DT_DOUBLE, 0);
@@ -329,7 +329,7 @@ class Generator {
     KeepAsItIs(ops::ExpandDims(scope_, x.output, axis), Shape{absl::Span<const int64_t>(dims)});
   }
 
-  // What gives x or its negative: what the compiler finds there are fewer ways to say.
+  // An op that gives x or its negative, which the compiler simplifies.
   void Same(const Value& x) {
     using Builder = Output (*)(const Scope&, Output x, Output zero, Output one);
     using S = const Scope&;
@@ -350,12 +350,12 @@ class Generator {
     KeepAsItIs(builder(scope_, x.output, zero, one), x.shape);
   }
 
-  // Some ops on the arguments of a function; the last value of this shape.
+  // Adds some ops on the arguments of a function. Returns the last value of this shape.
   Output Inside(const Scope& scope, const std::vector<Value>& args, const Shape& shape) {
     const Scope around = std::exchange(scope_, scope);
     const std::vector<Value> pool = std::exchange(pool_, args);
     ++depth_;
-    for (int i = 0; i < 3 && scope_.ok(); ++i) AddOp().IgnoreError();  // it sticks to the scope
+    for (int i = 0; i < 3 && scope_.ok(); ++i) AddOp().IgnoreError();  // the scope keeps the error
     --depth_;
     Output last;
     for (const Value& value : pool_) {
@@ -368,8 +368,8 @@ class Generator {
 
   static constexpr int kMaxDepth = 2;
 
-  // One of two functions of x, another value and a variable of its own, to which one of them adds.
-  // A maximum is the same number in every order.
+  // One of two functions of x, another value and possibly a variable, to which one of them adds.
+  // The predicate is a maximum, which is the same in every order.
   void Branch(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Value y = Pick();
@@ -403,13 +403,13 @@ class Generator {
         scope_, predicate, inputs,
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, true); },
         [&](const Scope& s, absl::Span<const Output> in) { return function(s, in, false); })[0];
-    // What writes a variable or draws numbers cannot be run again for its gradient.
+    // A branch that writes a variable or draws numbers cannot be run again for its gradient.
     const bool stops = counts || draws_;
     draws_ |= drew_before;
     Keep(stops ? ops::StopGradient(scope_, result) : result, x.shape);
   }
 
-  // A function of x again and again, up to three times; with a sum that starts at zero.
+  // Applies a function to x up to three times, and accumulates a sum that starts at zero.
   void Loop(const Value& x) {
     if (depth_ == kMaxDepth) return;
     const Output times = ops::Const(scope_, Tensor::Scalar<int32_t>(random_.Below(4)));
@@ -432,13 +432,13 @@ class Generator {
     for (const int i : {2, 3}) {
       const bool draws = draws_;
       draws_ = draws || drew_before;
-      // With its gradient a loop draws other numbers than the interpreter's, which runs it twice.
+      // With a gradient, the interpreter runs a loop twice, so it would draw different numbers.
       const bool stops = draws || Chance(40);
       Keep(stops ? ops::StopGradient(scope_, results[i]) : results[i], x.shape);
     }
   }
 
-  // A loss of several values, its gradients, and updates of one kind or another.
+  // A loss of several values, its gradients, and updates of a random kind.
   void AddTraining() {
     if (Chance(20)) return;  // inference only
     std::vector<Output> terms;
@@ -450,7 +450,7 @@ class Generator {
       terms.push_back(Chance(50) ? ops::Mean(scope_, square, axes)
                                  : ops::Sum(scope_, square, axes));
     }
-    // Every program has something to learn.
+    // Gives every program something to learn.
     const Value weight = AddVariable({pool_[0].shape.dim(1), 1});
     const Output product = ops::MatMul(scope_, pool_[0].output, weight.output);
     terms.push_back(ops::Mean(scope_, ops::Square(scope_, product), {0, 1}));
@@ -476,7 +476,7 @@ class Generator {
     program_.targets.push_back(train);
   }
 
-  // Assignments in place of an optimizer's ops, with weight decay: gradient + lambda * weight.
+  // Assignments instead of an optimizer's ops, with weight decay: gradient + lambda * weight.
   void AddForeignUpdates(Output loss, const std::vector<Output>& variables) {
     for (const GradientAndVariable& gv : Optimizer::ComputeGradients(scope_, loss, variables)) {
       const Output read = ops::ReadVariableOp(scope_, gv.variable);
@@ -488,7 +488,7 @@ class Generator {
     }
   }
 
-  // A variable that is synchronised on read. Without a tanh in between, partial values get there.
+  // A variable that is synchronised on read. Without a tanh in between, partial values reach it.
   void AddAccumulator() {
     const Value& x = Pick();
     const Variable sum = CreateVariable(scope_, "sum", x.shape, initializers::Ones(), DT_DOUBLE,
@@ -506,12 +506,12 @@ class Generator {
   }
 
   Random random_;
-  bool draws_ = false;  // whether any numbers were drawn since it was last asked
+  bool draws_ = false;  // whether numbers were drawn since the last reset
   const RandomGraphOptions options_;
   RandomProgram& program_;
   Scope scope_;
   std::vector<Value> pool_;
-  int depth_ = 0;  // of the function that is being made
+  int depth_ = 0;  // of the function that is being built
   Value indices_, table_;
 };
 

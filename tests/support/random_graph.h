@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs of one device and a global batch, training steps included: what the pipeline is
-// compared with the reference interpreter on. Everything is computed in double, so that two orders
-// of summation agree to 1e-9 and a wrong program does not.
+// Random programs of one device and a global batch, including training steps, to compare the
+// pipeline with the reference interpreter. Everything is computed in double precision, so that two
+// orders of summation agree to 1e-9 and a wrong program does not.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RANDOM_GRAPH_H_
 
@@ -32,8 +32,8 @@ struct RandomGraphOptions {
 // The same seed gives the same program.
 absl::StatusOr<RandomProgram> MakeRandomProgram(uint64_t seed, const RandomGraphOptions& options);
 
-// How many of them a test looks at: what MIRRORFLOW_RANDOM_PROGRAMS says, `otherwise` if it is not
-// set. More by hand, fewer where a sanitizer makes them slow.
+// The number of programs for a test: MIRRORFLOW_RANDOM_PROGRAMS, or `otherwise` if it is not set.
+// Set it higher for a long run, lower where a sanitizer makes programs slow.
 uint64_t NumRandomPrograms(uint64_t otherwise);
 
 }  // namespace mirrorflow

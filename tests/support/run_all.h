@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs what a graph from anywhere offers.
+// Runs everything in an untrusted graph.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RUN_ALL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RUN_ALL_H_
 
@@ -18,9 +18,9 @@ struct RunAllOptions {
   absl::Duration step_timeout = absl::Minutes(1);
 };
 
-// Feeds all placeholders (floats with ones, all else with zeros), and fetches and runs everything
-// that nobody uses, in one step under MirroredStrategy, with every check on. Any error but an
-// Internal one is the graph's.
+// Feeds all placeholders (floats with ones, others with zeros). Fetches and runs everything without
+// a consumer, in one step under MirroredStrategy with every check enabled. Any error but an
+// Internal one is the graph's fault.
 absl::Status RunAll(const Graph& graph, const RunAllOptions& options);
 
 }  // namespace mirrorflow

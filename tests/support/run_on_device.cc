@@ -46,8 +46,7 @@ class Context final : public KernelContext {
   KernelLibrary* const library_;
 };
 
-// Memory of the device between guards, at an address that is a multiple of `alignment` and of
-// nothing larger.
+// Device memory between guards, at an address that is aligned to `alignment` and to nothing larger.
 class Guarded {
  public:
   static absl::StatusOr<Guarded> Create(Device& device, size_t bytes, size_t alignment) {
@@ -64,7 +63,7 @@ class Guarded {
     if (bytes_ == 0) return absl::OkStatus();
     return device.CopyIn(tensor.raw(), data(), bytes_);
   }
-  // Also looks at the guards.
+  // Also checks the guards.
   absl::StatusOr<std::vector<std::byte>> Read(Device& device) const {
     std::vector<std::byte> all(all_bytes());
     MF_RETURN_IF_ERROR(device.CopyOut(memory_.get(), all.data(), all.size()));
@@ -189,8 +188,8 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::Run(int number) {
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> over, RunWith(made, &pair, &ignored));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (Tensor::Identical(outputs[i], over[i])) continue;
-      return absl::InternalError(absl::StrCat("another output ", i, " when output ", pair.second,
-                                              " is written over input ", pair.first));
+      return absl::InternalError(absl::StrCat("the kernel changes output ", i, " when output ",
+                                              pair.second, " is written over input ", pair.first));
     }
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -203,7 +202,7 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::Run(int number) {
 
 namespace {
 
-// What the case says, or what the CPU computes. `inputs` are copies: variables change.
+// The results of the case, or those that the CPU computes. Variables change only in copies.
 absl::Status Expected(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels,
                       std::vector<Tensor>* outputs, std::vector<Tensor>* variables) {
   MF_ASSIGN_OR_RETURN(const CaseNode made, MakeCaseNode(op_case, ops));

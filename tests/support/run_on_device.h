@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs single nodes on a device whose memory the host cannot reach, as badly as a plan may.
+// Runs single nodes on a device whose memory the host cannot reach, under the worst conditions that
+// a plan may create.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_RUN_ON_DEVICE_H_
 #define MIRRORFLOW_TESTS_SUPPORT_RUN_ON_DEVICE_H_
 
@@ -18,27 +19,28 @@
 
 namespace mirrorflow {
 
-// What one replica has of a node, as EvaluateOptions say it for the CPU.
+// One replica's share of a node, as in EvaluateOptions for the CPU.
 struct ShareOptions {
   StepParams params;
-  // How each output lies on the replicas, and the shape of this one's share; empty: replicated.
+  // The sharding of each output and the shape of this replica's share; empty: replicated.
   std::vector<Sharding> output_shardings = {};
   std::vector<Shape> output_shapes = {};
 };
 
-// The kernels of many nodes, made as those of one plan are.
+// The kernels of many nodes, created like those of one plan.
 class NodesOnDevice {
  public:
   NodesOnDevice(Device* device, const KernelRegistry* kernels);
 
-  // Makes the kernel of `node`, which must stay. The node's number, or the factory's error.
+  // Creates the kernel of `node`, which must outlive this object. Returns the node's number, or the
+  // factory's error.
   absl::StatusOr<int> Add(const CaseNode& node, const ShareOptions& share = {});
-  // Once, behind all Add and before any Run.
+  // Call once, after every Add and before any Run.
   absl::Status Finish();
-  // The results; variables among the node's inputs change. As for EvaluateStrictly: operands have
-  // the alignment of an element, outputs and scratch are full of garbage, and it is Internal if the
-  // kernel writes to an input, outside of its outputs and scratch, or computes something else where
-  // an output lies on an input that it may be written over.
+  // Returns the results; changes the variables among the node's inputs. As in EvaluateStrictly,
+  // operands have only the alignment of an element, and outputs and scratch start with garbage.
+  // Returns Internal if the kernel writes to an input or outside its outputs and scratch, or
+  // computes something else where an output is written over an input that it may overwrite.
   absl::StatusOr<std::vector<Tensor>> Run(int number);
 
  private:
@@ -57,11 +59,11 @@ class NodesOnDevice {
   std::vector<Made> made_;
 };
 
-// A node's context without a device, as NodesOnDevice makes it.
+// The context of a node without a device, as NodesOnDevice creates it.
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library);
 
-// Runs all cases, whose results are known or computed on a CPU by `kernels` too, and compares. They
-// may differ by `absolute` besides what ToleranceOf says.
+// Runs all cases and compares them with their known results, or with those that `kernels` computes
+// on a CPU. Results may differ by `absolute` in addition to ToleranceOf.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
                                const KernelRegistry& kernels, Device& device, double absolute);
 

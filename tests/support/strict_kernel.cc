@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned char kGarbage = 0xff;  // NaN, -1
 
-// Memory at an address that is a multiple of `alignment` and of nothing larger, between guards.
+// Memory between guards, at an address that is aligned to `alignment` and to nothing larger.
 class Guarded {
  public:
   Guarded(size_t bytes, size_t alignment) : bytes_(bytes), memory_(bytes + 3 * kGuard, kGarbage) {
@@ -85,8 +85,8 @@ class StrictRun {
             const KernelPlan& plan, const StepParams& params)
       : node_(node), inputs_(inputs), shapes_(shapes), plan_(plan), params_(params) {}
 
-  // Runs the kernel; with `pair`, output pair.second is written over input pair.first. `variables`
-  // holds for each input the variable after the run, or no value.
+  // Runs the kernel. With `pair`, output pair.second is written over input pair.first. Sets
+  // `variables` for each input to the variable after the run, or to no value.
   absl::StatusOr<std::vector<Tensor>> Run(const std::pair<int, int>* pair,
                                           std::vector<Tensor>* variables);
 
@@ -175,13 +175,13 @@ absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
   std::vector<Tensor> variables, ignored;
   MF_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, run.Run(nullptr, &variables));
   for (const std::pair<int, int>& pair : plan.in_place) {
-    // A plan takes up the offer only where the sizes are the same.
+    // A plan uses the pair only if the sizes are equal.
     if (inputs[pair.first].bytes() != outputs[pair.second].bytes()) continue;
     MF_ASSIGN_OR_RETURN(const std::vector<Tensor> over, run.Run(&pair, &ignored));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (Tensor::Identical(outputs[i], over[i])) continue;
       return absl::InternalError(absl::StrCat("the kernel of ", node.op().name,
-                                              " gives another output ", i, " when output ",
+                                              " gives a different output ", i, " when output ",
                                               pair.second, " is written over input ", pair.first));
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one kernel as badly as a plan may: what EvaluateNode lets pass is an error here.
+// Runs one kernel under the worst conditions that a plan may create, which EvaluateNode does not.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_STRICT_KERNEL_H_
 #define MIRRORFLOW_TESTS_SUPPORT_STRICT_KERNEL_H_
 
@@ -8,11 +8,11 @@
 
 namespace mirrorflow {
 
-// Like EvaluateNode, but
+// Like EvaluateNode, with these differences:
 //  * operands have no more than the alignment of an element;
-//  * outputs and scratch are full of garbage (NaN, -1) before, as is what stands for static inputs;
-//  * Internal if the kernel writes to an input or outside of its outputs and scratch, or if a
-//    declared pair of in_place, written over the input, gives another result.
+//  * outputs, scratch and the memory of static inputs start with garbage (NaN, -1);
+//  * it returns Internal if the kernel writes to an input or outside its outputs and scratch, or if
+//    a declared pair of in_place, written over the input, gives a different result.
 absl::StatusOr<std::vector<Tensor>> EvaluateStrictly(const Node& node,
                                                      absl::Span<const Tensor> inputs,
                                                      absl::Span<const Shape> output_shapes,

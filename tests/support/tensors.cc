@@ -20,7 +20,7 @@ Tensor AllocateOrDie(DataType dtype, const Shape& shape) {
 
 uint16_t* BitsOf(const Tensor& tensor) { return reinterpret_cast<uint16_t*>(tensor.raw()); }
 
-// half and bfloat16 as float; other tensors as they are.
+// half and bfloat16 as float; other tensors unchanged.
 Tensor Widened(const Tensor& tensor) {
   if (!IsReducedFloat(tensor.dtype())) return tensor;
   Tensor wide = AllocateOrDie(DT_FLOAT, tensor.shape());
@@ -30,7 +30,7 @@ Tensor Widened(const Tensor& tensor) {
   return wide;
 }
 
-// Floats rounded to `dtype`; other tensors, and if `dtype` is no reduced one, as they are.
+// Floats rounded to `dtype` if that is a reduced one; other tensors unchanged.
 Tensor Rounded(const Tensor& tensor, DataType dtype) {
   if (!IsReducedFloat(dtype)) return tensor;
   Tensor narrow = AllocateOrDie(dtype, tensor.shape());
@@ -40,7 +40,7 @@ Tensor Rounded(const Tensor& tensor, DataType dtype) {
   return narrow;
 }
 
-// Calls fn(TypeTag<T>()) for the dtype of `tensor`, which some kernel must compute in.
+// Calls fn(TypeTag<T>()) for the dtype of `tensor`, in which some kernel must be able to compute.
 template <typename Fn>
 void Dispatch(const Tensor& tensor, Fn&& fn) {
   const auto call = [&](auto tag) {
@@ -83,7 +83,7 @@ template <typename T>
 T CombineTwo(T a, T b, Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
-    case Reduction::kMean:  // of parts that have their weights
+    case Reduction::kMean:  // of weighted parts
       return AddWrapping(a, b);
     case Reduction::kMax:
       return a > b || a != a ? a : b;
@@ -97,7 +97,7 @@ T CombineTwo(T a, T b, Reduction reduction) {
   return a;
 }
 
-// How many elements lie before, in, and behind one step of dimension `dim`.
+// The numbers of elements before, at and after dimension `dim`.
 struct Blocks {
   Blocks(const Shape& shape, int dim) : size(shape.dim(dim)) {
     for (int d = 0; d < dim; ++d) outer *= shape.dim(d);

@@ -76,7 +76,7 @@ absl::Status ReadShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
-// The parts of a row that framework tests do not look at.
+// Sets the fields that framework tests do not read.
 OpBuilder Define(OpRegistry& ops, absl::string_view name, ShapeFn shape) {
   return ops.Define(name)
       .Doc("an op for tests")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small registry for tests of the framework, which must not need the real ops: between them these
-// have every kind of argument and attribute. Names are TensorFlow's where the schema is; nothing
-// here computes.
+// A small registry for tests of the framework, which must not need the real ops. Together its ops
+// have every kind of argument and attribute. Names are TensorFlow's where the schema is; no op
+// computes anything.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_OPS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_OPS_H_
 
@@ -15,12 +15,12 @@ namespace mirrorflow {
 
 void RegisterTestOps(OpRegistry& ops);
 
-// The registry with all test ops, and no others.
+// The registry with only the test ops.
 const OpRegistry& TestOps();
 
-// Adds `op`, one of the test ops. Each argument takes one of `inputs`, a list all that the
-// arguments behind it leave. Returns output 0, which a node without outputs does not have: for its
-// `node`.
+// Adds a node of `op`, one of the test ops. Each argument takes one of `inputs`; a list takes all
+// but those that the arguments after it need. Returns output 0. A node without outputs does not
+// have one, and the result serves only for its `node`.
 Output Apply(const Scope& scope, absl::string_view op, absl::Span<const Output> inputs = {},
              AttrMap attrs = {});
 

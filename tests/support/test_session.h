@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on any devices, for tests: what a strategy makes, with every check on.
+// Sessions on any devices, for tests: like those of a strategy, with every check enabled.
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_SESSION_H_
 
@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 #include "tests/support/queued_device.h"
 
 namespace mirrorflow {
@@ -19,19 +19,20 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
-  // Sets devices, kernels and `connect` to others than those of CPUs.
+  // Sets devices, kernels and `connect`, which are those of CPUs by default.
   std::function<absl::Status(const TestSessionOptions&, SessionBackend*)> set_backend = nullptr;
-  // Plant bugs: called for each device and each communicator, in the order of the replicas.
+  // Plant bugs. They are called for each device and each communicator, in the order of the
+  // replicas.
   std::function<std::unique_ptr<Device>(std::unique_ptr<Device>)> wrap_device = nullptr;
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator>)> wrap_communicator =
       nullptr;
 };
 
-// The verifier runs after every pass and CheckPlan on every plan.
+// Creates a session that runs the verifier after every pass and CheckPlan on every plan.
 absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
                                                            const TestSessionOptions& options);
 
-// The kernels of a session: those of the CPU, and of the nodes that passes insert.
+// The kernels of a session: those of the CPU, and those of nodes that passes insert.
 const KernelRegistry& TestKernels();
 
 }  // namespace mirrorflow

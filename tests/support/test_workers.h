@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several workers in one process: a session each, over a MemoryCluster.
+// Several workers in one process, each with a session, over a MemoryCluster.
 //
-//   MF_ASSIGN_OR_RETURN(auto workers, TestWorkers::Create({.workers = 2}, {.graph = graph}));
+//   MF_ASSIGN_OR_RETURN(auto workers, TestWorkers::Create(
+//       [&](int) -> const Graph& { return graph; }, {.workers = 2}));
 //   const auto statuses = workers->OnEach([&](int w) { return workers->session(w)…; });
 #ifndef MIRRORFLOW_TESTS_SUPPORT_TEST_WORKERS_H_
 #define MIRRORFLOW_TESTS_SUPPORT_TEST_WORKERS_H_
@@ -15,24 +16,24 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/memory_cluster.h"
-#include "framework/session/session.h"
+#include "framework/session/session_state.h"
 
 namespace mirrorflow {
 
 struct TestWorkersOptions {
   int workers = 2;
-  int replicas = 2;         // of each
-  bool one_domain = false;  // of memory for all, or one for each worker
+  int replicas = 2;         // per worker
+  bool one_domain = false;  // one memory domain for all workers, or one for each
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
-  // What one worker has different from the others.
+  // Changes the options or the backend of one worker.
   std::function<void(int worker, SessionOptions*, SessionBackend*)> change = nullptr;
 };
 
 class TestWorkers {
  public:
-  // `graph_of(w)` is worker w's graph. The sessions are created at the same time, as they wait for
-  // one another.
+  // `graph_of(w)` is the graph of worker w. The sessions are created concurrently, because they
+  // wait for one another.
   static absl::StatusOr<std::unique_ptr<TestWorkers>> Create(
       const std::function<const Graph&(int worker)>& graph_of, const TestWorkersOptions& options);
 
@@ -40,9 +41,9 @@ class TestWorkers {
   Session& session(int worker) { return *sessions_[worker]; }
   MemoryCluster& cluster() { return cluster_; }
 
-  // Calls work(w) for each worker, on a thread of its own; what it returned, by worker.
+  // Calls work(w) for each worker, on a thread of its own. Returns the results by worker.
   std::vector<absl::Status> OnEach(const std::function<absl::Status(int worker)>& work);
-  // The first error among these.
+  // The same; returns the first error.
   absl::Status OnAll(const std::function<absl::Status(int worker)>& work);
 
  private:

@@ -16,7 +16,7 @@ const Goal kRatio = {.gate = "C9",
                      .ours = "1.2 ms",
                      .peer = "tensorflow 3 ms"};
 
-TEST(GoalTest, IsJudgedByItsIntervalFromTheSideOfItsBound) {
+TEST(GoalTest, VerdictFollowsIntervalAndDirectionOfBound) {
   Goal goal = kRatio;
   EXPECT_STREQ(Verdict(goal), "met");
   goal.at_most = true;
@@ -25,13 +25,13 @@ TEST(GoalTest, IsJudgedByItsIntervalFromTheSideOfItsBound) {
   EXPECT_STREQ(Verdict(goal), "undecided");
 }
 
-TEST(TableTest, HasARowWithIntervalBoundAndVerdict) {
+TEST(TableTest, RowShowsIntervalBoundAndVerdict) {
   EXPECT_EQ(TableRow(kRatio, "met", ""),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | 2.5 (2.25 to 2.75) | ≥ 1.6 | "
             "met |\n");
 }
 
-TEST(TableTest, NamesTheUnitOfAFigureAndHasNoIntervalOfAnExactOne) {
+TEST(TableTest, RowShowsUnitAndOmitsIntervalOfExactFigure) {
   const Goal goal = {.gate = "C17",
                      .what = "page faults",
                      .figure = Estimate::Exactly(12345),
@@ -42,23 +42,23 @@ TEST(TableTest, NamesTheUnitOfAFigureAndHasNoIntervalOfAnExactOne) {
             "| C17 | page faults |  |  | 12345 ns | ≤ 10 ns | **missed** |\n");
 }
 
-TEST(TableTest, SaysWhyAGoalHasNoFigure) {
+TEST(TableTest, RowGivesReasonForMissingFigure) {
   EXPECT_EQ(TableRow(kRatio, "not measured", "no such peer"),
             "| C9 | mlp 64, 2 replicas | 1.2 ms | tensorflow 3 ms | no such peer | ≥ 1.6 | "
             "**not measured** |\n");
 }
 
-TEST(TableTest, HasNoBoundWhereNoneWasReached) {
+TEST(TableTest, RowOmitsUnsetBound) {
   EXPECT_EQ(TableRow({.gate = "C9", .what = "mlp"}, "not measured", "no such peer"),
             "| C9 | mlp |  |  | no such peer |  | **not measured** |\n");
 }
 
-TEST(TableTest, HasAsManyColumnsAboveAsInARow) {
+TEST(TableTest, HeadHasAsManyColumnsAsRow) {
   auto bars = [](const std::string& text) { return std::count(text.begin(), text.end(), '|'); };
   EXPECT_EQ(bars(TableHead()), 2 * bars(TableRow(kRatio, "met", "")));
 }
 
-TEST(ReportTest, KeepsOnlyTheGoalsOfTheGatesAskedFor) {
+TEST(ReportTest, KeepsOnlyGoalsOfRequestedGates) {
   Report report = Report::Table({"C9", "C10"});
   EXPECT_TRUE(report.Wants("C10"));
   EXPECT_FALSE(report.Wants("C1"));
@@ -75,7 +75,7 @@ TEST(ReportTest, KeepsOnlyTheGoalsOfTheGatesAskedFor) {
             "\"a\\n\\\"reason\\\" | why\"}\n");
 }
 
-TEST(FormatMsTest, ChoosesTheUnit) {
+TEST(FormatMsTest, SelectsUnitByMagnitude) {
   EXPECT_EQ(FormatMs(0.0000623), "62.3 ns");
   EXPECT_EQ(FormatMs(0.0155), "15.5 µs");
   EXPECT_EQ(FormatMs(1.25), "1.25 ms");

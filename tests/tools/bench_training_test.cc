@@ -25,12 +25,12 @@ absl::StatusOr<std::vector<double>> Losses(const TrainingCase& training, int ste
   return losses;
 }
 
-// The graph as it is written, node by node.
+// The losses of the interpreter, which runs the graph as written, node by node.
 absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training, int steps) {
   MF_ASSIGN_OR_RETURN(const TrainingStep t, PrepareTraining(training));
   MF_ASSIGN_OR_RETURN(const TrainingGraph g, BuildTraining(*t.strategy, training.model));
   MF_ASSIGN_OR_RETURN(Interpreter reference, Interpreter::Create(g.graph, TestKernels()));
-  for (const VariableInfo& variable : t.session->layout().variables()) {
+  for (const VariableInfo& variable : t.session->state().layout().variables()) {
     MF_ASSIGN_OR_RETURN(reference.variables()[variable.name],
                         t.session->ReadVariable(variable.name));
   }
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<double>> ReferenceLosses(const TrainingCase& training
   return losses;
 }
 
-TEST(BenchTraining, LearnsALongShortTermMemoryAsTheInterpreterDoes) {
+TEST(BenchTraining, LstmLossesMatchInterpreter) {
   const auto want = ReferenceLosses({.model = "lstm", .batch_size = 4}, 3);
   const auto got = Losses({.model = "lstm", .batch_size = 4}, 3);
   ASSERT_TRUE(want.ok()) << want.status();
@@ -53,7 +53,7 @@ TEST(BenchTraining, LearnsALongShortTermMemoryAsTheInterpreterDoes) {
   EXPECT_LT(want->back(), want->front());
 }
 
-TEST(BenchTraining, GivesEqualLossesOnOneAndTwoReplicas) {
+TEST(BenchTraining, LossesMatchOnOneAndTwoReplicas) {
   const auto one = Losses({.model = "lstm", .batch_size = 4}, 5);
   const auto two = Losses({.model = "lstm", .batch_size = 2, .replicas = 2}, 5);
   ASSERT_TRUE(one.ok()) << one.status();
@@ -61,7 +61,7 @@ TEST(BenchTraining, GivesEqualLossesOnOneAndTwoReplicas) {
   for (size_t i = 0; i < one->size(); ++i) EXPECT_NEAR((*one)[i], (*two)[i], 1e-5) << i;
 }
 
-TEST(BenchTraining, ChainsAThousandSines) {
+TEST(BenchTraining, ChainComputesThousandSines) {
   const auto got = Losses({.model = "chain", .batch_size = 1}, 1);
   ASSERT_TRUE(got.ok()) << got.status();
   const auto t = PrepareTraining({.model = "chain", .batch_size = 1});
@@ -71,7 +71,7 @@ TEST(BenchTraining, ChainsAThousandSines) {
   EXPECT_NEAR((*got)[0], want, 1e-5);
 }
 
-TEST(BenchTraining, LearnsALanguage) {
+TEST(BenchTraining, TransformerReducesItsLoss) {
   const auto losses =
       Losses({.model = "transformer", .batch_size = 1, .replicas = 1, .optimizer = "adam"}, 2);
   ASSERT_TRUE(losses.ok()) << losses.status();
@@ -79,8 +79,8 @@ TEST(BenchTraining, LearnsALanguage) {
   EXPECT_LT(losses->back(), losses->front());
 }
 
-// Most of these are too large to be trained in a test.
-TEST(BenchTraining, BuildsTheModelsOfGpus) {
+// Most of these models are too large to train in a test.
+TEST(BenchTraining, BuildsModelsForGpus) {
   const auto strategy = OneDeviceStrategy::Create();
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const struct {
@@ -113,7 +113,7 @@ TEST(BenchTraining, BuildsTheModelsOfGpus) {
   }
 }
 
-TEST(BenchTraining, NamesTheModelsWhenItKnowsNone) {
+TEST(BenchTraining, UnknownModelErrorListsModels) {
   const auto strategy = OneDeviceStrategy::Create();
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   const absl::Status status = BuildTraining(**strategy, "gru").status();

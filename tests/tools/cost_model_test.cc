@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// A plan of instructions that touch whole values, each in a region of its own.
+// Builds a plan of instructions that touch whole values, each in a region of its own.
 class PlanOf {
  public:
   int Kernel(const std::string& op, std::vector<int> reads, std::vector<int> writes,
@@ -57,10 +57,10 @@ class PlanOf {
 
 CostTable Caches() { return {.near_bytes = 2 * kMiB, .shared_bytes = 16 * kMiB}; }
 
-TEST(DemandsOfTest, BytesComeFromWhereTheyWereSinceTheirLastUse) {
+TEST(DemandsOfTest, BytesComeFromCacheLevelOfLastUse) {
   PlanOf plan;
-  plan.Kernel("Make", {}, {1});  // after 24 MiB, in the step before
-  plan.Kernel("Use", {1}, {});   // at once
+  plan.Kernel("Make", {}, {1});  // after 24 MiB, in the previous step
+  plan.Kernel("Use", {1}, {});   // immediately
   plan.Kernel("Fill", {}, {2}, 6 * kMiB);
   plan.Kernel("Use", {1}, {});  // after 6 MiB
   plan.Kernel("Fill", {}, {3}, 24 * kMiB);
@@ -70,14 +70,14 @@ TEST(DemandsOfTest, BytesComeFromWhereTheyWereSinceTheirLastUse) {
   EXPECT_THAT(demands[3], ElementsAre(1, 0, kMiB, kMiB, 0, 0, 0, 0));
 }
 
-TEST(DemandsOfTest, TheBytesTouchedBetweenTwoUsesCountOnce) {
+TEST(DemandsOfTest, BytesBetweenTwoUsesCountOnce) {
   PlanOf plan;
   plan.Kernel("Use", {1}, {});
   for (int i = 0; i < 100; ++i) plan.Kernel("Use", {2}, {}, kMiB / 4);
   EXPECT_THAT(DemandsOf(plan, Caches())[0], ElementsAre(1, 0, kMiB, 0, 0, 0, 0, 0));
 }
 
-TEST(DemandsOfTest, AWriteOverWhatTheKernelReadsIsNoSecondWay) {
+TEST(DemandsOfTest, InPlaceWriteAddsNoTraffic) {
   PlanOf plan;
   plan.Kernel("InPlace", {1}, {1}, kMiB / 2, /*flops=*/7);
   plan.Kernel("Copy", {1}, {2}, kMiB / 2);
@@ -86,7 +86,7 @@ TEST(DemandsOfTest, AWriteOverWhatTheKernelReadsIsNoSecondWay) {
   EXPECT_THAT(demands[1], ElementsAre(1, 0, kMiB / 2, 0, 0, kMiB / 2, 0, 0));
 }
 
-TEST(DemandsOfTest, ACollectiveTouchesItsMemoryWhenItIsFinished) {
+TEST(DemandsOfTest, CollectiveTouchesItsMemoryAtFinish) {
   PlanOf plan;
   plan.Start(1);
   plan.Finish(1);
@@ -95,7 +95,7 @@ TEST(DemandsOfTest, ACollectiveTouchesItsMemoryWhenItIsFinished) {
   EXPECT_THAT(demands[1], ElementsAre(1, 0, kMiB, 0, 0, 0, 0, 0));
 }
 
-TEST(CostsOfTest, AnOpHasItsPricesAndAnUnknownOneThoseOfTheOthers) {
+TEST(CostsOfTest, KnownOpUsesItsPricesAndUnknownOpDefaults) {
   PlanOf plan;
   plan.Kernel("MatMul", {1}, {}, 100, /*flops=*/1000);
   plan.Kernel("Relu", {1}, {}, 100);
@@ -107,7 +107,7 @@ TEST(CostsOfTest, AnOpHasItsPricesAndAnUnknownOneThoseOfTheOthers) {
   EXPECT_THAT(CostsOf(plan, table), ElementsAre(DoubleEq(505), DoubleEq(26), DoubleEq(7)));
 }
 
-TEST(CostsOfTest, ABranchCostsItsCostlierSideAndALoopOneIteration) {
+TEST(CostsOfTest, BranchCostsItsCostlierSideAndLoopOneIteration) {
   auto with = [](int kernels) {
     PlanOf inner;
     for (int i = 0; i < kernels; ++i) inner.Kernel("Use", {1}, {});
@@ -137,7 +137,7 @@ TEST(CostsOfTest, ABranchCostsItsCostlierSideAndALoopOneIteration) {
   }
 }
 
-TEST(CriticalPathTest, IsTheLongestChainOfThoseThatNeedEachOther) {
+TEST(CriticalPathTest, FollowsLongestChainOfDependencies) {
   PlanOf plan;
   plan.Kernel("Root", {}, {1});
   plan.Kernel("Short", {1}, {2});
@@ -149,7 +149,7 @@ TEST(CriticalPathTest, IsTheLongestChainOfThoseThatNeedEachOther) {
   EXPECT_THAT(CriticalPath(plan, {1, 2, 3, 1, 6}), ElementsAre(4));
 }
 
-TEST(CriticalPathTest, GoesThroughCollectivesAndWhatMustNotBeOverwrittenYet) {
+TEST(CriticalPathTest, IncludesCollectivesAndWriteAfterReadDependencies) {
   PlanOf plan;
   plan.Kernel("Forward", {1}, {2});
   plan.Kernel("Backward", {2}, {3});
@@ -158,14 +158,14 @@ TEST(CriticalPathTest, GoesThroughCollectivesAndWhatMustNotBeOverwrittenYet) {
   plan.Finish(3);
   plan.Kernel("Update", {3}, {1});
   EXPECT_THAT(CriticalPath(plan, {1, 1, 1, 1, 1, 1}), ElementsAre(0, 1, 2, 4, 5));
-  // The update writes over what Forward reads: it comes after, however cheap the rest is.
+  // The update overwrites what Forward reads, so it comes later, however cheap the rest is.
   PlanOf update_only;
   update_only.Kernel("Forward", {1}, {2});
   update_only.Kernel("Update", {}, {1});
   EXPECT_THAT(CriticalPath(update_only, {5, 1}), ElementsAre(0, 1));
 }
 
-TEST(CriticalPathTest, PartsOfOneValueDoNotWaitForEachOther) {
+TEST(CriticalPathTest, DisjointPartsOfOneValueAreIndependent) {
   PlanOf plan;
   plan.Kernel("First", {}, {1}, 64);
   plan.Kernel("Second", {}, {1}, 64);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mirrorflow explain`: what it says of a step adds up. How well it predicts is no test but a benchmark."""
+"""Tests that the figures of `mirrorflow explain` add up. How well it predicts is for benchmarks."""
 
 import json
 import unittest
@@ -14,7 +14,7 @@ DOUBLED = (
     + node("square", "Mul", "twice", "twice", T="DT_FLOAT")
     + node("beside", "Neg", "x", T="DT_FLOAT") + VERSIONS)
 
-# A variable that nothing has initialised.
+# Reads a variable that nothing has initialised.
 UNSET = """
 v = VarHandleOp() {dtype=float, shape=<2>}
 value = ReadVariableOp(v) {dtype=float}
@@ -30,7 +30,7 @@ class ExplainTest(ProgramTest):
         cls.write("doubled.pbtxt", DOUBLED)
 
     def explain(self, *args):
-        """What it prints, and the objects of its JSON: the step, the ops, the critical path."""
+        """Returns its output, and the objects of its JSON: the step, the ops, the critical path."""
         result = self.run_program(MIRRORFLOW, "explain", *args, "--json=e.json", "--trace=t.json",
                                   new_files=["e.json", "t.json"])
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -57,13 +57,13 @@ class ExplainTest(ProgramTest):
         self.assertGreater(step["min_ms"], 0)
         self.assertLessEqual(step["min_ms"], step["median_ms"])
 
-    def test_a_graph_file_is_explained_for_the_rows_of_a_replica(self):
+    def test_graph_file_is_explained_for_rows_of_one_replica(self):
         for replicas in 1, 2:
             out, step, ops, path = self.explain("doubled.pbtxt", f"--replicas={replicas}",
                                                 "--batch_size=4")
             self.check_sums(step, ops, path)
             self.assertEqual((step["kernels"], step["collectives"], step["flops"]), (3, 0, 0))
-            # Of a replica: rows of two floats, read five times and written three times.
+            # Rows of two floats on one replica, read five times and written three times.
             self.assertEqual((step["read_bytes"], step["written_bytes"]), (5 * 32, 3 * 32))
             self.assertEqual([n["node"] for n in path][-2:], ["twice", "square"])
             self.assertEqual({op["op"] for op in ops}, {"AddV2", "Mul", "Neg"})
@@ -73,12 +73,12 @@ class ExplainTest(ProgramTest):
             spans = [e["pid"] for e in self.trace if e.get("cat") == "step"]
             self.assertEqual(sorted(spans), sorted(3 * list(range(replicas))))
 
-    def test_only_what_is_asked_for_is_explained(self):
+    def test_only_requested_nodes_are_explained(self):
         _, step, ops, path = self.explain("doubled.pbtxt", "--fetch=twice", "--batch_size=1")
         self.check_sums(step, ops, path)
         self.assertEqual([n["node"] for n in path], ["twice"])
 
-    def test_a_model_trains_with_the_arithmetic_of_its_layers(self):
+    def test_model_step_counts_arithmetic_of_layers(self):
         sizes = [784, 512, 512, 10]
         products = [a * b for a, b in zip(sizes, sizes[1:])]
         rows = 2
@@ -87,33 +87,33 @@ class ExplainTest(ProgramTest):
                                               f"--replicas={replicas}",
                                               "--without=fuse_updates")
             self.check_sums(step, ops, path)
-            # Each layer, the gradients of its weights and, but for the first, of its inputs.
+            # Each layer, the gradients of its weights and, except for the first, of its inputs.
             self.assertEqual(step["flops"], 2 * rows * (3 * sum(products) - products[0]))
             gradients = 4 * (sum(products) + sum(sizes[1:])) if replicas > 1 else 0
             self.assertGreaterEqual(step["collective_bytes"], gradients)
             self.assertEqual(step["exposed_ms"] > 0, replicas > 1)
 
-    def test_an_update_by_a_product_is_arithmetic_and_not_communication(self):
+    def test_update_by_product_counts_as_arithmetic(self):
         _, step, ops, _ = self.explain("--model=mlp", "--batch_size=2", "--replicas=2")
         self.assertEqual(sum(op["flops"] for op in ops), step["flops"])
         [products] = [op for op in ops if op["op"].startswith("reduced") and op["flops"]]
         self.assertEqual(products["op"], "reduced ResourceApplyGradientDescentOfProduct")
         self.assertLess(step["exposed_ms"] + products["predicted_ms"], step["predicted_ms"])
 
-    def test_a_step_that_cannot_run_is_explained_without_a_measurement(self):
+    def test_step_that_cannot_run_is_explained_without_measurement(self):
         self.write("unset.txt", UNSET)
         result = self.run_program(MIRRORFLOW, "explain", "unset.txt", "--replicas=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"\nmeasured +not: variable 'v' is read")
 
-    def test_bad_flags_and_bad_graphs(self):
+    def test_bad_flags_and_graphs_are_reported(self):
         self.write("cut.pbtxt", DOUBLED[:60])
         good = ["doubled.pbtxt"]
         for args, code, where, what in [
             (good + ["--batch_size=0"], "INVALID_ARGUMENT", "--batch_size", "1 to 2147483647, got 0"),
             (good + ["--replicas=0"], "INVALID_ARGUMENT", "--replicas", "got 0"),
             (good + good, "INVALID_ARGUMENT", "explain", "at most one graph file, got 2"),
-            (good + ["--fetch=twise"], "INVALID_ARGUMENT", "--fetch twise", "mean 'twice'?"),
+            (good + ["--fetch=twise"], "INVALID_ARGUMENT", "--fetch twise", "mean twice?"),
             (good + ["--json=no/where"], "NOT_FOUND", "--json=no/where", ""),
             (good + ["--trace=no/where"], "NOT_FOUND", "--trace=no/where", ""),
             (["--model=bert"], "INVALID_ARGUMENT", "--model", "got 'bert'"),

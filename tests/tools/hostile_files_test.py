@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files from a stranger, as a user meets them: one line that says what is wrong and where, exit
-code 3, soon, and without the memory that the file asks for. Each table is one kind of fault; the
-readers' own tests have more of each."""
+"""Untrusted files as a user meets them: one line that says what is wrong and where, and exit code
+3, quickly and without the memory that the file asks for. Each table covers one kind of fault; the
+tests of the readers have more cases."""
 
 import json
 import os
@@ -13,8 +13,8 @@ import unittest
 
 from programs import BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, VERSIONS, node
 
-SECONDS = 5  # of a processor
-MEBIBYTES = 64  # resident; an idle program has a third of it
+SECONDS = 5  # of CPU time
+MEBIBYTES = 64  # resident; an idle program uses a third of it
 
 X = """node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } }
   attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }
@@ -42,7 +42,7 @@ def u8(begin, end, shape=None, dtype="U8"):
 class HostileFilesTest(ProgramTest):
 
     def refused(self, args, code, where, what, mebibytes=None):
-        """`args` of mirrorflow end as they must."""
+        """Runs `args`, which must fail as expected."""
         with self.subTest(" ".join(args)):
             with open(self.root / "stderr", "wb") as stderr:
                 process = subprocess.Popen(args, cwd=self.root, stdout=subprocess.DEVNULL,
@@ -50,7 +50,7 @@ class HostileFilesTest(ProgramTest):
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
             errors = (self.root / "stderr").read_text(errors="replace")
-            self.assertEqual(process.returncode, BAD_INPUT, errors)  # below 0: died by a signal
+            self.assertEqual(process.returncode, BAD_INPUT, errors)  # negative: killed by a signal
             self.assertLess(usage.ru_utime + usage.ru_stime, SECONDS)
             self.assertTrue(errors.startswith(f"ERROR {code} {where}: "), errors)
             self.assertIn(what, errors)
@@ -63,7 +63,7 @@ class HostileFilesTest(ProgramTest):
         return self.refused([MIRRORFLOW, "inspect", name], "INVALID_ARGUMENT", name, what,
                             **options)
 
-    def test_a_graph_cut_at_any_byte(self):
+    def test_truncated_graphs_are_rejected(self):
         self.write("whole.txt", placeholder("x", "?,2") + "y = Neg(x) {T=float}\n")
         for form in "graph.pb", "graph.pbtxt", "graph.txt":
             self.run_program(MIRRORFLOW, "inspect", "whole.txt", f"--output={form}",
@@ -73,12 +73,12 @@ class HostileFilesTest(ProgramTest):
             for size in sorted({0, 1, 2, *range(3, len(whole), 17), len(whole) - 1}):
                 self.inspect_refuses(f"cut_{form}", whole[:size], "")
 
-    def test_random_bytes(self):
+    def test_random_bytes_are_rejected(self):
         for seed in range(5):
             for form in "pb", "pbtxt", "txt":
                 self.inspect_refuses(f"noise.{form}", random.Random(seed).randbytes(1 << 16), "")
 
-    def test_deep_nesting(self):
+    def test_deep_nesting_is_rejected(self):
         bytes_ = b""
         for i in range(1000):  # attr { key "" value { func { … } } }
             for tag in b"\x52", b"\x12", b"\x12" if i < 999 else b"\x2a":
@@ -92,7 +92,7 @@ class HostileFilesTest(ProgramTest):
         self.inspect_refuses("deep.txt", "x = NoOp() {_a=" + 200000 * "[", "nesting deeper than 50")
         self.inspect_refuses("deep2.txt", "x = NoOp() {_a=" + 200000 * "@f{a=", "nesting deeper")
 
-    def test_structure(self):
+    def test_invalid_structure_is_rejected(self):
         for name, broken, what in [
             ("duplicate", node("x", "NoOp"), "NoOp(x): a node of this name exists already"),
             ("unknown_op", node("y", "Sqare", "x", T="DT_FLOAT"), "did you mean Square?"),
@@ -112,7 +112,7 @@ class HostileFilesTest(ProgramTest):
         self.assertEqual(len(errors.splitlines()), 21)
         self.assertTrue(errors.endswith("stopped after 20 errors\n"), errors)
 
-    def test_circles(self):
+    def test_cycles_are_rejected(self):
         many = 100000
         ring = "".join(f"n{i} = Neg(n{(i + 1) % many}) {{T=float}}\n" for i in range(many))
         self.inspect_refuses("ring.txt", ring, "the graph has a cycle: n0 -> n99999 -> n99998 ->")
@@ -126,9 +126,9 @@ class HostileFilesTest(ProgramTest):
         ]:
             self.inspect_refuses(
                 f"{name}.pbtxt", node("a", "NoOp") + f"library {{ {functions} }} {VERSIONS}",
-                "functions of the library call each other in a circle: f")
+                "functions of the library call each other in a cycle: f")
 
-    def test_shapes(self):
+    def test_invalid_shapes_are_rejected(self):
         huge = 1 << 40
         for name, graph, what in [
             ("negative", placeholder("x", "-3"), "expected a dimension or '?'"),
@@ -136,7 +136,7 @@ class HostileFilesTest(ProgramTest):
              + "y = Reshape(x, s) {T=float, Tshape=int32}\n", "Reshape(y)"),
             ("rank", placeholder("x", ",".join("1" * 300)), "at most 8, got 300"),
             ("product", placeholder("x", f"{huge},{huge}"), f"[{huge},{huge}] overflows"),
-            # 2^62 fit, 2^64 bytes do not.
+            # 2^62 elements fit, but their 2^64 bytes do not.
             ("bytes", placeholder("x", f"{1 << 31},{1 << 31}"), "float[2147483648,2147483648]"),
             ("variable", f"v = VarHandleOp() {{dtype=double, shape=<{huge},{huge}>}}\n",
              "overflows"),
@@ -155,7 +155,7 @@ class HostileFilesTest(ProgramTest):
         self.inspect_refuses("negative.pbtxt", X.replace("-1", "-3") + VERSIONS,
                              "Placeholder(x): attribute 'shape': dimensions must be >= 0")
 
-    def test_attributes(self):
+    def test_invalid_attributes_are_rejected(self):
         image, filter_ = placeholder("x", "2,8,8,4"), placeholder("w", "3,3,4,5")
         pool = "y = MaxPool(x) {T=float, ksize=[%s], strides=[%s], padding=\"SAME\"}\n"
         conv = "y = Conv2D(x, w) {T=float, strides=[%s], padding=\"%s\"%s}\n"
@@ -182,7 +182,7 @@ class HostileFilesTest(ProgramTest):
         ]:
             self.inspect_refuses(f"{name}.txt", graph, what, mebibytes=MEBIBYTES)
 
-    def test_constants_whose_bytes_do_not_fit(self):
+    def test_constants_of_wrong_size_are_rejected(self):
         for dims, content in (2, 4), (2, 12), (1 << 40, 8), (0, 4):
             graph = f"""node {{ name: 'c' op: 'Const'
   attr {{ key: 'dtype' value {{ type: DT_FLOAT }} }}
@@ -193,14 +193,14 @@ class HostileFilesTest(ProgramTest):
                 "const.pbtxt", graph + VERSIONS,
                 f"expected {4 * dims} bytes for float[{dims}], got {content}", mebibytes=MEBIBYTES)
 
-    def test_variables_in_safetensors(self):
+    def test_invalid_safetensors_are_rejected(self):
         self.write("v.txt", "v = VarHandleOp() {dtype=uint8, shape=<2>}\n"
                             "r = ReadVariableOp(v) {dtype=uint8}\n")
         kibibyte = bytes(1000)
         for name, contents, what in [
             ("header", struct.pack("<Q", 1 << 63) + b"{}", "HeaderTooLarge"),
-            ("gibibyte", safetensors({"v": u8(0, 1 << 30)}, kibibyte), "the whole data"),
-            ("exbibyte", safetensors({"v": u8(0, 1 << 60)}, kibibyte), "the whole data"),
+            ("gibibyte", safetensors({"v": u8(0, 1 << 30)}, kibibyte), "do not cover the data"),
+            ("exbibyte", safetensors({"v": u8(0, 1 << 60)}, kibibyte), "do not cover the data"),
             ("elements", safetensors({"v": u8(0, 8, [1 << 57], "F64")}, bytes(8)),
              "tensor \"v\""),
             ("overlap", safetensors({"v": u8(0, 2), "w": u8(1, 3)}, bytes(3)),
@@ -209,7 +209,7 @@ class HostileFilesTest(ProgramTest):
              "\"w\" leaves a hole after \"v\""),
             ("twice", safetensors(b'{"v":%s,"v":%s}' % (2 * (json.dumps(u8(0, 1)).encode(),)),
                                   b"\0"),
-             "key \"v\" is there twice"),
+             "key \"v\" appears twice"),
             ("size", safetensors({"v": u8(0, 2, [1])}, bytes(2)), "tensor \"v\""),
         ]:
             self.write(f"{name}.safetensors", contents)
@@ -217,7 +217,7 @@ class HostileFilesTest(ProgramTest):
                           f"--variables={name}.safetensors"], "DATA_LOSS", f"{name}.safetensors",
                          what, mebibytes=MEBIBYTES)
 
-    def test_feeds_in_npy(self):
+    def test_invalid_npy_feeds_are_rejected(self):
         def floats(dims):
             text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
             return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(1000)
@@ -233,7 +233,7 @@ class HostileFilesTest(ProgramTest):
             self.refused([MIRRORFLOW, "run", "--graph=x.txt", "--fetch=y", f"--feed=x={name}.npy"],
                          code, "--feed x", f"{name}.npy: ", mebibytes=MEBIBYTES)
 
-    def test_images_in_idx(self):
+    def test_oversized_idx_images_are_rejected(self):
         for dims in [1 << 30, 28, 28], [0xFFFFFFFF] * 3:
             huge = bytes([0, 0, 8, 3]) + struct.pack(">3I", *dims) + bytes(1000)
             self.write_data("huge", train_images_idx3_ubyte=huge)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peers here are scripts of the shell.
+// The peers in these tests are shell scripts.
 #include "tools/peer_process.h"
 
 #include <string>
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::string& script,
 
 std::string ErrorOf(const absl::Status& status) { return std::string(status.message()); }
 
-TEST(PeerProcessTest, IsReadyWithItsVersionAndLosses) {
+TEST(PeerProcessTest, StartReadsVersionAndLosses) {
   const auto peer =
       Start("echo version 1.2; echo loss 0.5; echo a warning; echo loss 0.25; echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
@@ -29,7 +29,7 @@ TEST(PeerProcessTest, IsReadyWithItsVersionAndLosses) {
   EXPECT_THAT((*peer)->losses(), ElementsAre(0.5, 0.25));
 }
 
-TEST(PeerProcessTest, TellsHowLongItsFirstStepTookAndWhatMemoryItHas) {
+TEST(PeerProcessTest, ReportsFirstStepTimeAndPeakMemory) {
   const auto peer = Start("echo version 1; sleep 0.05; echo loss 1; echo ready; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_GE((*peer)->first_step_ms(), 50);
@@ -39,7 +39,7 @@ TEST(PeerProcessTest, TellsHowLongItsFirstStepTookAndWhatMemoryItHas) {
   EXPECT_LT(*bytes, 100 << 20);
 }
 
-TEST(PeerProcessTest, RunsAsLongAsItIsTold) {
+TEST(PeerProcessTest, RunReturnsTimePerStep) {
   const auto peer = Start("echo ready; read order; echo ran 4 ${order#run }; cat");
   ASSERT_TRUE(peer.ok()) << peer.status();
   const auto ms = (*peer)->Run(200);
@@ -47,24 +47,24 @@ TEST(PeerProcessTest, RunsAsLongAsItIsTold) {
   EXPECT_EQ(*ms, 50);
 }
 
-TEST(PeerProcessTest, SaysThatAPeerEnded) {
+TEST(PeerProcessTest, ReportsPeerThatEnded) {
   EXPECT_THAT(ErrorOf(Start("echo version 1; exit 1").status()), HasSubstr("/bin/sh ended"));
   const auto peer = Start("echo ready; read order");
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_EQ((*peer)->Run(200).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(PeerProcessTest, SaysThatAPeerCannotBeStarted) {
+TEST(PeerProcessTest, ReportsPeerThatCannotStart) {
   EXPECT_THAT(ErrorOf(PeerProcess::Start({"/no/such/peer"}, absl::Seconds(60)).status()),
               HasSubstr("/no/such/peer"));
 }
 
-TEST(PeerProcessTest, WaitsNoLongerThanItsDeadline) {
+TEST(PeerProcessTest, StartFailsAtDeadline) {
   EXPECT_EQ(Start("exec sleep 60", absl::Milliseconds(50)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST(PeerProcessTest, RefusesAnAnswerThatIsNone) {
+TEST(PeerProcessTest, RejectsInvalidAnswer) {
   const auto peer = Start("echo ready; while read order; do echo ran 0 1; done");
   ASSERT_TRUE(peer.ok()) << peer.status();
   EXPECT_THAT(ErrorOf((*peer)->Run(200).status()), HasSubstr("expected 'ran STEPS SECONDS'"));

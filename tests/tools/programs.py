@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of our programs share: files to give them, and what to expect of them."""
+"""Code that tests of our programs share: input files, and checks of the results."""
 
 import os
 import pathlib
@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 import unittest
 
-FASHION_MNIST = os.path.abspath("examples/fashion_mnist")
+FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 
 USAGE, BAD_INPUT, RESOURCES, NUMERIC = 2, 3, 5, 6
-SECONDS = 20  # none takes one; more is a hang
+SECONDS = 20  # no program takes even one; more is a hang
 
 ROWS = {"train": 40, "t10k": 20}
 
@@ -42,7 +42,7 @@ VERSIONS = "versions { producer: 1087 }\n"
 
 
 class ProgramTest(unittest.TestCase):
-    """Runs our programs in a directory of its own that has a small data set."""
+    """Runs our programs in a directory of their own that holds a small data set."""
 
     @classmethod
     def setUpClass(cls):
@@ -62,7 +62,7 @@ class ProgramTest(unittest.TestCase):
 
     @classmethod
     def write_data(cls, folder, **changed):
-        """A small Fashion-MNIST; `changed` are other contents of files, None for no file."""
+        """Writes a small Fashion-MNIST. `changed` replaces contents of files; None omits a file."""
         for split, rows in ROWS.items():
             files = {
                 f"{split}-images-idx3-ubyte": images(rows),
@@ -80,19 +80,19 @@ class ProgramTest(unittest.TestCase):
         before = self.files()
         result = subprocess.run(command, cwd=self.root, timeout=SECONDS, text=True, check=False,
                                 errors="replace", capture_output=True, **options)
-        self.assertEqual(self.files() - before, set(new_files), "files it left")
+        self.assertEqual(self.files() - before, set(new_files), "files that the program left")
         return result
 
     def check_fails(self, program, args, exit_code, code, where, what="", **options):
         with self.subTest(" ".join(args)):
             result = self.run_program(program, *args, **options)
             last = result.stderr.splitlines()[-1] if result.stderr else ""
-            self.assertEqual(result.returncode, exit_code, last)  # below 0: died by a signal
+            self.assertEqual(result.returncode, exit_code, last)  # negative: killed by a signal
             self.assertRegex(last, rf"^ERROR {code} {re.escape(where)}: .*{re.escape(what)}")
             return result
 
     def check_training_fails(self, args, *expected, **options):
-        """`args` in addition to, or instead of, flags of a run that succeeds."""
+        """Runs training with `args` in addition to, or instead of, flags of a run that succeeds."""
         good = ["--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
                 "--global_batch_size=10"]
         return self.check_fails(FASHION_MNIST, good + args, *expected, **options)

@@ -3,7 +3,7 @@
 """Bad input ends our programs with an exit code and a line that names the place.
 
 The line is the last on standard error: `ERROR <CODE> <where>: <what>; expected <x>, got <y>`. No
-input may crash or hang a program, and none leaves a file behind that was not asked for.
+input may crash or hang a program, or make it leave files behind that were not requested.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, NUMERIC, ProgramTest
 
 class ProgramsTest(ProgramTest):
 
-    def test_good_input_ends_in_success_and_leaves_the_files_asked_for(self):
+    def test_good_input_succeeds_and_writes_requested_files(self):
         flags = ["loss_log=losses", "save_variables=v.safetensors", "save_graph=g.pb", "trace=t"]
         result = self.run_program(
             FASHION_MNIST, "--data_dir=good", "--model=mlp", "--replicas=2", "--steps=3",
@@ -31,17 +31,17 @@ class ProgramsTest(ProgramTest):
         self.assertEqual(len((self.root / "losses").read_text().splitlines()), 3)
         self.assertEqual(self.run_program(MIRRORFLOW, "inspect", "g.pb").returncode, 0)
 
-        # What is cut off is no smaller graph.
+        # A truncated file must not pass for a smaller graph.
         graph = (self.root / "g.pb").read_bytes()
         self.check_inspect_fails("cut.pb", graph[:len(graph) // 2], "cut off")
 
-    def test_no_replicas_given_means_one_for_each_core(self):
+    def test_default_is_one_replica_per_core(self):
         result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
         replicas = int(re.search(r" replicas=(\d+) ", result.stderr).group(1))
         self.assertTrue(1 <= replicas <= min(len(os.sched_getaffinity(0)), 8), replicas)
 
-    def test_flags_of_training(self):
+    def test_bad_training_flags_are_reported(self):
         for arg, where, what in [
             ("--bogus", "--bogus", "unknown flag"),
             ("--replica=2", "--replica", "did you mean --replicas?"),
@@ -72,7 +72,7 @@ class ProgramsTest(ProgramTest):
         ]:
             self.check_training_fails([arg], USAGE, "INVALID_ARGUMENT", where, what)
 
-    def test_files_that_cannot_be_written_are_found_before_training(self):
+    def test_unwritable_files_are_reported_before_training(self):
         for flag in ["loss_log", "save_variables", "save_graph", "trace"]:
             for path, code, what in [
                 ("missing/file", "NOT_FOUND", "No such file or directory"),
@@ -86,13 +86,13 @@ class ProgramsTest(ProgramTest):
                                                    f"--{flag}={path}", what)
                 self.assertNotIn("step=", result.stderr)
 
-    def test_a_file_larger_than_it_may_be_is_an_error_and_leaves_nothing(self):
-        limit = 1 << 16  # bytes; the variables have more
+    def test_file_beyond_size_limit_fails_and_leaves_nothing(self):
+        limit = 1 << 16  # bytes; the variables need more
         self.check_training_fails(
             ["--save_variables=large"], RESOURCES, "RESOURCE_EXHAUSTED", "large", "cannot reserve",
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
 
-    def test_threads_and_memory_that_there_are_not_are_errors(self):
+    def test_lack_of_threads_or_memory_is_reported(self):
         def limits(memory, stack):
             def set_limits():
                 resource.setrlimit(resource.RLIMIT_STACK, (stack, resource.RLIM_INFINITY))
@@ -100,14 +100,14 @@ class ProgramsTest(ProgramTest):
             return set_limits
 
         self.check_training_fails(["--replicas=8"], RESOURCES, "RESOURCE_EXHAUSTED",
-                                  "replica threads", "cannot start number",
+                                  "replica threads", "cannot start thread",
                                   preexec_fn=limits(4 << 30, 1 << 30))
         self.write("huge.pb", b"")
         os.truncate(self.root / "huge.pb", 3 << 29)
         self.check_fails(MIRRORFLOW, ["inspect", "huge.pb"], RESOURCES, "RESOURCE_EXHAUSTED",
                          "memory", "cannot allocate", preexec_fn=limits(1 << 30, 8 << 20))
 
-    def test_data_sets(self):
+    def test_bad_data_sets_are_reported(self):
         train_images, train_labels = images(ROWS["train"]), labels([3] * ROWS["train"])
         bad_labels = labels([77 if i == 31 else 1 for i in range(ROWS["train"])])
         for folder, change, code, file, what in [
@@ -122,7 +122,7 @@ class ProgramsTest(ProgramTest):
             ("cut_gzip", {"train_images_idx3_ubyte": gzip.compress(train_images)[:-200]},
              "DATA_LOSS", "/train-images-idx3-ubyte", "the gzip stream is cut short"),
             ("long", {"train_labels_idx1_ubyte": train_labels + b"\0"}, "DATA_LOSS",
-             "/train-labels-idx1-ubyte", "bytes behind the data"),
+             "/train-labels-idx1-ubyte", "bytes after the data"),
             ("text", {"train_labels_idx1_ubyte": b"1, 2, 3, sneaker, boot\n" * 9}, "DATA_LOSS",
              "/train-labels-idx1-ubyte", "not an IDX file"),
             ("noise", {"train_images_idx3_ubyte": random.Random(1).randbytes(5000)}, "DATA_LOSS",
@@ -147,31 +147,31 @@ class ProgramsTest(ProgramTest):
         self.check_training_fails(["--data_dir=nowhere"], BAD_INPUT, "NOT_FOUND", "nowhere",
                                   "no such directory")
 
-    def test_a_loss_that_is_not_finite_ends_training_and_the_losses_are_written(self):
+    def test_non_finite_loss_ends_training_and_losses_are_written(self):
         self.check_training_fails(
             ["--learning_rate=1e30", "--schedule=constant", "--loss_log=nan_losses"], NUMERIC,
             "OUT_OF_RANGE", "step 2", "the loss is not finite", new_files=["nan_losses"])
         self.assertEqual(len((self.root / "nan_losses").read_text().splitlines()), 2)
 
-    def test_a_last_update_that_spoils_the_weights_is_no_success(self):
+    def test_diverging_last_update_is_reported(self):
         self.check_training_fails(
             ["--learning_rate=1e30", "--schedule=constant", "--steps=1"], NUMERIC, "OUT_OF_RANGE",
             "test loss", "not finite")
 
-    def test_output_that_cannot_be_written_is_no_success(self):
+    def test_unwritable_output_is_reported(self):
         self.write("noop.txt", "a = NoOp()\n")
         with open("/dev/full", "w") as full:
             result = subprocess.run([MIRRORFLOW, "inspect", "noop.txt"], cwd=self.root, stdout=full,
                                     stderr=subprocess.PIPE, text=True, timeout=SECONDS, check=False)
         self.assertEqual(result.returncode, RESOURCES, result.stderr)
 
-    def test_parameters_are_those_that_are_trained(self):
+    def test_parameters_counts_trainable_variables(self):
         for optimizer in ["sgd", "momentum", "adam"]:
             result = self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
                                       f"--optimizer={optimizer}")
             self.assertIn(" parameters=669706 ", result.stderr)
 
-    def test_commands_and_flags_of_the_tool(self):
+    def test_bad_commands_and_flags_are_reported(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
             ([], "''", "expected inspect, run, devices, explain or bench"),
@@ -188,7 +188,7 @@ class ProgramsTest(ProgramTest):
              "expected one of the three"),
             (["run", "--graph=noop.txt", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (["run", "--graph=noop.txt", "--compute_dtype=half"], "--compute_dtype", "got 'half'"),
-            (["devices", "all"], "devices", "unexpected word 'all'"),
+            (["devices", "all"], "devices", "unexpected argument 'all'"),
             (["bench"], "bench", "expected one of step, gates, allreduce, overhead, compile"),
             (["bench", "gates", "--only=C9,Q1"], "--only", "expected any of C1, C2, C3"),
             (["bench", "speed"], "bench", "got 'speed'"),
@@ -204,7 +204,7 @@ class ProgramsTest(ProgramTest):
         ]:
             self.check_fails(MIRRORFLOW, args, USAGE, "INVALID_ARGUMENT", where, what)
 
-    def test_devices_says_what_there_is_and_why_no_gpu_is(self):
+    def test_devices_lists_devices_and_reason_for_no_gpu(self):
         result = self.run_program(MIRRORFLOW, "devices")
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = result.stdout.splitlines()
@@ -212,7 +212,7 @@ class ProgramsTest(ProgramTest):
         self.assertRegex(lines[1], "^GPU(:0 |      none: ).+")
         self.assertRegex(lines[-1], "^default  MirroredStrategy takes (CPU|GPU):0")
 
-    def test_graphs(self):
+    def test_bad_graphs_are_reported(self):
         self.check_fails(MIRRORFLOW, ["inspect", "no.pb"], BAD_INPUT, "NOT_FOUND", "no.pb")
         self.check_fails(MIRRORFLOW, ["inspect", "good"], BAD_INPUT, "FAILED_PRECONDITION", "good")
         two = node("a", "Neg", "b", T="DT_FLOAT") + node("b", "Neg", "a", T="DT_FLOAT")
@@ -221,7 +221,7 @@ class ProgramsTest(ProgramTest):
             ("empty.pb", b"", "got 0 bytes"),
             ("empty.pbtxt", "# nothing\n", "cut off"),
             ("empty.txt", "# nothing\n", "the graph is empty"),
-            ("random.pb", random.Random(2).randbytes(3000), "no GraphDef"),
+            ("random.pb", random.Random(2).randbytes(3000), "not a GraphDef"),
             ("random.pbtxt", random.Random(3).randbytes(3000), "line 1"),
             ("random.txt", random.Random(4).randbytes(3000), "line "),
             ("deep.pbtxt", "node { attr { value { list { func { attr { value { " * 10000, "line 1"),
@@ -231,8 +231,14 @@ class ProgramsTest(ProgramTest):
             ("unknown.pbtxt", node("a", "MatMull") + VERSIONS, "did you mean MatMul?"),
             ("attribute.pbtxt", cast + VERSIONS, "Const(c): "),
             ("input.pbtxt", node("a", "Neg", "z", T="DT_FLOAT") + VERSIONS, "'z'"),
-            ("versions.pbtxt", node("a", "NoOp"), "the file may be cut off"),
-            # Several errors are a line each, and each names the file.
+            ("op.pbtxt", node("a", "Bad\\nERROR \\033[31mfake") + VERSIONS,
+             r"Bad\nERROR \x1b[31mfake(a): illegal op name"),
+            ("loop.pbtxt", node("a", "Merge", "b") + node("b", "NextIteration", "a") + VERSIONS,
+             "a loop of TensorFlow 1"),
+            ("variable.pbtxt", node("v", "VarHandleOp", dtype="DT_FLOAT").replace(
+                "node { ", "node { attr { key: 'shared_name' value { s: 'v\\033[31m' } } "
+                "attr { key: 'shape' value { shape { } } } ") + VERSIONS, r"got 'v\x1b[31m'"),
+            # Several errors get a line each, and each line names the file.
             ("many.txt", "a = NoOp()\na = NoOp()\nb = Neg(z)\n", "line 3: Neg(b)"),
         ]:
             self.check_inspect_fails(name, contents, what)
@@ -245,7 +251,7 @@ o = ConcatOffset(d, p, q) {N=2, shape_type=int32}
             ("rank.txt", b"""x = Placeholder() {dtype=float, shape=<*>}
 p = Placeholder() {dtype=int32, shape=<2147483647>}
 y = Transpose(x, p) {T=float, Tperm=int32}
-""", "at most 8 dimensions"),
+""", "must have a rank of 0 to 8"),
         ]:
             self.check_inspect_fails(name, contents, what)
         huge = "".join(f"""v{i} = VarHandleOp() {{dtype=float, shape=<1152921504606846975>}}
@@ -255,8 +261,8 @@ r{i} = ReadVariableOp(v{i}) {{dtype=float}}
         self.check_fails(MIRRORFLOW, ["inspect", "huge.txt"], RESOURCES, "RESOURCE_EXHAUSTED",
                          "huge.txt", "the variables need more than")
 
-    def test_what_a_small_file_may_take(self):
-        """Exit 5 with what asks for how much, and no memory taken for it."""
+    def test_small_files_that_need_much_memory_are_rejected(self):
+        """Exit code 5 and what needs how much, without taking the memory."""
         variable = "".join(f"v{i} = VarHandleOp() {{dtype=float, shape=<{2 ** i},1048576>}}\n"
                            f"r{i} = ReadVariableOp(v{i}) {{dtype=float}}\n" for i in range(3))
         filled = """d = Const() {dtype=int64, value=int64<2>{16777216, 16777216}}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`mirrorflow run`: graphs that another program wrote, fed and fetched through files."""
+"""Runs graphs of other programs with `mirrorflow run`, which feeds and fetches through files."""
 
+import re
 import struct
 import unittest
 
@@ -55,14 +56,14 @@ class RunTest(ProgramTest):
     def check_run_fails(self, args, *expected):
         self.check_fails(MIRRORFLOW, ["run", *args], *expected)
 
-    def test_a_fetch_is_printed_or_written(self):
+    def test_fetch_is_printed_or_written(self):
         out = self.run_graph("--graph=doubled.pbtxt", "--feed", "x=x.npy", "--fetch=twice",
                              "--fetch", "square:0=square.npy", new_files=["square.npy"])
         self.assertEqual(out, "twice = float<3,2>{2.0, 4.0, 6.0, 8.0, 10.0, 12.0}\n")
         self.assertEqual((self.root / "square.npy").read_bytes()[128:],
                          struct.pack("<6f", 4, 16, 36, 64, 100, 144))
 
-    def test_any_tensor_can_be_fed_and_what_nobody_needs_is_not_run(self):
+    def test_any_tensor_can_be_fed_and_unneeded_nodes_do_not_run(self):
         out = self.run_graph("--graph=doubled.pbtxt", "--feed=twice=x.npy", "--fetch=square")
         self.assertEqual(out, "square = float<3,2>{1.0, 4.0, 9.0, 16.0, 25.0, 36.0}\n")
 
@@ -72,11 +73,11 @@ class RunTest(ProgramTest):
             self.assertEqual(want, self.run_graph("--graph=doubled.pbtxt", "--feed=x=x.npy",
                                                   "--fetch=square", f"--replicas={replicas}"))
 
-    def test_alone_it_prints_what_the_graph_offers(self):
+    def test_run_without_fetches_lists_feeds_and_fetches(self):
         out = self.run_graph("--graph=doubled.pbtxt")
         self.assertRegex(out, r"feed +x +float\[\?,2\]\nfetch +square +float\[\?,2\]\n")
 
-    def test_a_trained_model_gives_the_accuracy_that_training_printed(self):
+    def test_saved_model_reproduces_training_accuracy(self):
         grid = [20, 28, 28, 1]
         for model, shape in ("mlp", [20, 784]), ("cnn", grid), ("resnet", grid):
             files = [f"{model}.pb", f"{model}.safetensors"]
@@ -87,7 +88,7 @@ class RunTest(ProgramTest):
             self.assertEqual(trained.returncode, 0, trained.stderr)
             images = (self.root / "good/t10k-images-idx3-ubyte").read_bytes()[16:]
             labels = (self.root / "good/t10k-labels-idx1-ubyte").read_bytes()[8:]
-            # As the data set has them: a quotient of floats.
+            # As in the data set: a quotient of floats.
             self.write("images.npy", floats(shape, *(i / 255 for i in images)))
             self.write("labels.npy", npy("<i4", [20], struct.pack("<20i", *labels)))
             run = ["--graph", files[0], "--variables", files[1],
@@ -95,7 +96,8 @@ class RunTest(ProgramTest):
             accuracy = self.run_graph(*run, "--fetch=accuracy/Mean")
             self.assertEqual(float(trained.stdout.split()[0].split("=")[1]),
                              round(float(accuracy.split("{")[1].split("}")[0]), 4))
-            # The same bits from run to run; three replicas take products of other sizes.
+            # The bits are the same from run to run; three replicas compute products of different
+            # sizes.
             logits = []
             for replicas in [], [], ["--replicas=1"], ["--replicas=3"]:
                 self.run_graph(*run, "--fetch=logits=logits.npy", *replicas,
@@ -107,7 +109,7 @@ class RunTest(ProgramTest):
             for one, three in zip(*(struct.unpack("<200f", b[128:]) for b in logits[2:])):
                 self.assertAlmostEqual(one, three, delta=1e-5)
 
-    def test_steps_train_and_the_variables_are_saved(self):
+    def test_steps_train_and_variables_are_saved(self):
         files = ["mlp2.pb", "start.safetensors"]
         self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
                          "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
@@ -128,7 +130,7 @@ class RunTest(ProgramTest):
         self.assertEqual(len((self.root / "end.safetensors").read_bytes()),
                          len((self.root / "start.safetensors").read_bytes()))
 
-    def test_inspect_converts_between_the_forms(self):
+    def test_inspect_converts_between_formats(self):
         forms = ["graph.pb", "graph.txt", "again.pbtxt", "again.pb"]
         source = "doubled.pbtxt"
         for form in forms:
@@ -144,7 +146,7 @@ class RunTest(ProgramTest):
         self.check_fails(MIRRORFLOW, ["inspect", "graph.pb", "--output=no/where.pb"], USAGE,
                          "NOT_FOUND", "--output=no/where.pb")
 
-    def test_inspect_writes_out_the_replicas_and_run_runs_them(self):
+    def test_replicated_graph_of_inspect_runs(self):
         want = self.run_graph("--graph=doubled.pbtxt", "--feed=x=x.npy", "--fetch=square")
         for form in "three.pbtxt", "three.txt", "three.pb":
             result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", f"--output={form}",
@@ -157,9 +159,9 @@ class RunTest(ProgramTest):
             self.assertEqual(text.count(f'  name: "{name}"\n'), count, name)
         self.check_fails(MIRRORFLOW, ["inspect", "doubled.pbtxt", "--output=x.pb", "--replicas=2",
                                       "--fetch=twise"], USAGE, "INVALID_ARGUMENT",
-                         "--fetch twise", "did you mean 'twice'?")
+                         "--fetch twise", "did you mean twice?")
 
-    def test_a_training_step_with_its_replicas_written_out_trains_alike(self):
+    def test_replicated_training_step_matches_original(self):
         files = ["mlp3.pb", "start3.safetensors"]
         self.run_program(FASHION_MNIST, "--data_dir=good", "--model=mlp", "--steps=1",
                          "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
@@ -179,13 +181,55 @@ class RunTest(ProgramTest):
             losses.append(float(out.split("{")[1].split("}")[0]))
         self.assertAlmostEqual(losses[0], losses[1], delta=1e-5)
 
-    def test_inspect_prints_a_graph_before_and_after_a_pass(self):
+    def test_inspect_prints_summary_and_with_all_the_rest(self):
+        files = ["cnn5.pb"]
+        self.run_program(FASHION_MNIST, "--data_dir=good", "--model=cnn", "--steps=1",
+                         "--replicas=1", "--global_batch_size=10", f"--save_graph={files[0]}",
+                         new_files=files)
+        summary = self.run_program(MIRRORFLOW, "inspect", "cnn5.pb").stdout
+        self.assertLess(len(summary.splitlines()), 40, summary)
+        self.assertIn("inputs: images float[?,28,28,1], labels int32[?]\n", summary)
+        for layer, op, output, parameters in [
+            ("conv2d", "Relu", "float[?,26,26,32]", 320),
+            ("conv2d_1", "Relu", "float[?,11,11,64]", 18496),
+            ("dense", "Relu", "float[?,128]", 204928),
+            ("dense_1", "BiasAdd", "float[?,10]", 1290),
+        ]:
+            self.assertRegex(summary, rf"(?m)^{layer} +{op} +{re.escape(output)} +{parameters}$")
+        self.assertIn("parameters: 225034 trainable, 225035 in optimizer state", summary)
+        self.assertRegex(summary, r"(?m)^memory of a replica: [\d.]+ MB = ")
+        self.assertRegex(summary, r"(?m)^collectives: \d+ a step, [\d.]+ MB$")
+        everything = self.run_program(MIRRORFLOW, "inspect", "cnn5.pb", "--all").stdout
+        self.assertGreater(len(everything.splitlines()), 200)
+        for part in summary.splitlines()[1], "\nshardings:\n", "\nmemory of replica 0:\n":
+            self.assertIn(part, everything)
+
+    def test_graph_without_versions_runs_with_warning(self):
+        self.write("old.pbtxt", DOUBLED.replace(VERSIONS, ""))
+        result = self.run_program(MIRRORFLOW, "run", "--graph=old.pbtxt", "--feed=x=x.npy",
+                                  "--fetch=twice")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("WARNING old.pbtxt: the GraphDef has no versions", result.stderr)
+
+    def test_partial_variables_need_their_flag(self):
+        files = ["mlp6.pb", "mlp6.safetensors", "cnn6.pb", "cnn6.safetensors"]
+        for model, graph, variables in ("mlp", *files[:2]), ("cnn", *files[2:]):
+            self.run_program(FASHION_MNIST, "--data_dir=good", f"--model={model}", "--steps=1",
+                             "--replicas=1", "--global_batch_size=10", f"--save_graph={graph}",
+                             f"--save_variables={variables}", new_files=[graph, variables])
+        images = (self.root / "good/train-images-idx3-ubyte").read_bytes()[16:16 + 784]
+        self.write("image6.npy", floats([1, 784], *(i / 255 for i in images)))
+        run = ["--graph=mlp6.pb", "--variables=cnn6.safetensors", "--feed=images=image6.npy",
+               "--fetch=logits"]
+        self.check_run_fails(run, BAD_INPUT, "INVALID_ARGUMENT", "cnn6.safetensors", "expected ")
+
+    def test_inspect_prints_graph_before_and_after_pass(self):
         result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=CommonSubexpressions")
         self.assertEqual(result.returncode, 0, result.stderr)
         before, after = result.stdout.split("\nafter common_subexpressions:\n")
         self.assertTrue(before.startswith("before common_subexpressions:\nx = Placeholder()"), before)
         self.assertIn("square = Mul(twice, twice)", after)
-        # Of the second half, what is known of the plan.
+        # The second half prints what is known of the plan.
         result = self.run_program(MIRRORFLOW, "inspect", "doubled.pbtxt", "--pass=ScheduleNodes")
         self.assertEqual(result.returncode, 0, result.stderr)
         before, after = result.stdout.split("\nafter schedule_nodes:\n")
@@ -197,17 +241,21 @@ class RunTest(ProgramTest):
         self.check_fails(MIRRORFLOW, ["inspect", "doubled.pbtxt", "--pass=none"], USAGE,
                          "INVALID_ARGUMENT", "--pass", "expected one of assign_storage, bucket_collectives,")
 
-    def test_what_flags_can_get_wrong(self):
+    def test_bad_flags_are_reported(self):
+        self.write("unknown.pbtxt", node("a", "MatMull") + VERSIONS)
         good = ["--graph=doubled.pbtxt"]
         for args, where, what in [
             ([], "--graph", "missing"),
-            (good + ["word"], "run", "unexpected word 'word'"),
+            (good + ["word"], "run", "unexpected argument 'word'"),
             (good + ["--feed=x", "--fetch=twice"], "--feed x", "expected NAME=FILE.npy"),
             (good + ["--feed=y=x.npy", "--fetch=twice"], "--feed y=x.npy", "no node 'y'"),
-            (good + ["--fetch=twise"], "--fetch twise", "did you mean 'twice'?"),
-            (good + ["--fetch=twice:1"], "--fetch twice:1", "has 1 outputs, got output 1"),
+            (good + ["--fetch=twise"], "--fetch twise", "did you mean twice?"),
+            (good + ["--fetch=twice:1"], "--fetch twice:1", "no output 1; expected an index below 1"),
             (good + ["--fetch=twice:x"], "--fetch twice:x", "expected NODE or NODE:OUTPUT"),
-            (good + ["--target=nobody"], "--target nobody", "no node 'nobody'"),
+            (good + ["--target=squares"], "--target squares", "did you mean square?"),
+            (good + ["--feed=w=x.npy", "--fetch=twice"], "--feed w=x.npy", "no node 'w'"),
+            (["--graph=unknown.pbtxt", "--fetch=a"], "--fetch a",
+             "MatMull(a): unknown op; did you mean MatMul"),
             (good + ["--fetch=twice", "--steps=0"], "--steps", "at least 1, got 0"),
             (good + ["--fetch=twice", "--device=TPU"], "--device", "device 'TPU': expected CPU:0"),
             (good + ["--fetch=twice", "--replicas=0"], "--replicas", "got 0"),
@@ -216,7 +264,7 @@ class RunTest(ProgramTest):
         self.check_run_fails(good + ["--fetch=twice=no/where.npy"], USAGE, "NOT_FOUND",
                              "--fetch=no/where.npy")
 
-    def test_what_files_can_get_wrong(self):
+    def test_bad_files_are_reported(self):
         self.write("double.npy", npy("<f8", [1, 2], bytes(16)))
         self.write("three.npy", floats([1, 3], 1, 2, 3))
         self.write("cut.npy", floats([1, 2], 1))

@@ -16,7 +16,7 @@ TEST(QuantileTest, InterpolatesBetweenSortedValues) {
   EXPECT_EQ(Quantile({10, 0}, 0.25), 2.5);
 }
 
-TEST(MeasureInTurnsTest, RunsTheSidesInOneOrderAndThenInTheReverse) {
+TEST(MeasureInTurnsTest, AlternatesOrderOfSides) {
   std::string order;
   const std::vector<Side> sides = {
       [&](double) -> absl::StatusOr<double> { return order += 'a', 1.0; },
@@ -34,7 +34,7 @@ TEST(MeasureInTurnsTest, RunsTheSidesInOneOrderAndThenInTheReverse) {
   }
 }
 
-TEST(MeasureInTurnsTest, EndsWithTheErrorOfASide) {
+TEST(MeasureInTurnsTest, ReturnsErrorOfSide) {
   int calls = 0;
   const Side fails = [&](double) -> absl::StatusOr<double> {
     return ++calls < 3 ? absl::StatusOr<double>(1.0) : absl::InternalError("gone");
@@ -43,7 +43,7 @@ TEST(MeasureInTurnsTest, EndsWithTheErrorOfASide) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST(SideOfTest, FillsARoundWithCalls) {
+TEST(SideOfTest, FillsRoundWithCalls) {
   int calls = 0;
   const Side side = SideOf([&] { return ++calls, absl::OkStatus(); });
   const auto ms = side(5);
@@ -52,11 +52,11 @@ TEST(SideOfTest, FillsARoundWithCalls) {
   EXPECT_LT(*ms, 0.05);
 }
 
-TEST(RatioTest, OfPairsIsTheirMedianWithinItsInterval) {
+TEST(RatioTest, MedianOfPairsLiesWithinInterval) {
   const std::vector<double> ours = {1, 2, 1, 2, 1, 2, 1, 2, 1};
   std::vector<double> theirs;
   for (size_t i = 0; i < ours.size(); ++i) theirs.push_back(ours[i] * (1.2 + 0.01 * (i % 3)));
-  // The pairs are much closer than either side's figures.
+  // The pairs agree much better than the figures of either side.
   const Estimate ratio = RatioOf(theirs, ours);
   EXPECT_NEAR(ratio.median, 1.21, 1e-9);
   EXPECT_GE(ratio.low, 1.2 - 1e-9);
@@ -65,14 +65,14 @@ TEST(RatioTest, OfPairsIsTheirMedianWithinItsInterval) {
   EXPECT_GE(ratio.high, ratio.median);
 }
 
-TEST(RatioTest, HasAWideIntervalWhereTheRoundsDisagree) {
+TEST(RatioTest, IntervalIsWideIfRoundsDisagree) {
   const std::vector<double> ours(8, 1.0), theirs = {1, 2, 1, 2, 1, 2, 1, 2};
   const Estimate ratio = RatioOf(theirs, ours);
   EXPECT_EQ(ratio.low, 1);
   EXPECT_EQ(ratio.high, 2);
 }
 
-TEST(VerdictTest, IsUndecidedWhereTheBoundIsInsideTheInterval) {
+TEST(VerdictTest, UndecidedIfBoundIsInsideInterval) {
   const Estimate figure = {.median = 1.2, .low = 1.1, .high = 1.3};
   EXPECT_STREQ(VerdictAtLeast(figure, 1.1), "met");
   EXPECT_STREQ(VerdictAtLeast(figure, 1.2), "undecided");

@@ -16,8 +16,8 @@ int Count(const std::string& text, absl::string_view part) {
          1;
 }
 
-// The names of the elements that are open after `xml`, or what is wrong with it. Knows what an SVG
-// of ours has: elements, attributes in double quotes, the five named entities.
+// Returns the first error in `xml`, or "". Supports what our SVGs contain: elements, attributes in
+// double quotes, and four named entities.
 std::string WellFormed(const std::string& xml) {
   std::vector<std::string> open;
   for (size_t i = 0; i < xml.size(); ++i) {
@@ -46,7 +46,7 @@ std::string WellFormed(const std::string& xml) {
   return open.empty() ? "" : absl::StrCat(open.back(), " stays open");
 }
 
-TEST(WellFormedTest, FindsWhatIsWrong) {
+TEST(WellFormedTest, ReportsMalformedXml) {
   EXPECT_EQ(WellFormed("<a x=\"1\"><b/>&lt;</a>"), "");
   EXPECT_NE(WellFormed("<a><b></a>"), "");
   EXPECT_NE(WellFormed("<a>"), "");
@@ -54,7 +54,7 @@ TEST(WellFormedTest, FindsWhatIsWrong) {
   EXPECT_NE(WellFormed("<a x=\"1>"), "");
 }
 
-TEST(GroupedBarsTest, IsWellFormedWithABarForEachValue) {
+TEST(GroupedBarsTest, HasBarForEachValue) {
   const std::string svg =
       GroupedBars("steps <by> \"model\" & replicas", "less is better", {"ours", "theirs", "others"},
                   {{"mlp 64\n1 replica", {1, 1.25, 0}}, {"cnn 64\n2 replicas", {1, 3.5, 200}}}, 8);
@@ -66,27 +66,27 @@ TEST(GroupedBarsTest, IsWellFormedWithABarForEachValue) {
   }
 }
 
-TEST(GroupedBarsTest, CutsABarThatIsHigherThanTheMost) {
+TEST(GroupedBarsTest, CutsBarAboveMaximum) {
   const std::string svg = GroupedBars("", "", {"a"}, {{"x", {8}}, {"y", {800}}}, 8);
   EXPECT_EQ(Count(svg, "height=\"260.0\""), 2);
 }
 
-TEST(GroupedBarsTest, IsWellFormedWithoutBars) {
+TEST(GroupedBarsTest, EmptyChartIsWellFormed) {
   EXPECT_EQ(WellFormed(GroupedBars("", "", {}, {}, 8)), "");
 }
 
-TEST(TimelineTest, IsWellFormedWithABoxForEachSpan) {
+TEST(TimelineTest, HasBoxForEachSpan) {
   const std::string svg = Timeline("a step", {"replica 0", "replica 1"}, {"kernel", "collective"},
                                    {{0, 0, 0, 1.5, "MatMul <a&b>"}, {1, 1, 0.5, 2, "AllReduce"}});
   EXPECT_EQ(WellFormed(svg), "");
   EXPECT_EQ(Count(svg, "class=\"span\""), 2);
   EXPECT_EQ(Count(svg, "MatMul &lt;a&amp;b&gt;: 1.500 ms"), 1);
-  // Half of the width, from the left; three quarters of it, to the right.
+  // Each box has three quarters of the width: the first from the left, the second up to the right.
   EXPECT_EQ(Count(svg, "x=\"190.00\" y=\"74.0\" width=\"585.00\""), 1);
   EXPECT_EQ(Count(svg, "x=\"385.00\" y=\"108.0\" width=\"585.00\""), 1);
 }
 
-TEST(TimelineTest, StacksWhatOverlapsInARow) {
+TEST(TimelineTest, OverlappingSpansAreStacked) {
   const std::string svg =
       Timeline("", {"row"}, {"kind"}, {{0, 0, 0, 2, "a"}, {0, 0, 1, 3, "b"}, {0, 0, 2, 4, "c"}});
   EXPECT_EQ(Count(svg, "height=\"13.0\""), 3);
@@ -94,7 +94,7 @@ TEST(TimelineTest, StacksWhatOverlapsInARow) {
   EXPECT_EQ(Count(svg, "y=\"87.0\" width=\"390.00\""), 1);
 }
 
-TEST(TimelineTest, IsWellFormedWithoutSpans) {
+TEST(TimelineTest, EmptyTimelineIsWellFormed) {
   EXPECT_EQ(WellFormed(Timeline("", {}, {}, {})), "");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// layers::BatchNorm in training and in inference.
+// Tests layers::BatchNorm in training and in inference.
 #include <cmath>
 #include <limits>
 
@@ -55,7 +55,7 @@ std::string Variable(Session& session, const char* name, std::vector<float> want
                     *session.ReadVariable(absl::StrCat("batch_norm/", name)), {1e-5, 1e-5});
 }
 
-TEST(BatchNormLayer, HasKerasVariablesAndTrainsTwoOfThem) {
+TEST(BatchNormLayer, HasKerasVariablesOfWhichTwoAreTrainable) {
   const Model model;
   ASSERT_TRUE(model.root.ok()) << model.root.status();
   std::vector<std::string> trainable;
@@ -70,8 +70,8 @@ TEST(BatchNormLayer, HasKerasVariablesAndTrainsTwoOfThem) {
 
 class BatchNormLayerOnReplicas : public testing::TestWithParam<int> {};
 
-// As TensorFlow's FusedBatchNormV3: the variance that is kept has Bessel's correction, 4 / 3.
-TEST_P(BatchNormLayerOnReplicas, AStepMovesTheAveragesOnce) {
+// As in TensorFlow's FusedBatchNormV3, the stored variance has Bessel's correction, 4 / 3.
+TEST_P(BatchNormLayerOnReplicas, StepUpdatesMovingAveragesOnce) {
   const Model model;
   const auto session = SessionOf(model, GetParam());
   Step step = session->Prepare({model.x}, {model.y}, {model.train}).value();
@@ -88,11 +88,11 @@ TEST_P(BatchNormLayerOnReplicas, AStepMovesTheAveragesOnce) {
   EXPECT_EQ(Variable(*session, "moving_variance", {variance[0], variance[1]}), "");
   ASSERT_TRUE(step.Run({Batch()}).ok());
   EXPECT_EQ(Variable(*session, "moving_mean", {0.99f * mean[0] + mean[0], 1.99f * mean[1]}), "");
-  // And the optimizer moved the others.
+  // The optimizer moved the other variables.
   EXPECT_NE(Variable(*session, "gamma", {1, 1}), "");
 }
 
-TEST_P(BatchNormLayerOnReplicas, ALossThatIsNotFiniteMovesNothing) {
+TEST_P(BatchNormLayerOnReplicas, NonFiniteLossChangesNothing) {
   const Model model;
   const auto session = SessionOf(model, GetParam());
   Step step = session->Prepare({model.x}, {model.loss}, {model.train}).value();
@@ -104,7 +104,7 @@ TEST_P(BatchNormLayerOnReplicas, ALossThatIsNotFiniteMovesNothing) {
   EXPECT_EQ(Variable(*session, "gamma", {1, 1}), "");
 }
 
-TEST_P(BatchNormLayerOnReplicas, InferenceUsesTheMovingAverages) {
+TEST_P(BatchNormLayerOnReplicas, InferenceUsesMovingAverages) {
   const Model model({.momentum = 0.5, .epsilon = 0.25});
   const auto session = SessionOf(model, GetParam());
   ASSERT_TRUE(session->Run({{model.x, Batch()}}, {model.loss}, {model.train}).ok());
@@ -114,7 +114,7 @@ TEST_P(BatchNormLayerOnReplicas, InferenceUsesTheMovingAverages) {
       session->AssignVariable("batch_norm/moving_variance", Tensor::Vector<float>({0, 2})).ok());
   const auto out = session->Run({{model.x, Batch()}}, {model.inference});
   ASSERT_TRUE(out.ok()) << out.status();
-  // Moving means 0.75 and 0.5.
+  // The moving means are 0.75 and 0.5.
   const Tensor want = Tensor::Of<float>(
       {4, 2}, {-3, 3 + 3.5f / 1.5f, 1, 3 - 2.5f / 1.5f, 5, 3 + 0.5f / 1.5f, 9, 3 + 0.5f / 1.5f});
   EXPECT_EQ(Difference(want, (*out)[0], {1e-5, 1e-5}), "");
@@ -123,17 +123,17 @@ TEST_P(BatchNormLayerOnReplicas, InferenceUsesTheMovingAverages) {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, BatchNormLayerOnReplicas, testing::Values(1, 2, 3));
 
-TEST(BatchNormLayer, PerReplicaAveragesAreTheMeansOfTheReplicas) {
+TEST(BatchNormLayer, PerReplicaAveragesAreMeansOverReplicas) {
   const Model model({.momentum = 0, .per_replica = true});
   const auto session = SessionOf(model, 2);
   Step step = session->Prepare({model.x}, {model.y}, {model.train}).value();
   ASSERT_TRUE(step.Run({Batch()}).ok());
   EXPECT_EQ(Variable(*session, "moving_mean", {1.5f, 1}), "");
-  // Of the halves: 0.5 and 18, 0.5 and 0.
+  // The variances of the halves are 0.5 and 18, and 0.5 and 0.
   EXPECT_EQ(Variable(*session, "moving_variance", {0.5f, 9}), "");
 }
 
-TEST(BatchNormLayer, TwoModelsMoveTheirOwnAverages) {
+TEST(BatchNormLayer, TrainingUpdatesOnlyAveragesOfItsModel) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
@@ -147,7 +147,7 @@ TEST(BatchNormLayer, TwoModelsMoveTheirOwnAverages) {
   EXPECT_EQ(session->ReadVariable("second/moving_mean")->flat<float>()[0], 0);
 }
 
-TEST(BatchNormLayer, TakesImagesAndAnActivation) {
+TEST(BatchNormLayer, AcceptsImagesAndActivation) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2, 1, 2});
@@ -161,7 +161,7 @@ TEST(BatchNormLayer, TakesImagesAndAnActivation) {
   EXPECT_NEAR((*out)[0].flat<float>()[6], 1.5 / std::sqrt(1.251), 1e-5);
 }
 
-TEST(BatchNormLayer, NeedsToKnowTheNumberOfChannels) {
+TEST(BatchNormLayer, UnknownNumberOfChannelsIsRejected) {
   Graph graph;
   const Scope root(&graph);
   layers::BatchNorm(root, ops::Placeholder(root, DT_FLOAT, {-1, -1}));
@@ -169,7 +169,7 @@ TEST(BatchNormLayer, NeedsToKnowTheNumberOfChannels) {
               HasSubstr("batch_norm: expected an input of rank 2 whose last dimension is known"));
 }
 
-TEST(ForInference, IsTheSameOutputWhereNothingDiffers) {
+TEST(ForInference, ReturnsSameOutputIfNothingDiffers) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
@@ -179,7 +179,7 @@ TEST(ForInference, IsTheSameOutputWhereNothingDiffers) {
   EXPECT_EQ(graph.num_nodes(), nodes);
 }
 
-TEST(ForInference, LeavesDropoutOutAndSharesWhatIsBefore) {
+TEST(ForInference, RemovesDropoutAndSharesItsInput) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});

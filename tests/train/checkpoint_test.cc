@@ -3,13 +3,18 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/graph/text_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/control.h"
+#include "ops/reduction.h"
 #include "ops/registry.h"
 #include "tests/support/test_session.h"
 #include "tests/train/files.h"
+#include "train/layers.h"
+#include "train/optimizer.h"
 #include "train/safetensors.h"
 
 namespace mirrorflow {
@@ -36,46 +41,124 @@ c = VarHandleOp() {dtype=float, shape=<>, shared_name="c"}
     session_ = CreateTestSession(*graph, {.replicas = 2}).value();
   }
 
-  absl::Status Load(Safetensors contents) {
+  absl::StatusOr<LoadReport> Load(Safetensors contents, const LoadOptions& options = {}) {
     const std::string path = TemporaryPath("variables.safetensors");
     EXPECT_TRUE(WriteSafetensors(path, contents).ok());
-    return LoadVariables(path, *session_);
+    return LoadVariables(path, *session_, options);
   }
   Tensor Value(const std::string& name) { return session_->ReadVariable(name).value(); }
 
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(CheckpointTest, SavesTheVariablesThatHaveAValueAndLoadsThemAgain) {
+TEST_F(CheckpointTest, SavesAndLoadsInitialisedVariables) {
   ASSERT_TRUE(session_->AssignVariable("a", Tensor::Vector<float>({3, 4})).ok());
   const std::string path = TemporaryPath("saved.safetensors");
   ASSERT_TRUE(SaveVariables(*session_, path).ok());
   EXPECT_THAT(ReadSafetensors(path)->tensors, ElementsAre(Key("a"), Key("b")));
   ASSERT_TRUE(session_->AssignVariable("a", Tensor::Vector<float>({0, 0})).ok());
-  ASSERT_TRUE(LoadVariables(path, *session_).ok());
+  const absl::StatusOr<LoadReport> report = LoadVariables(path, *session_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->loaded, ElementsAre("a", "b"));
+  EXPECT_THAT(report->missing, ElementsAre());  // c had no value
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({3, 4})));
 }
 
-TEST_F(CheckpointTest, LeavesAloneWhatHasNoPartnerOnTheOtherSide) {
-  ASSERT_TRUE(Load({{{"c", Tensor::Scalar<float>(7)}, {"other", Tensor::Scalar<float>(1)}}}).ok());
+TEST_F(CheckpointTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
+  const Safetensors contents = {{{"a", Tensor::Vector<float>({5, 5})},
+                                 {"other", Tensor::Scalar<float>(1)},
+                                 {"evil\n\033[31m", Tensor::Scalar<float>(1)}}};
+  EXPECT_THAT(
+      Load(contents).status().message(),
+      AllOf(HasSubstr("missing 2 (b, c)"), HasSubstr("unexpected 2 (evil\\n\\x1b[31m, other)")));
+  EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({0, 0})));
+}
+
+TEST_F(CheckpointTest, NonStrictLoadReportsMissingAndUnexpectedNames) {
+  const auto report = Load({{{"c", Tensor::Scalar<float>(7)}, {"other", Tensor::Scalar<float>(1)}}},
+                           {.strict = false});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->loaded, ElementsAre("c"));
+  EXPECT_THAT(report->missing, ElementsAre("a", "b"));
+  EXPECT_THAT(report->unexpected, ElementsAre("other"));
+  EXPECT_EQ(report->ToString(), "loaded 1 variables, missing 2 (a, b), unexpected 1 (other)");
   EXPECT_TRUE(Tensor::Identical(Value("c"), Tensor::Scalar<float>(7)));
   EXPECT_TRUE(Tensor::Identical(Value("b"), Tensor::Scalar<int32_t>(1)));
 }
 
-TEST_F(CheckpointTest, NamesEveryDifferenceAndSetsNothing) {
+TEST_F(CheckpointTest, EveryDifferenceIsNamedAndNothingIsSet) {
   const absl::Status status = Load({{{"a", Tensor::Vector<float>({1, 2, 3})},
                                      {"b", Tensor::Scalar<float>(1)},
-                                     {"c", Tensor::Scalar<float>(7)}}});
+                                     {"c", Tensor::Scalar<float>(7)}}})
+                                  .status();
   EXPECT_THAT(status.message(), AllOf(HasSubstr("variable 'a': expected float[2], got float[3]"),
                                       HasSubstr("variable 'b': expected int32[], got float[]")));
   EXPECT_FALSE(session_->IsInitialized("c"));
 }
 
-TEST_F(CheckpointTest, AFileOfAnotherModelIsAnError) {
-  EXPECT_THAT(Load({{{"x", Tensor::Scalar<float>(1)}}}).message(),
-              HasSubstr("none of its 1 tensors is called after a variable of the graph; expected "
-                        "names such as 'a', got 'x'"));
-  EXPECT_TRUE(Load({}).ok());
+TEST_F(CheckpointTest, FileWithoutMatchingNamesIsRejected) {
+  const absl::Status status = Load({{{"x", Tensor::Scalar<float>(1)}}}, {.strict = false}).status();
+  EXPECT_THAT(status.message(),
+              HasSubstr("no tensor has the name of a variable; expected names such "
+                        "as 'a', got 'x'"));
+}
+
+TEST_F(CheckpointTest, StepIsRestoredOnlyIfNothingIsMissing) {
+  session_->SetStep(17);
+  const std::string path = TemporaryPath("step.safetensors");
+  ASSERT_TRUE(SaveVariables(*session_, path).ok());
+  session_->SetStep(0);
+  ASSERT_TRUE(LoadVariables(path, *session_).ok());
+  EXPECT_EQ(session_->step(), 17);
+  session_->SetStep(3);
+  Safetensors part = *ReadSafetensors(path);
+  part.tensors.erase("a");
+  ASSERT_TRUE(Load(part, {.strict = false}).ok());
+  EXPECT_EQ(session_->step(), 3);
+}
+
+// A session of dense layers of two units each, with an optimizer if it trains.
+std::unique_ptr<Session> DenseSession(const std::vector<std::string>& names, bool trains = false) {
+  Graph graph;
+  Scope root(&graph);
+  Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
+  for (const std::string& name : names) x = layers::Dense(root, x, 2, nullptr, {.name = name});
+  if (trains) Adam({}).Minimize(root, ops::Sum(root, x, {0, 1}));
+  return CreateTestSession(graph, {}).value();
+}
+
+TEST(CheckpointNamesTest, OptimizerStateIsNotUnexpectedWithoutOptimizer) {
+  const std::string path = TemporaryPath("trained.safetensors");
+  ASSERT_TRUE(SaveVariables(*DenseSession({"dense"}, /*trains=*/true), path).ok());
+  const auto report = LoadVariables(path, *DenseSession({"dense"}));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->unexpected, ElementsAre());
+  // In a session with an optimizer, the state of a variable that it lacks is unexpected.
+  EXPECT_THAT(LoadVariables(path, *DenseSession({"other"}, true)).status().message(),
+              HasSubstr("unexpected"));
+}
+
+TEST(CheckpointNamesTest, LayerInsertedInTheMiddleDoesNotShiftNumberedNames) {
+  const std::string path = TemporaryPath("two.safetensors");
+  ASSERT_TRUE(SaveVariables(*DenseSession({"dense", "dense"}), path).ok());
+  const auto three = DenseSession({"dense", "dense", "dense"});
+  EXPECT_THAT(LoadVariables(path, *three).status().message(),
+              HasSubstr("missing 2 (dense_2/bias, dense_2/kernel)"));
+  EXPECT_THAT(
+      LoadVariables(path, *three, {.strict = false}).status().message(),
+      AllOf(HasSubstr("the numbers of dense*/bias*"),
+            HasSubstr("got dense/bias, dense_1/bias, dense_2/bias in the session and dense/bias, "
+                      "dense_1/bias in the file")));
+  EXPECT_TRUE(LoadVariables(path, *three, {.strict = false, .trust_numbered_names = true}).ok());
+}
+
+TEST(CheckpointNamesTest, ExplicitlyNamedLayersLoadPartially) {
+  const std::string path = TemporaryPath("named.safetensors");
+  ASSERT_TRUE(SaveVariables(*DenseSession({"first", "last"}), path).ok());
+  const auto report =
+      LoadVariables(path, *DenseSession({"first", "middle", "last"}), {.strict = false});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->missing, ElementsAre("middle/bias", "middle/kernel"));
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 thread_local int64_t allocations = 0;
 }  // namespace
 
-// Counts what the tests below say must not happen. Inlined, GCC 12 sees one half of each pair only.
+// Counts allocations, of which the tests below expect none. When it inlines these, GCC 12 sees only
+// one half of each pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -38,7 +39,7 @@ Tensor Iota(int n) {
   return Tensor::Vector<int32_t>(values);
 }
 
-// n rows (10 i, 10 i + 1) with label i.
+// `n` rows (10 i, 10 i + 1) with label i.
 Dataset Pairs(int n) {
   std::vector<float> features;
   for (int i = 0; i < n; ++i) {
@@ -50,7 +51,7 @@ Dataset Pairs(int n) {
 
 using Labels = std::vector<int32_t>;
 
-// The last component of all batches.
+// The last component of each batch.
 std::vector<Labels> Batches(BatchSource& source, int limit = 1000) {
   std::vector<Labels> all;
   std::vector<Tensor> batch;
@@ -68,7 +69,7 @@ std::vector<Labels> Batches(const Dataset& dataset, int64_t epoch = 0, int limit
   return Batches(*dataset.MakeIterator(epoch), limit);
 }
 
-TEST(DatasetTest, KeepsTheUnevenLastBatchUnlessToldToDropIt) {
+TEST(DatasetTest, KeepsPartialLastBatchUnlessDropRemainder) {
   EXPECT_THAT(Batches(Pairs(5).Batch(2)), ElementsAre(Labels{0, 1}, Labels{2, 3}, Labels{4}));
   EXPECT_THAT(Batches(Pairs(5).Batch(2, {.drop_remainder = true})),
               ElementsAre(Labels{0, 1}, Labels{2, 3}));
@@ -78,7 +79,7 @@ TEST(DatasetTest, RowsComeOneByOneWithoutBatch) {
   EXPECT_THAT(Batches(Pairs(2)), ElementsAre(Labels{0}, Labels{1}));
 }
 
-TEST(DatasetTest, GathersTheSameRowsOfEveryComponent) {
+TEST(DatasetTest, BatchesSameRowsOfEveryComponent) {
   const auto source = Pairs(9).Shuffle(3).Batch(4).MakeIterator();
   std::vector<Tensor> batch;
   int rows = 0;
@@ -95,7 +96,7 @@ TEST(DatasetTest, GathersTheSameRowsOfEveryComponent) {
   EXPECT_EQ(rows, 9);
 }
 
-TEST(DatasetTest, OneIteratorPerEpochGivesWhatRepeatGives) {
+TEST(DatasetTest, IteratorPerEpochMatchesRepeat) {
   const Dataset epoch = Pairs(10).Shuffle(1).Batch(4);
   std::vector<Labels> expected;
   for (int e = 0; e < 3; ++e) {
@@ -106,14 +107,14 @@ TEST(DatasetTest, OneIteratorPerEpochGivesWhatRepeatGives) {
   EXPECT_EQ(Batches(epoch.Repeat(), 0, /*limit=*/9), expected);
 }
 
-TEST(DatasetTest, StagesApplyInTheOrderTheyAreWritten) {
+TEST(DatasetTest, StagesApplyInWrittenOrder) {
   EXPECT_THAT(Batches(Pairs(4).Take(2).Repeat(2).Batch(3)),
               ElementsAre(Labels{0, 1, 0}, Labels{1}));
   EXPECT_THAT(Batches(Pairs(4).Batch(3).Repeat(2).Take(3)),
               ElementsAre(Labels{0, 1, 2}, Labels{3}, Labels{0, 1, 2}));
 }
 
-TEST(DatasetTest, IsAValueThatStagesDoNotChange) {
+TEST(DatasetTest, StagesDoNotChangeTheirInput) {
   const Dataset rows = Pairs(4);
   const Dataset batches = rows.Batch(4);
   EXPECT_EQ(rows.size(), 4);
@@ -121,7 +122,7 @@ TEST(DatasetTest, IsAValueThatStagesDoNotChange) {
   EXPECT_EQ(Batches(rows).size(), 4u);
 }
 
-TEST(DatasetTest, SizeIsTheNumberOfBatchesThatCome) {
+TEST(DatasetTest, SizeEqualsNumberOfBatches) {
   const Dataset rows = Pairs(7);
   const Dataset cases[] = {rows,
                            rows.Shuffle(1),
@@ -146,14 +147,14 @@ TEST(DatasetTest, SizeIsTheNumberOfBatchesThatCome) {
   }
 }
 
-TEST(DatasetTest, SizeIsUnknownWhereItNeverEnds) {
+TEST(DatasetTest, SizeOfEndlessDatasetIsUnknown) {
   EXPECT_EQ(Pairs(3).Repeat().size(), std::nullopt);
   EXPECT_EQ(Pairs(3).Repeat().Batch(2).Repeat(4).size(), std::nullopt);
   EXPECT_EQ(Pairs(3).Repeat(std::numeric_limits<int64_t>::max()).size(),
             std::numeric_limits<int64_t>::max());
 }
 
-TEST(DatasetTest, ABatchStaysValidAsLongAsItIsHeld) {
+TEST(DatasetTest, BatchStaysValidWhileHeld) {
   for (const Dataset& dataset : {Pairs(100).Batch(3), Pairs(100).Batch(3).Prefetch(2)}) {
     const auto source = dataset.MakeIterator();
     std::vector<std::vector<Tensor>> held;
@@ -166,18 +167,18 @@ TEST(DatasetTest, ABatchStaysValidAsLongAsItIsHeld) {
   }
 }
 
-TEST(DatasetTest, UsesABufferAgainWhenNobodyHoldsItAnyMore) {
+TEST(DatasetTest, ReleasedBuffersAreReused) {
   const auto source = Pairs(1000).Shuffle(1).Batch(3).MakeIterator();
   std::set<const std::byte*> buffers;
   std::vector<Tensor> previous;
   for (std::vector<Tensor> batch; *source->Next(&batch); previous = batch) {
     buffers.insert(batch[0].raw());
   }
-  // One in `batch`, one in `previous`, which together are held while the third is filled.
+  // One in `batch` and one in `previous`; both are held while the third is filled.
   EXPECT_LE(buffers.size(), 3u);
 }
 
-TEST(DatasetTest, DoesNotAllocateOnceItRuns) {
+TEST(DatasetTest, WarmIteratorDoesNotAllocate) {
   const auto source = Pairs(64).Shuffle(1).Batch(5).Repeat().MakeIterator();
   std::vector<Tensor> batch;
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(*source->Next(&batch));
@@ -186,7 +187,7 @@ TEST(DatasetTest, DoesNotAllocateOnceItRuns) {
   EXPECT_EQ(allocations - before, 0);
 }
 
-TEST(DatasetTest, ReadingAPrefetchedBatchDoesNotAllocate) {
+TEST(DatasetTest, ReadingPrefetchedBatchDoesNotAllocate) {
   const auto source = Pairs(64).Shuffle(1).Batch(5).Repeat().Prefetch(2).MakeIterator();
   std::vector<Tensor> batch;
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(*source->Next(&batch));
@@ -195,7 +196,7 @@ TEST(DatasetTest, ReadingAPrefetchedBatchDoesNotAllocate) {
   EXPECT_EQ(allocations - before, 0);
 }
 
-TEST(DatasetTest, PrefetchingChangesNothingButTheTime) {
+TEST(DatasetTest, PrefetchKeepsBatches) {
   const Dataset dataset = Pairs(50).Shuffle(1).Batch(7);
   EXPECT_EQ(Batches(dataset.Prefetch(3)), Batches(dataset));
   EXPECT_EQ(Batches(dataset.Prefetch(0)), Batches(dataset));
@@ -211,18 +212,18 @@ TEST(DatasetTest, RowsWithoutBytesStillCount) {
   EXPECT_EQ(batch[1].shape(), Shape({4}));
 }
 
-TEST(DatasetTest, AnEmptyDatasetEndsAtOnce) {
+TEST(DatasetTest, EmptyDatasetEndsAtOnce) {
   EXPECT_THAT(Batches(Pairs(0).Shuffle(1).Batch(4).Repeat().Prefetch(2)), IsEmpty());
 }
 
-TEST(DatasetTest, OutlivesTheValueThatMadeTheIterator) {
+TEST(DatasetTest, IteratorOutlivesItsDataset) {
   auto dataset = std::make_unique<Dataset>(Pairs(4).Batch(2));
   const auto source = dataset->MakeIterator();
   dataset.reset();
   EXPECT_THAT(Batches(*source), ElementsAre(Labels{0, 1}, Labels{2, 3}));
 }
 
-TEST(DatasetTest, ABatchLargerThanTheDatasetIsTheDataset) {
+TEST(DatasetTest, BatchLargerThanDatasetHoldsAllRows) {
   for (const int64_t rows : {int64_t{4}, int64_t{1} << 40, int64_t{1} << 62}) {
     const Dataset dataset = Pairs(3).Batch(rows);
     EXPECT_EQ(dataset.size(), 1);
@@ -234,30 +235,31 @@ TEST(DatasetTest, ABatchLargerThanTheDatasetIsTheDataset) {
   }
 }
 
-TEST(DatasetTest, AMistakeSticksAndComesOutOfStatusAndNext) {
+TEST(DatasetTest, ErrorPersistsAndIsReturnedByStatusAndNext) {
   const struct {
     Dataset dataset;
     const char* message;
   } cases[] = {
-      {Dataset(), "used before it was made"},
+      {Dataset(), "used before it was initialized"},
       {Dataset::FromTensors({}), "expected at least one tensor, got none"},
       {Dataset::FromTensors({Tensor()}), "component 0 has no rows"},
       {Dataset::FromTensors({Iota(3), Tensor::Scalar<float>(1)}),
        "component 1 has no rows; expected a tensor of rank 1 or more, got a scalar float"},
       {Dataset::FromTensors({Iota(3), Iota(4)}),
-       "expected 3 like component 0 [3], got 4 in component 1 [4]"},
-      {Pairs(3).Batch(0), "Batch() of no rows; expected at least 1, got 0"},
+       "expected 3 as in component 0 [3], got 4 in component 1 [4]"},
+      {Pairs(3).Batch(0), "Batch() size out of range; expected at least 1, got 0"},
       {Pairs(3).Batch(-2), "got -2"},
       {Pairs(3).Batch(2).Batch(2), "Batch() after Batch()"},
-      {Pairs(3).Repeat(-2), "Repeat() of a negative count; expected 0 or more, got -2"},
-      {Pairs(3).Take(-1), "Take() of a negative count; expected 0 or more, got -1"},
+      {Pairs(3).Repeat(-2), "Repeat() count out of range; expected 0 or more, got -2"},
+      {Pairs(3).Take(-1), "Take() count out of range; expected 0 or more, got -1"},
       {Pairs(3).Prefetch(-1), "expected 0 to 65536 batches, got -1"},
       {Pairs(3).Prefetch(1'000'000'000), "got 1000000000"},
       {Pairs(3).Repeat().Shuffle(1), "expected a dataset that ends"},
-      {Pairs(3).Repeat().Batch(int64_t{1} << 60), "Batch() of more than the memory holds"},
+      {Pairs(3).Repeat().Batch(int64_t{1} << 60), "Batch() of more rows than fit in memory"},
       {Pairs(3).Repeat(int64_t{1} << 58).Batch(int64_t{1} << 50), "got 1125899906842624"},
-      {Pairs(3).Repeat(int64_t{1} << 62).Shuffle(1), "Shuffle() of more than the memory holds"},
-      {Pairs(3).Batch(0).Batch(-1).Take(-1).Prefetch(2), "Batch() of no rows"},
+      {Pairs(3).Repeat(int64_t{1} << 62).Shuffle(1),
+       "Shuffle() of more elements than fit in memory"},
+      {Pairs(3).Batch(0).Batch(-1).Take(-1).Prefetch(2), "Batch() size out of range"},
   };
   for (const auto& [dataset, message] : cases) {
     EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(message));

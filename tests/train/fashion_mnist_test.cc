@@ -26,7 +26,7 @@ std::string Labels(std::initializer_list<int> labels) {
   return Bytes({0, 0, 8, 1, 0, 0, 0, static_cast<int>(labels.size())}) + Bytes(labels);
 }
 
-// A directory with the files of one split.
+// Writes a directory with the files of one split.
 std::string Directory(absl::string_view prefix, absl::string_view images,
                       absl::string_view labels) {
   std::filesystem::remove_all(TemporaryPath("mnist"));
@@ -63,7 +63,7 @@ TEST(FashionMnistTest, ScalesImagesAndWidensLabels) {
   EXPECT_TRUE(Tensor::Identical(batch[1], Tensor::Vector<int32_t>({0, 9, 4})));
 }
 
-TEST(FashionMnistTest, ShapesImagesForConvolutionsWhenAsked) {
+TEST(FashionMnistTest, ShapesImagesForConvolutionsOnRequest) {
   const std::string directory = Directory("t10k", Images(2), Labels({1, 2}));
   const auto dataset =
       FashionMnist::Open({.split = Split::kTest, .data_dir = directory, .shape_images = true});
@@ -71,7 +71,7 @@ TEST(FashionMnistTest, ShapesImagesForConvolutionsWhenAsked) {
   EXPECT_EQ(FirstBatch(*dataset, 2)[0].shape(), Shape({2, 28, 28, 1}));
 }
 
-TEST(FashionMnistTest, TakesTheDirectoryFromTheEnvironmentUnlessItIsGiven) {
+TEST(FashionMnistTest, DirectoryDefaultsToEnvironmentVariable) {
   const std::string directory = Directory("train", Images(1), Labels({5}));
   setenv("FASHION_MNIST_DIR", directory.c_str(), 1);
   EXPECT_EQ(FashionMnist::Open({})->size(), 1);
@@ -81,7 +81,7 @@ TEST(FashionMnistTest, TakesTheDirectoryFromTheEnvironmentUnlessItIsGiven) {
   unsetenv("FASHION_MNIST_DIR");
 }
 
-TEST(FashionMnistTest, AMissingDirectoryOrFileSaysWhatToInstall) {
+TEST(FashionMnistTest, MissingDirectoryOrFileReportsWhatToInstall) {
   const std::string nowhere = TemporaryPath("nowhere");
   EXPECT_EQ(ErrorOf(nowhere),
             absl::StrCat(nowhere,
@@ -91,12 +91,12 @@ TEST(FashionMnistTest, AMissingDirectoryOrFileSaysWhatToInstall) {
                          "FASHION_MNIST_DIR"));
   const std::string directory = Directory("train", Images(1), Labels({5}));
   EXPECT_THAT(ErrorOf(directory, Split::kTest),
-              HasSubstr("a file of Fashion-MNIST is missing; expected t10k-labels"));
+              HasSubstr("a Fashion-MNIST file is missing; expected t10k-labels"));
   std::filesystem::remove(absl::StrCat(directory, "/train-images-idx3-ubyte"));
   EXPECT_THAT(ErrorOf(directory), HasSubstr("expected train-images-idx3-ubyte or"));
 }
 
-TEST(FashionMnistTest, FilesThatAreNotFashionMnistAreNamedErrors) {
+TEST(FashionMnistTest, InvalidFilesAreReportedByName) {
   EXPECT_THAT(ErrorOf(Directory("train", Images(3), Labels({0, 10, 4}))),
               HasSubstr("train-labels-idx1-ubyte: label 1 is out of range; expected 0 to 9, got "
                         "10"));
@@ -105,14 +105,14 @@ TEST(FashionMnistTest, FilesThatAreNotFashionMnistAreNamedErrors) {
   EXPECT_THAT(ErrorOf(Directory("train", Labels({1, 2}), Labels({1, 2}))),
               HasSubstr("wrong image size; expected [N,28,28], got [2]"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(1), Images(1))),
-              HasSubstr("wrong shape of labels; expected [N], got [1,28,28]"));
+              HasSubstr("wrong label shape; expected [N], got [1,28,28]"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(1), Bytes({0, 0, 0xC, 1, 0, 0, 0, 1, 0, 0, 0, 5}))),
               HasSubstr("wrong element type; expected uint8, got int32"));
   EXPECT_THAT(ErrorOf(Directory("train", Images(1).substr(0, 500), Labels({1}))),
               HasSubstr("cut short"));
 }
 
-TEST(FashionMnistTest, DebiansFilesHaveTheNumbersOfThePaper) {
+TEST(FashionMnistTest, DebianFilesMatchPublishedStatistics) {
   if (!std::filesystem::exists(std::string(kDebianDirectory))) {
     GTEST_SKIP() << "needs the Debian package dataset-fashion-mnist";
   }

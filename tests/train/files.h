@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files for the tests of readers: built byte by byte, and kept where the test may write.
+// Builds files byte by byte for the tests of readers, and writes them where a test may write.
 #ifndef MIRRORFLOW_TESTS_TRAIN_FILES_H_
 #define MIRRORFLOW_TESTS_TRAIN_FILES_H_
 
@@ -11,13 +11,13 @@
 
 namespace mirrorflow {
 
-// Bytes from numbers, zeros included.
+// Bytes with these values, which may be 0.
 std::string Bytes(std::initializer_list<int> values);
-// `contents` as gzip compresses it.
+// `contents`, compressed by gzip.
 std::string Gzip(absl::string_view contents);
 
 std::string TemporaryPath(absl::string_view name);
-// Writes the file and returns its path. Missing directories on the way are made.
+// Writes the file and returns its path. Creates missing directories.
 std::string WriteTemporary(absl::string_view name, absl::string_view contents);
 
 }  // namespace mirrorflow

@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// 2 x 3 bytes 1 ... 6.
+// The bytes 1 to 6 in the shape [2,3].
 std::string SmallIdx() {
   return absl::StrCat(Bytes({0, 0, 0x08, 2, 0, 0, 0, 2, 0, 0, 0, 3}), Bytes({1, 2, 3, 4, 5, 6}));
 }
@@ -23,7 +23,7 @@ absl::StatusOr<Tensor> Read(absl::string_view contents) {
   return ReadIdx(WriteTemporary("file.idx", contents));
 }
 
-// The message of the error, which must be DataLoss and begin with the path.
+// The message of the error, which must be DataLoss and start with the path.
 std::string ErrorOf(absl::string_view contents) {
   const absl::Status status = Read(contents).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
@@ -32,7 +32,7 @@ std::string ErrorOf(absl::string_view contents) {
   return std::string(status.message()).substr(std::min(path.size(), status.message().size()));
 }
 
-TEST(IdxTest, ReadsPlainAndGzipAlike) {
+TEST(IdxTest, ReadsPlainAndGzipFiles) {
   for (const std::string& contents : {SmallIdx(), Gzip(SmallIdx())}) {
     const auto tensor = Read(contents);
     ASSERT_TRUE(tensor.ok()) << tensor.status();
@@ -66,12 +66,12 @@ TEST(IdxTest, ReadsAllElementTypesFromBigEndian) {
   EXPECT_EQ(reinterpret_cast<const int16_t*>(shorts.raw())[1], -2);
 }
 
-TEST(IdxTest, ReadsAScalarAndAnEmptyDimension) {
+TEST(IdxTest, ReadsScalarAndEmptyDimension) {
   EXPECT_TRUE(Tensor::Identical(*Read(Bytes({0, 0, 8, 0, 7})), Tensor::Scalar<uint8_t>(7)));
   EXPECT_EQ(Read(Bytes({0, 0, 8, 1, 0, 0, 0, 0}))->shape(), Shape({0}));
 }
 
-TEST(IdxTest, JoinsTheMembersOfAGzipFile) {
+TEST(IdxTest, JoinsMembersOfGzipFile) {
   const std::string idx = SmallIdx();
   const auto tensor = Read(Gzip(idx.substr(0, 9)) + Gzip(idx.substr(9)));
   ASSERT_TRUE(tensor.ok()) << tensor.status();
@@ -84,19 +84,19 @@ TEST(IdxTest, MissingFilesAndDirectoriesAreErrors) {
               HasSubstr("expected a file, got a directory"));
 }
 
-TEST(IdxTest, AFileCutAtAnyByteIsAnError) {
+TEST(IdxTest, FileTruncatedAtAnyByteIsRejected) {
   const std::string plain = SmallIdx(), gzip = Gzip(SmallIdx());
   for (size_t n = 0; n < plain.size(); ++n) ErrorOf(plain.substr(0, n));
   for (size_t n = 0; n < gzip.size(); ++n) ErrorOf(gzip.substr(0, n));
 }
 
-TEST(IdxTest, AGzipFileWithAnyBitFlippedIsAnErrorOrTheSame) {
+TEST(IdxTest, FlippedBitInGzipFileIsDetectedOrHarmless) {
   const std::string gzip = Gzip(SmallIdx());
   for (size_t bit = 0; bit < 8 * gzip.size(); ++bit) {
     std::string damaged = gzip;
     damaged[bit / 8] ^= 1 << bit % 8;
     const auto tensor = Read(damaged);
-    // Time stamp and the like mean nothing to the data; all else has a checksum.
+    // Fields such as the time stamp do not affect the data; everything else has a checksum.
     if (tensor.ok()) {
       EXPECT_TRUE(Tensor::Identical(*tensor, Tensor::Of<uint8_t>({2, 3}, {1, 2, 3, 4, 5, 6})))
           << "bit " << bit;
@@ -104,7 +104,7 @@ TEST(IdxTest, AGzipFileWithAnyBitFlippedIsAnErrorOrTheSame) {
   }
 }
 
-TEST(IdxTest, SaysWhatWasExpectedAndWhatWasThere) {
+TEST(IdxTest, ErrorsReportExpectedAndActualValues) {
   EXPECT_EQ(ErrorOf(""), "the IDX magic is cut short; expected 4 bytes, got 0");
   EXPECT_EQ(ErrorOf("\x89PNG"), "not an IDX file; expected it to begin with 00 00, got 89 50");
   EXPECT_EQ(ErrorOf(Bytes({0, 0, 7, 1, 0, 0, 0, 1, 1})),
@@ -114,13 +114,13 @@ TEST(IdxTest, SaysWhatWasExpectedAndWhatWasThere) {
             "the list of IDX dimensions is cut short; expected 8 bytes, got 3");
   EXPECT_EQ(ErrorOf(SmallIdx().substr(0, 17)), "uint8[2,3] is cut short; expected 6 bytes, got 5");
   for (const std::string& contents : {SmallIdx() + "x", Gzip(SmallIdx() + "x")}) {
-    EXPECT_EQ(
-        ErrorOf(contents),
-        "bytes behind the data; expected the end after uint8[2,3], that is 6 bytes, got more");
+    EXPECT_EQ(ErrorOf(contents),
+              "bytes after the data; expected the file to end after uint8[2,3], that is 6 bytes, "
+              "got more");
   }
 }
 
-TEST(IdxTest, DamageOfAGzipFileIsNamed) {
+TEST(IdxTest, DamagedGzipFileIsReported) {
   const std::string gzip = Gzip(SmallIdx());
   EXPECT_THAT(ErrorOf(gzip.substr(0, gzip.size() - 1)), HasSubstr("the gzip stream is cut short"));
   EXPECT_THAT(ErrorOf(gzip + "tail"), HasSubstr("the gzip stream is damaged"));
@@ -129,13 +129,13 @@ TEST(IdxTest, DamageOfAGzipFileIsNamed) {
   EXPECT_THAT(ErrorOf(checksum), AllOf(HasSubstr("damaged"), HasSubstr("incorrect data check")));
 }
 
-TEST(IdxTest, DimensionsThatOverflowAreRefused) {
+TEST(IdxTest, OverflowingDimensionsAreRejected) {
   EXPECT_THAT(
       ErrorOf(Bytes({0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255})),
       HasSubstr("overflows"));
 }
 
-TEST(IdxTest, AsksForNoMemoryThatTheFileCannotFill) {
+TEST(IdxTest, DoesNotAllocateMoreThanFileCanFill) {
   const std::string header = Bytes({0, 0, 0x0E, 2, 0, 1, 0, 0, 0, 1, 0, 0});  // 32 GiB
   EXPECT_THAT(ErrorOf(header + "data"),
               HasSubstr("expected 34359738368 bytes, got a file that holds at most 16"));
@@ -143,13 +143,13 @@ TEST(IdxTest, AsksForNoMemoryThatTheFileCannotFill) {
               HasSubstr("expected 34359738368 bytes, got a file that holds at most"));
 }
 
-TEST(IdxTest, InflatesABombNoFurtherThanItsHeaderSays) {
-  // 64 MiB of zeros behind the 6 bytes that the header promises.
+TEST(IdxTest, InflatesBombOnlyUpToSizeInHeader) {
+  // 64 MiB of zeros follow the 6 bytes that the header promises.
   std::string bomb = Gzip(SmallIdx() + std::string(size_t{64} << 20, '\0'));
   ASSERT_LT(bomb.size(), size_t{128} << 10);
-  // The second half is damaged, and is never looked at.
+  // The second half is damaged, but it is never read.
   bomb.resize(bomb.size() / 2);
-  EXPECT_THAT(ErrorOf(bomb), HasSubstr("bytes behind the data"));
+  EXPECT_THAT(ErrorOf(bomb), HasSubstr("bytes after the data"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr int64_t kAny = kUnknownDim;
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// `output` of `graph` on that many replicas.
+// The value of `output` on `replicas` replicas.
 absl::StatusOr<Tensor> Evaluate(const Graph& graph, const Feeds& feeds, Output output,
                                 int replicas = 1) {
   MF_ASSIGN_OR_RETURN(const auto session, CreateTestSession(graph, {.replicas = replicas}));
@@ -44,7 +44,7 @@ Tensor Iota(const Shape& shape) {
   return t;
 }
 
-// The value of a variable of this shape after its initialiser.
+// The initial value of a variable of this shape with `initializer`.
 Tensor Initial(const Initializer& initializer, const Shape& shape, uint64_t seed = 1) {
   Graph graph;
   CreateVariable(Scope(&graph), "v", shape, initializer);
@@ -71,21 +71,21 @@ Moments MomentsOf(const Tensor& t) {
   return m;
 }
 
-TEST(InitializersTest, FillWithTheValueTheyAreCalledAfter) {
+TEST(InitializersTest, ConstantInitializersFillWithTheirValue) {
   EXPECT_TRUE(
       Tensor::Identical(Initial(initializers::Zeros(), {2}), Tensor::Vector<float>({0, 0})));
   EXPECT_TRUE(Tensor::Identical(Initial(initializers::Ones(), {2}), Tensor::Vector<float>({1, 1})));
   EXPECT_EQ(Initial(initializers::Constant(-2.5), {}).scalar<float>(), -2.5f);
 }
 
-TEST(InitializersTest, UniformOnesFillTheRangeOfTheirSource) {
+TEST(InitializersTest, UniformInitializersFillTheirRange) {
   const struct {
     Initializer initializer;
     Shape shape;
     double limit;
   } cases[] = {
       {initializers::GlorotUniform(), {100, 50}, std::sqrt(6.0 / (100 + 50))},
-      // A filter: each output sees 3 * 5 * 8 inputs, each input goes to 3 * 5 * 40 outputs.
+      // A filter: each output sees 3 * 5 * 8 inputs, and each input goes to 3 * 5 * 40 outputs.
       {initializers::GlorotUniform(), {3, 5, 8, 40}, std::sqrt(6.0 / (15 * 8 + 15 * 40))},
       {initializers::GlorotUniform(), {5000}, std::sqrt(6.0 / (5000 + 5000))},
       {initializers::HeUniform(), {100, 50}, std::sqrt(6.0 / 100)},
@@ -100,7 +100,7 @@ TEST(InitializersTest, UniformOnesFillTheRangeOfTheirSource) {
   }
 }
 
-TEST(InitializersTest, HeNormalHasItsDeviationAndIsCutAtTwoOfTheUncutNormal) {
+TEST(InitializersTest, HeNormalHasItsDeviationAndIsTruncated) {
   for (const Shape& shape : {Shape({100, 80}), Shape({3, 3, 20, 50})}) {
     const double deviation = std::sqrt(2.0 / (shape.rank() == 2 ? 100 : 9 * 20));
     const Moments m = MomentsOf(Initial(initializers::HeNormal(), shape));
@@ -111,7 +111,7 @@ TEST(InitializersTest, HeNormalHasItsDeviationAndIsCutAtTwoOfTheUncutNormal) {
   }
 }
 
-TEST(InitializersTest, TheSeedDecidesTheValues) {
+TEST(InitializersTest, SeedDeterminesValues) {
   const Shape shape({4, 4});
   const Tensor one = Initial(initializers::GlorotUniform(), shape, 1);
   EXPECT_TRUE(Tensor::Identical(one, Initial(initializers::GlorotUniform(), shape, 1)));
@@ -122,7 +122,7 @@ class LayersOnReplicasTest : public ::testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Replicas, LayersOnReplicasTest, ::testing::Values(1, 2, 3));
 
-TEST_P(LayersOnReplicasTest, DenseIsTheProductPlusBiasActivated) {
+TEST_P(LayersOnReplicasTest, DenseAppliesProductBiasAndActivation) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {kAny, 2});
@@ -136,7 +136,7 @@ TEST_P(LayersOnReplicasTest, DenseIsTheProductPlusBiasActivated) {
   EXPECT_EQ(Difference(want, *got, {}), "");
 }
 
-TEST_P(LayersOnReplicasTest, Conv2DIsTheSumUnderTheKernelPlusBias) {
+TEST_P(LayersOnReplicasTest, Conv2DSumsUnderKernelAndAddsBias) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {kAny, 2, 2, 1});
@@ -146,13 +146,13 @@ TEST_P(LayersOnReplicasTest, Conv2DIsTheSumUnderTheKernelPlusBias) {
   const Output y = layers::Conv2D(root, x, 1, 3, nullptr, options);
   const auto got = Evaluate(graph, {{x, Iota({3, 2, 2, 1})}}, y, GetParam());
   ASSERT_TRUE(got.ok()) << got.status();
-  // The kernel covers all of each image from everywhere.
+  // The kernel covers the whole image from every position.
   const Tensor want = Tensor::Of<float>(
       {3, 2, 2, 1}, {6.5, 6.5, 6.5, 6.5, 22.5, 22.5, 22.5, 22.5, 38.5, 38.5, 38.5, 38.5});
   EXPECT_EQ(Difference(want, *got, {}), "");
 }
 
-TEST_P(LayersOnReplicasTest, MaxPooling2DTakesTheLargestOfEachWindow) {
+TEST_P(LayersOnReplicasTest, MaxPooling2DTakesMaximumOfEachWindow) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {kAny, 2, 4, 1});
@@ -162,7 +162,7 @@ TEST_P(LayersOnReplicasTest, MaxPooling2DTakesTheLargestOfEachWindow) {
   EXPECT_EQ(Difference(Tensor::Of<float>({2, 1, 2, 1}, {5, 7, 13, 15}), *got, {}), "");
 }
 
-TEST_P(LayersOnReplicasTest, DropoutZeroesItsRateAndTheMaskIsThatOfOneReplica) {
+TEST_P(LayersOnReplicasTest, DropoutMaskHasItsRateAndMatchesOneReplica) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {kAny, 500});
@@ -181,7 +181,7 @@ TEST_P(LayersOnReplicasTest, DropoutZeroesItsRateAndTheMaskIsThatOfOneReplica) {
   EXPECT_TRUE(Tensor::Identical(*one, *got));
 }
 
-TEST_P(LayersOnReplicasTest, LossesAreMeansOverTheGlobalBatch) {
+TEST_P(LayersOnReplicasTest, LossesAreMeansOverGlobalBatch) {
   Graph graph;
   const Scope root(&graph);
   const Output logits = ops::Placeholder(root, DT_FLOAT, {kAny, 3});
@@ -195,7 +195,7 @@ TEST_P(LayersOnReplicasTest, LossesAreMeansOverTheGlobalBatch) {
   const Feeds feeds = {{logits, values}, {labels, Tensor::Vector<int32_t>({2, 0, 0, 0, 1})}};
   auto got = Evaluate(graph, feeds, entropy, GetParam());
   ASSERT_TRUE(got.ok()) << got.status();
-  const double row = std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // of (1, 2, 3) and its last
+  const double row = std::log(1 + std::exp(-1.0) + std::exp(-2.0));  // of (1, 2, 3) with label 2
   EXPECT_NEAR(got->scalar<float>(), (row + std::log(3.0) + (row + 2) + 0 + std::log(3.0)) / 5,
               1e-6);
   const Tensor small = Tensor::Of<float>({5, 3}, {1, 2, 3, 0, 0, 0, -1, 0, 1, 4, 0, -2, 2, 2, 2});
@@ -205,7 +205,7 @@ TEST_P(LayersOnReplicasTest, LossesAreMeansOverTheGlobalBatch) {
   EXPECT_NEAR(got->scalar<float>(), (4 + 36 + 4 + 144 + 36 + 3 * 4) / 15.0, 1e-5);
 }
 
-TEST_P(LayersOnReplicasTest, AccuracyIsTheShareOfTheGlobalBatch) {
+TEST_P(LayersOnReplicasTest, AccuracyIsShareOfGlobalBatch) {
   for (const DataType dtype : {DT_INT32, DT_INT64}) {
     Graph graph;
     const Scope root(&graph);
@@ -219,7 +219,7 @@ TEST_P(LayersOnReplicasTest, AccuracyIsTheShareOfTheGlobalBatch) {
                                                     : Tensor::Vector<int64_t>({1, 0, 0, 0, 1})}};
     const auto got = Evaluate(graph, feeds, accuracy, GetParam());
     ASSERT_TRUE(got.ok()) << got.status();
-    EXPECT_NEAR(got->scalar<float>(), 3 / 5.0, 1e-6);  // of equal logits the first counts
+    EXPECT_NEAR(got->scalar<float>(), 3 / 5.0, 1e-6);  // the first of equal logits counts
   }
 }
 
@@ -245,7 +245,7 @@ TEST(LayersTest, ShapesFollowPaddingAndStrides) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
 }
 
-TEST(LayersTest, VariablesAreCalledAfterTheirLayerAndTheBiasMayBeLeftOut) {
+TEST(LayersTest, VariablesAreNamedAfterLayerAndBiasIsOptional) {
   Graph graph;
   const Scope root(&graph);
   const Output images = ops::Placeholder(root, DT_FLOAT, {kAny, 4, 4, 1});
@@ -257,20 +257,20 @@ TEST(LayersTest, VariablesAreCalledAfterTheirLayerAndTheBiasMayBeLeftOut) {
                                                 "head/kernel", "head/bias", "dense/kernel"));
 }
 
-TEST(LayersTest, DropoutAtRateZeroIsTheInput) {
+TEST(LayersTest, DropoutAtRateZeroReturnsInput) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root, DT_FLOAT, {3});
   EXPECT_EQ(layers::Dropout(root, x, 0), x);
 }
 
-// Builds something on placeholders, and is refused with the message.
+// Builds a layer on placeholders, which must fail with the message.
 struct Mistake {
   std::function<Output(const Scope&)> build;
   const char* message;
 };
 
-TEST(LayersTest, MistakesAreNamedAndStickToTheGraph) {
+TEST(LayersTest, InvalidArgumentsAreReportedByGraphStatus) {
   const auto x = [](const Scope& s, const Shape& shape) {
     return ops::Placeholder(s.WithName("x"), DT_FLOAT, shape);
   };
@@ -313,7 +313,7 @@ TEST(LayersTest, MistakesAreNamedAndStickToTheGraph) {
       {[&](const Scope& s) {
          return layers::Flatten(s, x(s, {kAny, kAny, 3}));
        },
-       "flatten: expected an input of which all but the first dimension is known"},
+       "flatten: expected an input whose dimensions after the first are known"},
       {[&](const Scope& s) { return layers::Flatten(s, x(s, Shape::UnknownRank())); }, "flatten"},
       {[&](const Scope& s) { return layers::Dropout(s, x(s, {4}), 1); },
        "rate must be at least 0 and below 1, got 1"},
@@ -326,7 +326,7 @@ TEST(LayersTest, MistakesAreNamedAndStickToTheGraph) {
       {[&](const Scope& s) {
          return losses::MeanSquaredError(s, x(s, {kAny, 3}), x(s, {kAny, 2}));
        },
-       "SquaredDifference(loss/"},
+       "mean_squared_error: labels"},
   };
   for (size_t i = 0; i < mistakes.size(); ++i) {
     Graph graph;

@@ -16,8 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Trains w, which starts at 0, by plain gradient descent on the loss w * x: with x = -1 a step adds
-// its learning rate to w.
+// Trains w, which starts at 0, by plain gradient descent on the loss w * x. With x = -1, a step
+// adds its learning rate to w.
 struct Line {
   std::unique_ptr<Session> session;
   Step step;
@@ -58,32 +58,32 @@ void ExpectRates(const LearningRateSchedule& schedule, const std::vector<double>
   }
 }
 
-// The numbers are those of Keras 3 on TensorFlow 2.21.
-TEST(PiecewiseConstant, GivesTheRatesOfKeras) {
+// The expected rates are those of Keras 3 on TensorFlow 2.21.
+TEST(PiecewiseConstant, MatchesKeras) {
   ExpectRates(schedules::PiecewiseConstant({.boundaries = {2, 5}, .values = {1, 0.5, 0.125}}),
               {1, 1, 1, 0.5, 0.5, 0.5, 0.125, 0.125});
 }
 
-TEST(PiecewiseConstant, RefusesOptionsThatDoNotFit) {
+TEST(PiecewiseConstant, RejectsMismatchedBoundariesAndValues) {
   for (const schedules::PiecewiseConstantOptions& options :
        {schedules::PiecewiseConstantOptions{{2}, {1}}, {{3, 2}, {1, 2, 3}}}) {
     const absl::StatusOr<Line> line = MakeLine(schedules::PiecewiseConstant(options));
-    EXPECT_THAT(std::string(line.status().message()), HasSubstr("one value more"));
+    EXPECT_THAT(std::string(line.status().message()), HasSubstr("one more value"));
   }
 }
 
-TEST(CosineDecay, GivesTheRatesOfKeras) {
+TEST(CosineDecay, MatchesKeras) {
   ExpectRates(
       schedules::CosineDecay({.initial_learning_rate = 0.8, .decay_steps = 4, .alpha = 0.25}),
       {0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
 }
 
-TEST(CosineDecay, RefusesToDecayInNoStep) {
+TEST(CosineDecay, RejectsZeroDecaySteps) {
   const absl::StatusOr<Line> line = MakeLine(schedules::CosineDecay({}));
   EXPECT_THAT(std::string(line.status().message()), HasSubstr("decay_steps > 0, got 0"));
 }
 
-TEST(WarmUp, GivesTheRatesOfKerasBeforeACosineDecay) {
+TEST(WarmUp, MatchesKerasBeforeCosineDecay) {
   ExpectRates(
       schedules::WarmUp({.steps = 3,
                          .initial_learning_rate = 0.1,
@@ -92,15 +92,16 @@ TEST(WarmUp, GivesTheRatesOfKerasBeforeACosineDecay) {
       {0.1, 0.3333333, 0.5666667, 0.8, 0.7121321, 0.5, 0.287868, 0.2, 0.2, 0.2});
 }
 
-TEST(WarmUp, RisesToANumber) {
+TEST(WarmUp, RisesToConstantRate) {
   ExpectRates(schedules::WarmUp({.steps = 4, .after = 0.5}), {0, 0.125, 0.25, 0.375, 0.5, 0.5});
   ExpectRates(schedules::WarmUp({.steps = 0, .after = 0.5}), {0.5, 0.5});
 }
 
-TEST(OneCycle, GivesTheRatesOfPyTorch) {
+TEST(OneCycle, MatchesPyTorch) {
   absl::StatusOr<Line> line = MakeLine({.max_learning_rate = 1, .total_steps = 10});
   ASSERT_TRUE(line.ok()) << line.status();
-  // The formula of torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10) in double.
+  // The formula of torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10) in double
+  // precision.
   const double expected[] = {0.04,     0.52,     1.0,       0.9504846, 0.8117457,
                              0.611262, 0.388742, 0.1882583, 0.0495194, 4e-06};
   double before = 0;
@@ -112,7 +113,7 @@ TEST(OneCycle, GivesTheRatesOfPyTorch) {
   EXPECT_EQ(line->global_step(), 10);
 }
 
-TEST(OneCycle, StaysAtTheLastRate) {
+TEST(OneCycle, StaysAtFinalRate) {
   absl::StatusOr<Line> line =
       MakeLine({.max_learning_rate = 1, .total_steps = 1, .div_factor = 2, .final_div_factor = 1});
   ASSERT_TRUE(line.ok()) << line.status();
@@ -121,7 +122,7 @@ TEST(OneCycle, StaysAtTheLastRate) {
   for (double total : {2.0, 2.5, 3.0}) EXPECT_EQ(line->Run(-1), total);
 }
 
-TEST(OneCycle, AStepWhoseLossIsNotFiniteDoesNotCount) {
+TEST(OneCycle, StepWithNonFiniteLossDoesNotCount) {
   absl::StatusOr<Line> line = MakeLine({.total_steps = 10});
   ASSERT_TRUE(line.ok()) << line.status();
   const double before = line->Run(-1);
@@ -129,7 +130,7 @@ TEST(OneCycle, AStepWhoseLossIsNotFiniteDoesNotCount) {
   EXPECT_EQ(line->global_step(), 1);
 }
 
-TEST(OneCycle, RefusesOptionsOutOfRange) {
+TEST(OneCycle, RejectsOptionsOutOfRange) {
   const absl::StatusOr<Line> line = MakeLine({.total_steps = 0});
   EXPECT_EQ(line.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(line.status().message()), HasSubstr("total_steps > 0"));

@@ -22,7 +22,7 @@ using ::testing::UnorderedElementsAreArray;
 
 constexpr int64_t kRows = 10;
 
-// y = 2 x - 1 at kRows points; three batches of 4, 4 and 2 rows an epoch.
+// y = 2 x - 1 at kRows points. An epoch has three batches, of 4, 4 and 2 rows.
 Dataset Line(float last_y = 2 * 9 * 0.25f - 1) {
   std::vector<float> x, y;
   for (int64_t i = 0; i < kRows; ++i) {
@@ -33,7 +33,7 @@ Dataset Line(float last_y = 2 * 9 * 0.25f - 1) {
   return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)});
 }
 
-// A line fitted to the points, on that many replicas; 0: under OneDeviceStrategy.
+// Fits a line to the points. The parameter is the number of replicas; 0 selects OneDeviceStrategy.
 class TrainLoopTest : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -79,24 +79,24 @@ class TrainLoopTest : public ::testing::TestWithParam<int> {
   Output x_, y_, loss_;
   std::unique_ptr<Session> session_;
   Step step_;
-  std::vector<int64_t> steps_;  // as on_step heard them
+  std::vector<int64_t> steps_;  // as passed to on_step
   std::vector<float> losses_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Replicas, TrainLoopTest, ::testing::Values(0, 2, 3));
 
-TEST_P(TrainLoopTest, GoesThroughTheDatasetOnceAnEpoch) {
+TEST_P(TrainLoopTest, VisitsDatasetOncePerEpoch) {
   const auto result = Train(Line().Batch(4), {.epochs = 2});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps, 6);
   EXPECT_THAT(steps_, ElementsAre(1, 2, 3, 4, 5, 6));
-  // The mean over the steps of the last epoch.
+  // The loss is the mean over the steps of the last epoch.
   EXPECT_FLOAT_EQ(result->loss, (losses_[3] + losses_[4] + losses_[5]) / 3);
   EXPECT_GT(result->median_step_ms, 0);
   EXPECT_FLOAT_EQ(result->examples_per_s, 4 * 1000 / result->median_step_ms);
 }
 
-TEST_P(TrainLoopTest, ANumberOfStepsEndsItWhateverTheEpochs) {
+TEST_P(TrainLoopTest, StepLimitOverridesEpochs) {
   for (const int64_t steps : {1, 3, 4, 8}) {
     steps_.clear();
     const auto result = Train(Line().Batch(4), {.epochs = 2, .steps = steps});
@@ -106,16 +106,16 @@ TEST_P(TrainLoopTest, ANumberOfStepsEndsItWhateverTheEpochs) {
     EXPECT_EQ(steps_.back(), steps);
   }
   const auto one = Train(Line().Batch(4), {.steps = 1});
-  EXPECT_EQ(one->median_step_ms, 0) << "the first step is not timed: it compiles";
+  EXPECT_EQ(one->median_step_ms, 0) << "the first step compiles and is not timed";
 }
 
-TEST_P(TrainLoopTest, EndsAnEndlessDatasetByTheNumberOfSteps) {
+TEST_P(TrainLoopTest, StepLimitEndsTrainingOnEndlessDataset) {
   const auto result = Train(Line().Repeat().Batch(4), {.steps = 5});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps, 5);
 }
 
-TEST_P(TrainLoopTest, Learns) {
+TEST_P(TrainLoopTest, ReducesLossAndFitsLine) {
   const auto result = Train(Line().Shuffle(1).Batch(4), {.epochs = 150});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_LT(result->loss, 1e-4);
@@ -125,8 +125,8 @@ TEST_P(TrainLoopTest, Learns) {
   }
 }
 
-// With fixed variables each row has a loss of its own, so the losses show the order.
-TEST_P(TrainLoopTest, EachEpochHasItsOwnOrderTheSameInEveryRun) {
+// With fixed variables each row has its own loss, so the losses show the order.
+TEST_P(TrainLoopTest, EpochsHaveDifferentOrdersThatRepeatInEveryRun) {
   const auto only_loss = session_->Prepare({x_, y_}, {loss_});
   ASSERT_TRUE(only_loss.ok()) << only_loss.status();
   step_ = *only_loss;
@@ -140,7 +140,7 @@ TEST_P(TrainLoopTest, EachEpochHasItsOwnOrderTheSameInEveryRun) {
   EXPECT_THAT(second, UnorderedElementsAreArray(first));
 }
 
-TEST_P(TrainLoopTest, AnErrorOfOnStepEndsItAtThatStep) {
+TEST_P(TrainLoopTest, ErrorFromOnStepEndsTraining) {
   int64_t calls = 0;
   TrainLoopOptions options{.epochs = 5};
   options.on_step = [&calls](int64_t step, float) {
@@ -152,7 +152,7 @@ TEST_P(TrainLoopTest, AnErrorOfOnStepEndsItAtThatStep) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST_P(TrainLoopTest, ALossThatIsNotFiniteEndsItNamesTheStepAndChangesNothing) {
+TEST_P(TrainLoopTest, NonFiniteLossEndsTrainingWithStepAndChangesNothing) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<Tensor> before;
@@ -164,11 +164,11 @@ TEST_P(TrainLoopTest, ALossThatIsNotFiniteEndsItNamesTheStepAndChangesNothing) {
         before = {*session_->ReadVariable("dense/kernel"), *session_->ReadVariable("dense/bias")};
       return absl::OkStatus();
     };
-    const auto result = Train(Line(bad).Batch(4), options);  // the last row: in step 3
+    const auto result = Train(Line(bad).Batch(4), options);  // the last row is in step 3
     EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
     EXPECT_THAT(std::string(result.status().message()),
                 HasSubstr("step 3: the loss is not finite; expected a number, got "));
-    ASSERT_EQ(losses.size(), 3u) << "on_step hears of the bad loss, too";
+    ASSERT_EQ(losses.size(), 3u) << "expected on_step to get the bad loss too";
     EXPECT_FALSE(std::isfinite(losses[2]));
     for (int r = 0; r < session_->num_local_replicas(); ++r) {
       EXPECT_TRUE(Tensor::Identical(before[0], *session_->ReadVariable("dense/kernel", r)));
@@ -177,7 +177,7 @@ TEST_P(TrainLoopTest, ALossThatIsNotFiniteEndsItNamesTheStepAndChangesNothing) {
   }
 }
 
-TEST_P(TrainLoopTest, AStepWhoseFirstFetchIsNoFloatScalarIsRefused) {
+TEST_P(TrainLoopTest, StepWithoutScalarFloatLossIsRejected) {
   const Scope root(&graph_);
   const Output wide = ops::Cast(root, loss_, DT_DOUBLE);
   const Output index = ops::AddV2(root, loss_, ops::Cast(root, ops::ReplicaIndex(root), DT_FLOAT));
@@ -198,8 +198,9 @@ TEST_P(TrainLoopTest, AStepWhoseFirstFetchIsNoFloatScalarIsRefused) {
   }
 }
 
-// Only what Minimize updates is kept from a loss that is not finite; the loop knows nothing of it.
-TEST_P(TrainLoopTest, ALossThatIsNotFiniteIsNotSaidToHaveChangedNothing) {
+// Only the updates of Minimize are skipped if the loss is not finite; the loop does not know which
+// variables they cover.
+TEST_P(TrainLoopTest, NonFiniteLossDoesNotClaimUnchangedVariables) {
   const Scope root(&graph_);
   Variable count;
   {
@@ -217,9 +218,9 @@ TEST_P(TrainLoopTest, ALossThatIsNotFiniteIsNotSaidToHaveChangedNothing) {
       << result.status();
 }
 
-TEST_P(TrainLoopTest, ErrorsOfTheDatasetAndOfTheStepComeOut) {
+TEST_P(TrainLoopTest, ErrorsOfDatasetAndStepAreReturned) {
   EXPECT_THAT(std::string(Train(Line().Batch(0), {}).status().message()),
-              HasSubstr("dataset: Batch() of no rows"));
+              HasSubstr("dataset: Batch() size out of range"));
   EXPECT_THAT(std::string(Train(Line().Take(0).Batch(4), {}).status().message()),
               HasSubstr("epoch 1: the dataset has no batch"));
   EXPECT_THAT(std::string(Train(Line().Take(0).Batch(4), {.steps = 3}).status().message()),

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunningMeanTest, WeighsWhatItIsGiven) {
+TEST(RunningMeanTest, WeightsItsValues) {
   RunningMean mean;
   EXPECT_EQ(mean.value(), 0);
   mean.Add(1, 3);
@@ -22,27 +22,27 @@ TEST(RunningMeanTest, WeighsWhatItIsGiven) {
   EXPECT_EQ(mean.value(), 0);
 }
 
-TEST(RunningMeanTest, AnEmptyBatchCountsForNothing) {
+TEST(RunningMeanTest, EmptyBatchHasNoWeight) {
   RunningMean mean;
   mean.Add(2);
   mean.Add(std::nan(""), 0);
   EXPECT_EQ(mean.value(), 2);
 }
 
-TEST(CountCorrectTest, CountsRowsWhoseLargestLogitIsAtTheLabel) {
+TEST(CountCorrectTest, CountsRowsWithLargestLogitAtLabel) {
   const Tensor logits = Tensor::Of<float>({4, 3}, {1, 2, 3, 9, 2, 3, 0, 0, -1, -5, -2, -3});
   EXPECT_EQ(*CountCorrect(logits, Tensor::Vector<int32_t>({2, 0, 0, 1})), 4);
   EXPECT_EQ(*CountCorrect(logits, Tensor::Vector<int32_t>({2, 1, 1, 1})), 2) << "first of equals";
 }
 
-TEST(CountCorrectTest, ARowWithNanIsWrongWhateverTheLabel) {
+TEST(CountCorrectTest, RowWithNanIsWrongForAnyLabel) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor logits = Tensor::Of<float>({2, 2}, {nan, 1, 1, nan});
   EXPECT_EQ(*CountCorrect(logits, Tensor::Vector<int32_t>({0, 0})), 0);
   EXPECT_EQ(*CountCorrect(logits, Tensor::Vector<int32_t>({1, 1})), 0);
 }
 
-TEST(CountCorrectTest, NamesALabelOutOfRange) {
+TEST(CountCorrectTest, LabelOutOfRangeIsReported) {
   const Tensor logits = Tensor::Of<float>({2, 2}, {0, 1, 0, 1});
   for (int32_t label : {2, -1}) {
     const auto count = CountCorrect(logits, Tensor::Vector<int32_t>({0, label}));
@@ -51,7 +51,7 @@ TEST(CountCorrectTest, NamesALabelOutOfRange) {
   }
 }
 
-TEST(CountCorrectTest, RefusesOtherShapesAndDtypes) {
+TEST(CountCorrectTest, WrongShapesAndDtypesAreRejected) {
   const Tensor logits = Tensor::Of<float>({2, 2}, {0, 1, 0, 1});
   const Tensor labels = Tensor::Vector<int32_t>({0, 1});
   EXPECT_THAT(std::string(CountCorrect(labels, labels).status().message()),
@@ -62,7 +62,7 @@ TEST(CountCorrectTest, RefusesOtherShapesAndDtypes) {
   EXPECT_FALSE(CountCorrect(Tensor(), Tensor()).ok());
 }
 
-TEST(AccuracyTest, IsTheShareOverAllBatches) {
+TEST(AccuracyTest, CoversAllBatches) {
   Accuracy accuracy;
   EXPECT_EQ(accuracy.value(), 0);
   ASSERT_TRUE(accuracy.Add(Tensor::Of<float>({1, 2}, {0, 1}), Tensor::Vector<int32_t>({1})).ok());

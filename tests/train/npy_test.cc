@@ -46,14 +46,14 @@ constexpr absl::string_view kFloats(
     "\0\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40",
     24);  // 0 to 5
 
-// numpy.save of NumPy 2 on arange(6, dtype='<f4').reshape(2, 3).
+// The output of NumPy 2's numpy.save for arange(6, dtype='<f4').reshape(2, 3).
 std::string MatrixByNumPy() {
   return Npy(absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
                           std::string(58, ' '), "\n"),
              kFloats);
 }
 
-TEST(NpyTest, WritesWhatNumPyWrites) {
+TEST(NpyTest, WritesSameBytesAsNumPy) {
   const std::string path = TemporaryPath("out.npy");
   ASSERT_TRUE(WriteNpy(path, Tensor::Of<float>({2, 3}, {0, 1, 2, 3, 4, 5})).ok());
   EXPECT_EQ(Contents(path), MatrixByNumPy());
@@ -69,7 +69,7 @@ TEST(NpyTest, WritesWhatNumPyWrites) {
                 absl::string_view("\x01\0", 2)));
 }
 
-TEST(NpyTest, ReadsBackEveryDtypeThatItWrites) {
+TEST(NpyTest, RoundTripsEveryDtype) {
   const std::string path = TemporaryPath("round.npy");
   for (DataType dtype :
        {DT_BOOL, DT_INT8, DT_UINT8, DT_INT16, DT_UINT16, DT_INT32, DT_UINT32, DT_INT64, DT_UINT64,
@@ -87,7 +87,7 @@ TEST(NpyTest, ReadsBackEveryDtypeThatItWrites) {
   }
 }
 
-TEST(NpyTest, TurnsOtherByteOrdersAndColumnMajorArraysRound) {
+TEST(NpyTest, ConvertsByteOrderAndColumnMajorArrays) {
   const auto swapped = Read(Npy("{'descr': '>i4', 'fortran_order': False, 'shape': (2,), }\n",
                                 absl::string_view("\0\0\0\x01\0\0\x01\0", 8)));
   ASSERT_TRUE(swapped.ok()) << swapped.status();
@@ -106,7 +106,7 @@ TEST(NpyTest, TurnsOtherByteOrdersAndColumnMajorArraysRound) {
   EXPECT_TRUE(Tensor::Identical(*cube, Tensor::Of<uint8_t>({2, 1, 3}, {1, 3, 5, 2, 4, 6})));
 }
 
-TEST(NpyTest, TakesEveryVersionAndSpellingOfTheHeader) {
+TEST(NpyTest, AcceptsEveryVersionAndSpellingOfHeader) {
   const absl::string_view header =
       "{ \"shape\":(6 , ) ,'fortran_order':False,\t'descr' :'<f4'}  \n";
   for (char version : {'\x02', '\x03'}) {
@@ -118,19 +118,19 @@ TEST(NpyTest, TakesEveryVersionAndSpellingOfTheHeader) {
   }
 }
 
-TEST(NpyTest, AFileCutAnywhereIsAnError) {
+TEST(NpyTest, TruncatedOrExtendedFileIsRejected) {
   const std::string good = MatrixByNumPy();
   ASSERT_TRUE(Read(good).ok());
   for (size_t size = 0; size < good.size(); ++size) Error(good.substr(0, size));
-  EXPECT_THAT(Error(good + "x"), HasSubstr("elements of float[2,3]: expected 24 bytes, got 25"));
+  EXPECT_THAT(Error(good + "x"), HasSubstr("wrong size of float[2,3]; expected 24 bytes, got 25"));
 }
 
-TEST(NpyTest, RefusesWhatIsNoArrayOfNumbers) {
+TEST(NpyTest, RejectsFilesWithoutNumericArray) {
   const struct {
     absl::string_view header;
     absl::string_view what;
   } kCases[] = {
-      {"{'descr': '|O', 'fortran_order': False, 'shape': (), }", "descr: elements that no tensor"},
+      {"{'descr': '|O', 'fortran_order': False, 'shape': (), }", "descr: unsupported element type"},
       {"{'descr': '<U3', 'fortran_order': False, 'shape': (), }", "got '<U3'"},
       {"{'descr': '=f4', 'fortran_order': False, 'shape': (), }", "got '=f4'"},
       {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", "records"},
@@ -145,24 +145,25 @@ TEST(NpyTest, RefusesWhatIsNoArrayOfNumbers) {
       {"{'descr': '<f4', 'fortran_order': False}", "a key is missing"},
       {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}", "repeated key"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}", "got 'x'"},
-      {"{'descr': '<f4', 'fortran_order': False, 'shape': ()} + 1", "nothing behind the dict"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': ()} + 1", "nothing after the dict"},
       {"['descr']", "expected '{'"},
       {"{'descr", "the end of a string"},
       {"", "expected '{'"},
   };
   for (const auto& c : kCases) EXPECT_THAT(Error(Npy(c.header, "1234")), HasSubstr(c.what));
-  EXPECT_THAT(Error("PK\x03\x04 and more"), HasSubstr("no npy file; expected it to begin with"));
+  EXPECT_THAT(Error("PK\x03\x04 and more"),
+              HasSubstr("not an npy file; expected it to begin with"));
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x09\0\1\0\0", 11)), HasSubstr("1 to 3, got 9"));
   EXPECT_THAT(Error(Npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", "\1\2")),
-              HasSubstr("element 1 of bool: expected 0 or 1, got 2"));
+              HasSubstr("element 1 of bool is out of range; expected 0 or 1, got 2"));
 }
 
-TEST(NpyTest, AHeaderThatClaimsToBeHugeIsNotRead) {
+TEST(NpyTest, OversizedHeaderIsRejected) {
   EXPECT_THAT(Error(absl::string_view("\x93NUMPY\x02\0\xff\xff\xff\xff", 12)),
-              HasSubstr("header's length: expected at most 65536 bytes, got 4294967295"));
+              HasSubstr("the header is too long; expected at most 65536 bytes, got 4294967295"));
 }
 
-TEST(NpyTest, AnErrorOfTheSystemNamesThePath) {
+TEST(NpyTest, ReadAndWriteErrorsNamePath) {
   EXPECT_THAT(ReadNpy("no/such.npy").status().message(), HasSubstr("no/such.npy"));
   const absl::Status status =
       WriteNpy(TemporaryPath("b.npy"), *Tensor::Allocate(DT_BFLOAT16, Shape({1})));

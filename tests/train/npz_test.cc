@@ -35,7 +35,7 @@ bool Identical(const Arrays& a, const Arrays& b) {
          });
 }
 
-// numpy.savez_compressed of NumPy 2.4.6.
+// The output of NumPy 2.4.6's numpy.savez_compressed for ArraysByNumPy().
 std::string FileByNumPy() {
   return absl::HexStringToBytes(
       "504b03042d0000000800000021004fe9002affffffffffffffff05001400772e6e7079010010009800000000"
@@ -62,7 +62,7 @@ std::string FileByUs(const Arrays& arrays) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// `file` with `bytes` in place of those `offset` behind occurrence `n` of `signature`.
+// `file` with `bytes` written `offset` bytes after the start of occurrence `n` of `signature`.
 std::string Patched(std::string file, absl::string_view signature, size_t offset,
                     absl::string_view bytes, int n = 0) {
   const std::string wanted(signature);
@@ -76,13 +76,13 @@ constexpr absl::string_view kLocal = "PK\x03\x04", kCentral = "PK\x01\x02", kEnd
 constexpr absl::string_view kEnd64 = "PK\x06\x06", kLocator = "PK\x06\x07";
 constexpr absl::string_view kZero("\0\0\0\0\0\0\0\0", 8), kHuge("\xf0\xff\xff\xff", 4);
 
-TEST(NpzTest, ReadsWhatNumPyWrites) {
+TEST(NpzTest, ReadsFileWrittenByNumPy) {
   const absl::StatusOr<Arrays> arrays = Read(FileByNumPy());
   ASSERT_TRUE(arrays.ok()) << arrays.status();
   EXPECT_TRUE(Identical(*arrays, ArraysByNumPy()));
 }
 
-TEST(NpzTest, ReadsBackWhatItWrites) {
+TEST(NpzTest, RoundTripsArrays) {
   Arrays arrays = {{"scalar", Tensor::Scalar<double>(2.5)},
                    {"layer/\xc3\xa9", Tensor::Vector<bool>({true, false})},
                    {"nothing", *Tensor::Allocate(DT_HALF, {0, 3})},
@@ -96,7 +96,7 @@ TEST(NpzTest, ReadsBackWhatItWrites) {
   }
 }
 
-TEST(NpzTest, TakesAnArchiveWithAComment) {
+TEST(NpzTest, AcceptsArchiveWithComment) {
   const std::string file =
       Patched(FileByNumPy(), kEnd, 20, absl::string_view("\x05\0", 2)) + "PK\x05\x06!";
   const absl::StatusOr<Arrays> arrays = Read(file);
@@ -104,7 +104,7 @@ TEST(NpzTest, TakesAnArchiveWithAComment) {
   EXPECT_TRUE(Identical(*arrays, ArraysByNumPy()));
 }
 
-TEST(NpzTest, AFileCutOrGrownAnywhereIsAnError) {
+TEST(NpzTest, TruncatedOrExtendedFileIsRejected) {
   for (const std::string& good : {FileByNumPy(), FileByUs(ArraysByNumPy())}) {
     for (size_t size = 0; size < good.size(); ++size) Error(good.substr(0, size));
     Error(good + "x");
@@ -112,7 +112,7 @@ TEST(NpzTest, AFileCutOrGrownAnywhereIsAnError) {
   }
 }
 
-TEST(NpzTest, AFlippedBitInAnyByteIsAnErrorOrChangesNothing) {
+TEST(NpzTest, FlippedBitIsDetectedOrHarmless) {
   const Arrays want = ArraysByNumPy();
   for (const std::string& good : {FileByNumPy(), FileByUs(want)}) {
     int errors = 0;
@@ -123,12 +123,12 @@ TEST(NpzTest, AFlippedBitInAnyByteIsAnErrorOrChangesNothing) {
       errors += !read.ok();
       EXPECT_TRUE(!read.ok() || Identical(*read, want)) << "byte " << i;
     }
-    // Versions, dates, attributes and what the central directory repeats may change.
+    // Versions, dates, attributes and fields that the central directory repeats may change.
     EXPECT_GT(errors, static_cast<int>(good.size() / 2));
   }
 }
 
-TEST(NpzTest, RefusesWhatBreaksTheFormat) {
+TEST(NpzTest, RejectsInvalidArchives) {
   const std::string numpy = FileByNumPy(), ours = FileByUs(ArraysByNumPy());
   const absl::string_view one("\1\0\0\0", 4), two("\2\0", 2), three("\3\0", 2);
   const std::string twice =
@@ -137,38 +137,42 @@ TEST(NpzTest, RefusesWhatBreaksTheFormat) {
     std::string file;
     absl::string_view what;
   } kCases[] = {
-      {"", "no zip archive"},
-      {"\x93NUMPY and so on, but no array of arrays", "no zip archive; expected an end record"},
+      {"", "not a zip archive"},
+      {"\x93NUMPY and so on, but no array of arrays", "not a zip archive; expected an end record"},
       // The end records.
-      {Patched(numpy, kEnd, 4, one), "an archive on several disks"},
-      {Patched(numpy, kEnd, 8, three), "an archive on several disks"},
-      {Patched(numpy, kEnd, 10, two) + "x", "no zip archive"},
-      {Patched(numpy, kEnd, 12, kHuge), "the central directory's end; expected 378"},
-      {Patched(numpy, kEnd, 16, kZero.substr(0, 4)), "the central directory's end"},
+      {Patched(numpy, kEnd, 4, one), "multi-disk archives"},
+      {Patched(numpy, kEnd, 8, three), "multi-disk archives"},
+      {Patched(numpy, kEnd, 10, two) + "x", "not a zip archive"},
+      {Patched(numpy, kEnd, 12, kHuge),
+       "the central directory ends at the wrong offset; expected 378"},
+      {Patched(numpy, kEnd, 16, kZero.substr(0, 4)),
+       "the central directory ends at the wrong offset"},
       {Patched(Patched(numpy, kEnd, 8, "\3"), kEnd, 10, "\3"), "the number of entries"},
-      {Patched(Patched(numpy, kEnd, 8, "\1"), kEnd, 10, "\1"), "bytes behind the last entry"},
+      {Patched(Patched(numpy, kEnd, 8, "\1"), kEnd, 10, "\1"), "bytes after the last entry"},
       {Patched(ours, kLocator, 8, one), "the zip64 end locator"},
       {Patched(ours, kLocator, 16, kZero.substr(0, 4)), "the zip64 end locator"},
       {Patched(ours, kEnd64, 4, one), "the zip64 end record"},
       {Patched(ours, kEnd64, 24, "\1"), "the zip64 end record"},
-      {Patched(ours, kEnd64, 40, "\xff\xff\xff\xff\xff\xff\xff\xff"), "directory's end"},
-      {numpy.substr(numpy.size() - 22), "the central directory's end"},
+      {Patched(ours, kEnd64, 40, "\xff\xff\xff\xff\xff\xff\xff\xff"),
+       "directory ends at the wrong offset"},
+      {numpy.substr(numpy.size() - 22), "the central directory ends at the wrong offset"},
       // Entries.
-      {Patched(numpy, kCentral, 0, "PK\2\1"), "another signature"},
-      {Patched(numpy, kCentral, 8, "\1"), "an encrypted entry"},
+      {Patched(numpy, kCentral, 0, "PK\2\1"), "a wrong signature"},
+      {Patched(numpy, kCentral, 8, "\1"), "the entry is encrypted"},
       {Patched(numpy, kCentral, 10, "\x0e"), "expected 0 (stored) or 8 (deflate), got 14"},
-      {Patched(numpy, kCentral, 34, "\1"), "an archive on several disks"},
+      {Patched(numpy, kCentral, 34, "\1"), "multi-disk archives"},
       {Patched(numpy, kCentral, 28, "\xff\xff"), "the central directory is cut short"},
-      {Patched(numpy, kCentral, 42, one), "another than the central directory says"},
-      {Patched(numpy, kCentral, 42, kHuge), "the local header's place"},
-      {Patched(numpy, kCentral, 16, one), "CRC-32 of the entry; expected 1, got 2a00e94f"},
-      {Patched(numpy, kCentral, 20, kHuge), "'w.npy': zip: the entry's end"},
+      {Patched(numpy, kCentral, 42, one), "does not match the central directory"},
+      {Patched(numpy, kCentral, 42, kHuge), "the offset of the local header"},
+      {Patched(numpy, kCentral, 16, one), "wrong CRC-32 of the entry; expected 1, got 2a00e94f"},
+      {Patched(numpy, kCentral, 20, kHuge), "'w.npy': zip: the end of the entry"},
       {Patched(numpy, kCentral, 20, "\xff\xff\xff\xff"), "a zip64 field is missing"},
-      {Patched(numpy, kCentral, 24, kHuge), "'w.npy': zip: the entry's size; expected at most"},
-      {Patched(ours, kCentral, 10, "\x08", 1), "another than the central directory says"},
-      {Patched(numpy, kLocal, 6, "\1"), "another than the central directory says"},
-      {Patched(numpy, kLocal, 30, "v"), "another than the central directory says"},
-      // Names; both headers agree.
+      {Patched(numpy, kCentral, 24, kHuge),
+       "'w.npy': zip: the entry has the wrong size; expected at most"},
+      {Patched(ours, kCentral, 10, "\x08", 1), "does not match the central directory"},
+      {Patched(numpy, kLocal, 6, "\1"), "does not match the central directory"},
+      {Patched(numpy, kLocal, 30, "v"), "does not match the central directory"},
+      // Names, changed in both headers so that they agree.
       {Patched(Patched(numpy, kLocal, 30, "../../"), kCentral, 46, "../.."), "got '../..'"},
       {Patched(Patched(numpy, kLocal, 31, "/"), kCentral, 47, "/"), "expected NAME.npy"},
       {Patched(Patched(numpy, kLocal, 30, "/"), kCentral, 46, "/"), "or a leading '/'"},
@@ -177,16 +181,16 @@ TEST(NpzTest, RefusesWhatBreaksTheFormat) {
       {Patched(Patched(numpy, kLocal, 30, kZero.substr(0, 1)), kCentral, 46, kZero.substr(0, 1)),
        "UTF-8 without NUL"},
       {Patched(Patched(twice, kLocal, 30, "a", 1), kCentral, 46, "a", 1),
-       "'a.npy': zip: the name of two entries"},
+       "'a.npy': zip: two entries have this name"},
       {Patched(Patched(twice, kCentral, 46, "a", 1), kCentral, 46 + 5 + 20, kZero, 1),
-       "the name of two entries"},
+       "two entries have this name"},
   };
   for (const auto& c : kCases) EXPECT_THAT(Error(c.file), HasSubstr(c.what));
 }
 
-TEST(NpzTest, RefusesEntriesThatShareBytes) {
-  // The first entry takes in the second one's header: 0xffff bytes of extra field move its bytes
-  // back, or it is longer than it was. Both sizes, so that they agree.
+TEST(NpzTest, RejectsOverlappingEntries) {
+  // Makes the first entry longer, so that it covers the header of the second one. Changes both of
+  // its sizes, so that they agree.
   const std::string file =
       FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   std::string longer = Patched(file, kCentral, 46 + 5 + 4, "\x90");
@@ -194,28 +198,28 @@ TEST(NpzTest, RefusesEntriesThatShareBytes) {
   EXPECT_THAT(Error(longer), HasSubstr("two entries overlap"));
 }
 
-TEST(NpzTest, RefusesDeflatedBytesThatAreMoreOrFewerThanTheEntrySays) {
+TEST(NpzTest, RejectsEntriesWhoseSizesDoNotMatchTheirData) {
   const std::string numpy = FileByNumPy();
-  // One byte less and one more, of 0x98, in the central directory.
+  // The size in the central directory, 0x98, with one byte less and with one more.
   EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x97")), HasSubstr("expected 24 bytes, got 23"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 24, "\x99")), HasSubstr("expected 24 bytes, got 25"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x54")),
-              HasSubstr("zip: the deflated bytes; expected them to end"));
+              HasSubstr("zip: the deflated data does not end with the entry"));
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x40")), HasSubstr("damaged or end early"));
-  // A byte behind the end of the last entry's stream.
+  // One byte follows the end of the last entry's stream.
   EXPECT_THAT(Error(Patched(numpy, kCentral, 20, "\x4c", 1)),
-              HasSubstr("'a/b.npy': zip: the deflated bytes; expected them to end"));
+              HasSubstr("'a/b.npy': zip: the deflated data does not end with the entry"));
 }
 
-TEST(NpzTest, AnErrorOfAnArrayNamesIt) {
-  // The descr of the second array, which is stored.
+TEST(NpzTest, ErrorInArrayNamesArray) {
+  // Changes the descr of the second array, which is stored.
   std::string file = FileByUs({{"a", Tensor::Scalar<float>(1)}, {"b", Tensor::Scalar<float>(2)}});
   const size_t at = file.find("'<f4'", file.find("b.npy"));
   EXPECT_THAT(Error(file.replace(at, 5, "'|O' ")),
-              AllOf(HasSubstr("'b.npy': descr: elements that no tensor holds")));
+              AllOf(HasSubstr("'b.npy': descr: unsupported element type")));
 }
 
-TEST(NpzTest, RefusesToWriteWhatNumPyDoesNotKnow) {
+TEST(NpzTest, RejectsDtypesUnknownToNumPy) {
   const absl::Status status =
       WriteNpz(TemporaryPath("b.npz"), {{"x", *Tensor::Allocate(DT_BFLOAT16, Shape({1}))}});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);

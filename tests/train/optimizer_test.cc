@@ -31,7 +31,8 @@ struct OptimizerCase {
 
 void PrintTo(const OptimizerCase& c, std::ostream* out) { *out << c.name; }
 
-// By Keras 3 on TensorFlow 2.21: tests/references/make_optimizer_steps.py prints these rows.
+// Computed by Keras 3 on TensorFlow 2.21; tests/references/make_optimizer_steps.py prints these
+// rows.
 std::vector<OptimizerCase> Cases() {
   return {
       {"sgd",
@@ -137,7 +138,7 @@ std::vector<OptimizerCase> Cases() {
          0.2029478f},
         {0.05971586f, 0.007188778f, 0.4375903f, 0.50754f, -0.4336449f, 0.3779784f, -0.1031244f,
          0.2499893f}}},
-      // The norm is above the limit in the first two steps, below it in the others.
+      // The norm is above the limit in the first two steps, and below it in the others.
       {"clipped",
        std::make_shared<GradientDescent>(GradientDescent::Options{0.05}),
        3.7,
@@ -160,7 +161,7 @@ std::vector<Tensor> Batch() {
           Tensor::Of<float>({6, 2}, {1, 0, 2, -1, 0.5, 0.5, -1, 3, 0, 1, -2, 2})};
 }
 
-// Starts from a value of its own.
+// A variable with the initial value `value`.
 Variable VariableOf(const Scope& scope, absl::string_view name, const Tensor& value,
                     const VariableOptions& options = {}) {
   auto initial = [value](const Scope& s, const Shape&, DataType) { return ops::Const(s, value); };
@@ -173,7 +174,7 @@ struct Regression {
   Step step;
   int replicas = 1;
 
-  // Runs a step; all replicas then hold w and b, one behind the other.
+  // Runs a step and returns w followed by b.
   std::vector<float> Run(const std::vector<Tensor>& batch) {
     EXPECT_TRUE(step.Run(batch).ok());
     std::vector<float> values;
@@ -185,7 +186,7 @@ struct Regression {
   }
   std::vector<Tensor> AllVariables() const {
     std::vector<Tensor> values;
-    for (const VariableInfo& v : session->layout().variables()) {
+    for (const VariableInfo& v : session->state().layout().variables()) {
       for (int r = 0; r < replicas; ++r) values.push_back(*session->ReadVariable(v.name, r));
     }
     return values;
@@ -223,7 +224,7 @@ class OptimizerTest : public ::testing::TestWithParam<std::tuple<OptimizerCase, 
   }
 };
 
-// With 7 replicas one has no row.
+// With 7 replicas, one has no rows.
 INSTANTIATE_TEST_SUITE_P(Replicas, OptimizerTest,
                          ::testing::Combine(::testing::ValuesIn(Cases()),
                                             ::testing::Values(1, 2, 3, 7)),
@@ -232,13 +233,13 @@ INSTANTIATE_TEST_SUITE_P(Replicas, OptimizerTest,
                                                std::get<1>(info.param));
                          });
 
-TEST_P(OptimizerTest, StepsAreThoseOfKeras) {
+TEST_P(OptimizerTest, StepsMatchKeras) {
   absl::StatusOr<Regression> regression = MakeRegression(Case(), Replicas());
   ASSERT_TRUE(regression.ok()) << regression.status();
   for (int i = 0; i < kSteps; ++i) ExpectAfterStep(i, regression->Run(Batch()));
 }
 
-TEST_P(OptimizerTest, AStepWhoseLossIsNotFiniteChangesNothingAndDoesNotCount) {
+TEST_P(OptimizerTest, StepWithNonFiniteLossChangesNothingAndDoesNotCount) {
   absl::StatusOr<Regression> regression = MakeRegression(Case(), Replicas());
   ASSERT_TRUE(regression.ok()) << regression.status();
   for (int i = 0; i < kSteps; ++i) {
@@ -271,8 +272,8 @@ std::vector<std::string> VariableNames(const Optimizer& optimizer) {
   return names;
 }
 
-// The names that checkpoints have.
-TEST(OptimizerSlotsTest, AreCalledAfterTheirVariable) {
+// Checkpoints hold these names.
+TEST(OptimizerSlotsTest, SlotsAreNamedAfterTheirVariable) {
   using ::testing::ElementsAre;
   using ::testing::UnorderedElementsAre;
   EXPECT_THAT(VariableNames(SGD({})), ElementsAre("dense/kernel", "dense/bias"));
@@ -285,7 +286,7 @@ TEST(OptimizerSlotsTest, AreCalledAfterTheirVariable) {
                                    "train/dense/bias/v", "train/beta1_power", "train/beta2_power"));
 }
 
-TEST(MinimizeTest, UpdatesOnlyWhatIsTrainableAndAskedFor) {
+TEST(MinimizeTest, UpdatesOnlyRequestedTrainableVariables) {
   Graph graph;
   const Scope root(&graph);
   const Tensor one = Tensor::Scalar<float>(1);
@@ -311,7 +312,7 @@ TEST(MinimizeTest, UpdatesOnlyWhatIsTrainableAndAskedFor) {
   EXPECT_EQ(value("unused"), 1);
 }
 
-TEST(MinimizeTest, RefusesALossThatIsNoScalarOrDependsOnNoVariable) {
+TEST(MinimizeTest, RejectsNonScalarLossAndLossWithoutVariables) {
   for (const bool scalar : {false, true}) {
     Graph graph;
     const Scope root(&graph);
@@ -321,12 +322,12 @@ TEST(MinimizeTest, RefusesALossThatIsNoScalarOrDependsOnNoVariable) {
     EXPECT_FALSE(train.valid());
     EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(graph.status().message()),
-                HasSubstr(scalar ? "minimize(Square): the loss depends on no variable"
+                HasSubstr(scalar ? "minimize(Square): no gradient of the loss reaches a variable"
                                  : "expected a scalar loss, got shape [2]"));
   }
 }
 
-// Clips the gradients `values`, fed as they are.
+// Clips the gradients `values`.
 std::vector<Tensor> Clip(const std::vector<Tensor>& values, double clip_norm) {
   Graph graph;
   const Scope root(&graph);
@@ -348,7 +349,7 @@ std::vector<Tensor> Clip(const std::vector<Tensor>& values, double clip_norm) {
   return *result;
 }
 
-TEST(ClipByGlobalNormTest, LeavesGradientsBelowTheLimitAsTheyAre) {
+TEST(ClipByGlobalNormTest, KeepsGradientsBelowLimit) {
   const std::vector<Tensor> gradients = {Tensor::Of<float>({2}, {3, 0}),
                                          Tensor::Of<float>({1, 2}, {0.1f, -4})};
   for (const double limit : {5.1, 1e6}) {
@@ -357,7 +358,7 @@ TEST(ClipByGlobalNormTest, LeavesGradientsBelowTheLimitAsTheyAre) {
   }
 }
 
-TEST(ClipByGlobalNormTest, ScalesAllGradientsByOneFactorAboveTheLimit) {
+TEST(ClipByGlobalNormTest, ScalesAllGradientsByOneFactorAboveLimit) {
   const std::vector<Tensor> clipped =
       Clip({Tensor::Of<double>({2}, {3, 0}), Tensor::Of<double>({1, 2}, {0, -4})}, 0.5);
   const Tolerance rounding{.relative = 1e-14};
@@ -365,7 +366,7 @@ TEST(ClipByGlobalNormTest, ScalesAllGradientsByOneFactorAboveTheLimit) {
   EXPECT_EQ(Difference(Tensor::Of<double>({1, 2}, {0, -0.4}), clipped[1], rounding), "");
 }
 
-TEST(ClipByGlobalNormTest, GradientsOfZeroStayZero) {
+TEST(ClipByGlobalNormTest, ZeroGradientsStayZero) {
   const std::vector<Tensor> zero = {Tensor::Of<float>({2}, {0, 0})};
   EXPECT_TRUE(Tensor::Identical(Clip(zero, 1)[0], zero[0]));
 }

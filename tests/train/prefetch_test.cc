@@ -12,13 +12,13 @@
 namespace mirrorflow {
 namespace {
 
-// What the test sees of a CountingSource, and how it holds it up.
+// The test's view of a CountingSource, and its means to delay it.
 struct Control {
   std::mutex mu;
   std::condition_variable changed;
-  int made = 0;          // calls of Next() that are done
-  int read = 0;          // batches that the test has asked for
-  int most_ahead = 0;    // calls begun beyond those, at most
+  int made = 0;          // finished calls of Next()
+  int read = 0;          // batches that the test has requested
+  int most_ahead = 0;    // the most calls beyond those
   int allowed = 10'000;  // calls of Next() that may begin
   bool destroyed = false;
 
@@ -28,7 +28,7 @@ struct Control {
   }
 };
 
-// Batches [0], [1], …, then the end or an error.
+// Gives the batches [0], [1], …, and then the end or an error.
 class CountingSource final : public BatchSource {
  public:
   CountingSource(Control& control, int batches, absl::Status at_end)
@@ -80,10 +80,10 @@ TEST(PrefetchTest, KeepsOrderAndEndForEveryDepth) {
   }
 }
 
-TEST(PrefetchTest, ErrorComesAfterTheBatchesBeforeItAndStays) {
+TEST(PrefetchTest, ErrorFollowsPrecedingBatchesAndPersists) {
   Control control;
   const auto source = Prefetched(control, 3, /*depth=*/8, absl::DataLossError("torn"));
-  control.WaitUntilMade(4);  // the error is made before the first batch is read
+  control.WaitUntilMade(4);  // the error occurs before the first batch is read
   std::vector<Tensor> batch;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(*source->Next(&batch), true);
   for (int again = 0; again < 3; ++again) {
@@ -91,9 +91,9 @@ TEST(PrefetchTest, ErrorComesAfterTheBatchesBeforeItAndStays) {
   }
 }
 
-// The reader lets the ring fill before each batch, so that a thread that went on regardless would
-// have its chance a thousand times, to be seen in `most_ahead` or in a batch that was overwritten.
-TEST(PrefetchTest, RunsAheadByItsDepthAndNoFurther) {
+// The reader lets the ring fill before each batch. A thread that ran too far ahead would have a
+// thousand chances to do so, and would show in `most_ahead` or in an overwritten batch.
+TEST(PrefetchTest, RunsAheadByExactlyItsDepth) {
   constexpr int kBatches = 1'000;
   for (int depth : {1, 3}) {
     Control control;
@@ -113,7 +113,7 @@ TEST(PrefetchTest, RunsAheadByItsDepthAndNoFurther) {
   }
 }
 
-TEST(PrefetchTest, DestructorStopsAThreadThatWaitsForRoom) {
+TEST(PrefetchTest, DestructorStopsThreadWaitingForRoom) {
   Control control;
   {
     const auto source = Prefetched(control, 1000, /*depth=*/2);
@@ -123,12 +123,12 @@ TEST(PrefetchTest, DestructorStopsAThreadThatWaitsForRoom) {
   EXPECT_EQ(control.made, 2);
 }
 
-TEST(PrefetchTest, DestructorStopsAThreadInTheMiddleOfABatch) {
+TEST(PrefetchTest, DestructorStopsThreadInsideNext) {
   Control control;
   control.allowed = 1;
   auto source = Prefetched(control, 1000, /*depth=*/5);
   control.WaitUntilMade(1);
-  // The thread waits inside Next(), or is about to; it is let go while the destructor runs.
+  // The thread waits inside Next(), or is about to. It is released while the destructor runs.
   std::thread destroyer([&] { source.reset(); });
   {
     std::lock_guard<std::mutex> lock(control.mu);
@@ -139,7 +139,7 @@ TEST(PrefetchTest, DestructorStopsAThreadInTheMiddleOfABatch) {
   EXPECT_TRUE(control.destroyed);
 }
 
-TEST(PrefetchTest, MayBeDestroyedAtOnceOrAfterTheEnd) {
+TEST(PrefetchTest, CanBeDestroyedImmediatelyOrAfterEnd) {
   for (int batches : {0, 1, 1000}) {
     Control control;
     Prefetched(control, batches, 2).reset();

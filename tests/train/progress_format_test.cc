@@ -31,7 +31,7 @@ TEST(FormatTest, NumbersHaveThreeDigitsAndNoExponent) {
   EXPECT_EQ(FormatThreeDigits(0), "0.00");
 }
 
-TEST(FormatTest, CountsHaveAUnit) {
+TEST(FormatTest, CountsHaveUnits) {
   EXPECT_EQ(FormatCount(999), "999");
   EXPECT_EQ(FormatCount(999.7), "1.00k");
   EXPECT_EQ(FormatCount(56'300), "56.3k");
@@ -48,7 +48,7 @@ TEST(FormatTest, MetricsHaveFourDigits) {
   EXPECT_EQ(FormatMetric(-INFINITY), "-inf");
 }
 
-TEST(LogLineTest, BothFormsHaveTheSameFields) {
+TEST(LogLineTest, TextAndJsonHaveSameFields) {
   const LogField fields[] = {
       LogField::Number("worker", "0"),
       {"step", "412/937", "412"},
@@ -75,7 +75,7 @@ TEST(LogLineTest, BothFormsHaveTheSameFields) {
                                     {"acc", nullptr}}));
 }
 
-TEST(BarLineTest, FillsTheBarInProportion) {
+TEST(BarLineTest, BarFillsInProportion) {
   EXPECT_EQ(BarLine(kHead, 412, 937, "  18.2 ms/step", 80),
             "Epoch  3/10   412/937 [########------------]  44%  18.2 ms/step");
   EXPECT_EQ(BarLine("", 0, 10, "", 80), " [--------------------]   0%");
@@ -83,16 +83,16 @@ TEST(BarLineTest, FillsTheBarInProportion) {
   EXPECT_EQ(BarLine("", 0, 0, "", 80), " [####################] 100%");
 }
 
-TEST(BarLineTest, IsFullOnlyWhenAllIsDone) {
+TEST(BarLineTest, BarIsFullOnlyAtTotal) {
   EXPECT_EQ(BarLine("", 9'999, 10'000, "", 80), " [###################-]  99%");
   EXPECT_EQ(BarLine("", 12, 10, "", 80), " [####################] 100%") << "more than announced";
 }
 
-TEST(BarLineTest, HasNoBarWithoutATotal) {
+TEST(BarLineTest, UnknownTotalHasNoBar) {
   EXPECT_EQ(BarLine("412/?", 412, std::nullopt, "  elapsed 0:09", 80), "412/?  elapsed 0:09");
 }
 
-TEST(BarLineTest, NeverFillsTheWidthOfTheTerminal) {
+TEST(BarLineTest, StaysNarrowerThanTerminal) {
   for (int columns = 1; columns < 100; ++columns) {
     const std::string line = BarLine(kHead, 412, 937, "  18.2 ms/step  eta 0:09", columns);
     EXPECT_LE(line.size(), static_cast<size_t>(std::max(columns - 1, 1))) << columns;

@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// While it lives, standard error is `fd`.
+// Redirects standard error to `fd` during its lifetime.
 class StderrIs {
  public:
   explicit StderrIs(int fd) : saved_(dup(STDERR_FILENO)) { dup2(fd, STDERR_FILENO); }
@@ -27,7 +27,7 @@ class StderrIs {
   const int saved_;
 };
 
-// A terminal of `columns` columns, seen from both sides.
+// A pseudo-terminal of `columns` columns, with both of its ends.
 struct Terminal {
   explicit Terminal(int columns) : master(posix_openpt(O_RDWR | O_NOCTTY)) {
     grantpt(master);
@@ -45,7 +45,7 @@ struct Terminal {
   int master, slave;
 };
 
-TEST(StderrHostTest, SeesATerminalAndItsWidthAsItChanges) {
+TEST(StderrHostTest, DetectsTerminalAndItsChangingWidth) {
   Terminal terminal(97);
   ASSERT_GE(terminal.slave, 0);
   setenv("TERM", "xterm", 1);
@@ -59,16 +59,16 @@ TEST(StderrHostTest, SeesATerminalAndItsWidthAsItChanges) {
   EXPECT_EQ(host->Columns(), 33);
 }
 
-TEST(StderrHostTest, ADumbTerminalIsNone) {
+TEST(StderrHostTest, DumbTerminalDoesNotCountAsTerminal) {
   Terminal terminal(0);
   setenv("TERM", "dumb", 1);
   StderrIs redirected(terminal.slave);
   EXPECT_FALSE(StderrHost()->IsTerminal());
   EXPECT_FALSE(StderrHost()->UseColor());
-  EXPECT_EQ(StderrHost()->Columns(), 80) << "a terminal that does not know its width";
+  EXPECT_EQ(StderrHost()->Columns(), 80) << "the terminal does not know its width";
 }
 
-TEST(StderrHostTest, NoColorForbidsColourUnlessItIsEmpty) {
+TEST(StderrHostTest, NonEmptyNoColorDisablesColour) {
   Terminal terminal(80);
   setenv("TERM", "xterm", 1);
   StderrIs redirected(terminal.slave);
@@ -81,7 +81,7 @@ TEST(StderrHostTest, NoColorForbidsColourUnlessItIsEmpty) {
   unsetenv("NO_COLOR");
 }
 
-TEST(StderrHostTest, APipeIsNoTerminalAndGetsEveryByteAtOnce) {
+TEST(StderrHostTest, PipeIsNotTerminalAndGetsUnbufferedOutput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   {
@@ -99,7 +99,7 @@ TEST(StderrHostTest, APipeIsNoTerminalAndGetsEveryByteAtOnce) {
   close(ends[1]);
 }
 
-TEST(StderrHostTest, UptimeDoesNotGoBack) {
+TEST(StderrHostTest, UptimeIsMonotonic) {
   const auto host = StderrHost();
   const absl::Duration before = host->Uptime();
   EXPECT_GE(host->Uptime(), before);

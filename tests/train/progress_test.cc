@@ -16,7 +16,8 @@ namespace {
 int64_t allocations = 0;
 }  // namespace
 
-// Counts what the tests below say must not happen. Inlined, GCC 12 sees one half of each pair only.
+// Counts allocations, of which the tests below expect none. When it inlines these, GCC 12 sees only
+// one half of each pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t size) {
   ++allocations;
@@ -42,8 +43,8 @@ class FakeHost final : public ProgressHost {
   int Columns() override { return columns; }
   void Write(absl::string_view text) override { output.append(text.data(), text.size()); }
 
-  // What was written since the last call, with `<` for the return that begins a redrawn bar and
-  // the end of its escape sequence left out.
+  // The output since the last call, with `<` for the carriage return before a redrawn bar and
+  // without the escape sequence that clears the rest of the line.
   std::string Take() {
     const std::string taken = absl::StrReplaceAll(output, {{"\r", "<"}, {"\x1b[K", ""}});
     output.clear();
@@ -59,7 +60,7 @@ class FakeHost final : public ProgressHost {
 
 class ProgressTest : public ::testing::Test {
  protected:
-  // A step of 64 examples that takes `ms`.
+  // Runs a step of 64 examples that takes `ms` milliseconds.
   void Step(Progress& progress, double ms, double loss = 0.5) {
     host_.uptime += absl::Milliseconds(ms);
     progress.Step(64, {{"loss", loss}});
@@ -73,7 +74,7 @@ TEST_F(ProgressTest, BarShowsRatesRemainingTimeAndMetrics) {
   Progress progress(host_, {.epochs = 10});
   progress.BeginEpoch(3, 11);
   EXPECT_EQ(host_.Take(), "<Epoch  3/10    0/11 [--------------------]   0%");
-  Step(progress, 5'000);  // compiles
+  Step(progress, 5'000);  // this step compiles
   EXPECT_EQ(host_.Take(), "<Epoch  3/10    1/11 [#-------------------]   9%  loss 0.5");
   Step(progress, 200);
   EXPECT_EQ(host_.Take(),
@@ -85,7 +86,7 @@ TEST_F(ProgressTest, BarShowsRatesRemainingTimeAndMetrics) {
             "loss 0.25");
 }
 
-TEST_F(ProgressTest, BarIsDrawnAtMostTenTimesASecond) {
+TEST_F(ProgressTest, BarIsDrawnAtMostTenTimesPerSecond) {
   host_.terminal = true;
   Progress progress(host_, {});
   progress.BeginEpoch(1, 10'000);
@@ -95,7 +96,7 @@ TEST_F(ProgressTest, BarIsDrawnAtMostTenTimesASecond) {
   EXPECT_EQ(std::count(output.begin(), output.end(), '<'), 20);
 }
 
-TEST_F(ProgressTest, AStepThatShowsNothingDoesNotAllocate) {
+TEST_F(ProgressTest, StepWithoutOutputDoesNotAllocate) {
   for (bool terminal : {false, true}) {
     host_.terminal = terminal;
     Progress progress(host_, {});
@@ -107,14 +108,14 @@ TEST_F(ProgressTest, AStepThatShowsNothingDoesNotAllocate) {
   }
 }
 
-TEST_F(ProgressTest, AFinishedEpochLeavesOneLineWithItsTime) {
+TEST_F(ProgressTest, FinishedEpochLeavesOneLineWithItsTime) {
   host_.terminal = true;
   Progress progress(host_, {.epochs = 2});
   progress.BeginEpoch(1, 2);
   Step(progress, 1'000);
   Step(progress, 500);
   host_.Take();
-  host_.uptime += absl::Seconds(100);  // an evaluation: no training time
+  host_.uptime += absl::Seconds(100);  // an evaluation is not training time
   progress.EndEpoch({{"val_acc", 0.9}});
   EXPECT_EQ(host_.Take(),
             "<Epoch 1/2   2/2 [####################] 100%  500 ms/step  128 ex/s  time 0:01  "
@@ -122,7 +123,8 @@ TEST_F(ProgressTest, AFinishedEpochLeavesOneLineWithItsTime) {
   progress.BeginEpoch(2, 2);
   EXPECT_EQ(host_.Take(), "<Epoch 2/2   0/2 [--------------------]   0%");
   Step(progress, 250);
-  EXPECT_THAT(host_.Take(), HasSubstr("250 ms/step")) << "only the first step of a run is left out";
+  EXPECT_THAT(host_.Take(), HasSubstr("250 ms/step"))
+      << "only the first step of a run is not timed";
 }
 
 TEST_F(ProgressTest, UnknownTotalsShowElapsedTime) {
@@ -144,7 +146,7 @@ TEST_F(ProgressTest, UnknownTotalsShowElapsedTime) {
             "elapsed_s=11 loss=0.5\n");
 }
 
-TEST_F(ProgressTest, ElsewhereALineComesEveryTenSecondsAndForEachEpoch) {
+TEST_F(ProgressTest, WithoutTerminalLinesComeEveryTenSecondsAndPerEpoch) {
   Progress progress(host_, {.epochs = 10});
   progress.BeginEpoch(3, 50);
   for (int i = 0; i < 50; ++i) Step(progress, 500, 0.31274);
@@ -158,7 +160,7 @@ TEST_F(ProgressTest, ElsewhereALineComesEveryTenSecondsAndForEachEpoch) {
                           "ex_per_s=128 elapsed_s=25 loss=0.3127 acc=0.8871"));
 }
 
-TEST_F(ProgressTest, JsonHasTheSameFields) {
+TEST_F(ProgressTest, JsonHasSameFieldsAsText) {
   Progress progress(host_, {.format = LogFormat::kJson});
   progress.BeginEpoch(3, 30);
   for (int i = 0; i < 20; ++i) Step(progress, 500, 0.312749);
@@ -178,7 +180,7 @@ TEST_F(ProgressTest, JsonHasTheSameFields) {
   EXPECT_EQ(nlohmann::json::parse(lines[1], nullptr, false)["message"], "a \"line\"");
 }
 
-TEST_F(ProgressTest, ALossThatIsNotFiniteIsReportedAtOnceAndOnce) {
+TEST_F(ProgressTest, NonFiniteLossIsReportedImmediatelyAndOnce) {
   Progress text(host_, {});
   text.BeginEpoch(1, 937);
   for (int i = 0; i < 411; ++i) Step(text, 1);
@@ -189,7 +191,7 @@ TEST_F(ProgressTest, ALossThatIsNotFiniteIsReportedAtOnceAndOnce) {
   EXPECT_EQ(host_.Take(), "");
 }
 
-TEST_F(ProgressTest, TheReportNamesMetricAndStepInEveryForm) {
+TEST_F(ProgressTest, WarningNamesMetricAndStepInEveryFormat) {
   const double nan = std::nan(""), inf = INFINITY;
   Progress text(host_, {});
   text.BeginEpoch(2, 9);
@@ -216,7 +218,7 @@ TEST_F(ProgressTest, TheReportNamesMetricAndStepInEveryForm) {
             "nan");
 }
 
-TEST_F(ProgressTest, ColoursWarningsWhereColourIsAllowed) {
+TEST_F(ProgressTest, ColoursWarningsIfColourIsAllowed) {
   host_.terminal = host_.color = true;
   Progress progress(host_, {});
   progress.BeginEpoch(1, 9);
@@ -224,7 +226,7 @@ TEST_F(ProgressTest, ColoursWarningsWhereColourIsAllowed) {
   EXPECT_THAT(host_.Take(), HasSubstr("<\x1b[31mloss nan at step 1 of epoch 1\x1b[0m\n"));
 }
 
-TEST_F(ProgressTest, LogLinesGoAboveTheBar) {
+TEST_F(ProgressTest, LogLinesAppearAboveBar) {
   host_.terminal = true;
   Progress progress(host_, {});
   progress.Log("before");
@@ -235,7 +237,7 @@ TEST_F(ProgressTest, LogLinesGoAboveTheBar) {
   EXPECT_EQ(host_.Take(), "<during\n<Epoch 1/?    0/10 [--------------------]   0%");
 }
 
-TEST_F(ProgressTest, FollowsTheWidthOfTheTerminal) {
+TEST_F(ProgressTest, BarFollowsWidthOfTerminal) {
   host_.terminal = true;
   Progress progress(host_, {});
   progress.BeginEpoch(1, 10);
@@ -245,7 +247,7 @@ TEST_F(ProgressTest, FollowsTheWidthOfTheTerminal) {
   EXPECT_EQ(host_.Take(), "<Epoch 1/?    1/10  10%  loss ");
 }
 
-TEST_F(ProgressTest, LeavesTheTerminalOnAFreshLine) {
+TEST_F(ProgressTest, LeavesTerminalOnFreshLine) {
   host_.terminal = true;
   {
     Progress progress(host_, {});
@@ -262,7 +264,7 @@ TEST_F(ProgressTest, LeavesTheTerminalOnAFreshLine) {
   EXPECT_EQ(host_.Take(), "");
 }
 
-TEST_F(ProgressTest, BannerSaysWhatRunsAndTheEndWhatCameOut) {
+TEST_F(ProgressTest, BannerDescribesRunAndLastLineItsResult) {
   const RunDescription run = {.version = "0.1",
                               .devices = "CPU:0 CPU:1",
                               .strategy = "MirroredStrategy",
@@ -280,7 +282,7 @@ TEST_F(ProgressTest, BannerSaysWhatRunsAndTheEndWhatCameOut) {
             "2026-01-05T12:00:00Z worker=0 event=start version=0.1 devices=\"CPU:0 CPU:1\" "
             "strategy=MirroredStrategy replicas=2 global_batch=256 per_replica_batch=128 "
             "parameters=421642 precision=float32 log_dir=logs view=\"tensorboard --logdir logs\" "
-            "ex_per_s=\"of all replicas, first step left out\"\n");
+            "ex_per_s=\"of all replicas, excluding the first step\"\n");
   host_.uptime += absl::Milliseconds(83'240);
   text.Finish(result);
   EXPECT_EQ(host_.Take(),
@@ -302,13 +304,13 @@ TEST_F(ProgressTest, BannerSaysWhatRunsAndTheEndWhatCameOut) {
             "  precision          float32\n"
             "  log_dir            logs\n"
             "  view               tensorboard --logdir logs\n"
-            "  ex_per_s           of all replicas, first step left out\n");
+            "  ex_per_s           of all replicas, excluding the first step\n");
   host_.uptime += absl::Seconds(83);
   bar.Finish(result);
   EXPECT_EQ(host_.Take(), "finished in 1:23  best acc 0.9123  checkpoint out/last.safetensors\n");
 }
 
-TEST_F(ProgressTest, OtherWorkersAreSilentUnlessAsked) {
+TEST_F(ProgressTest, OtherWorkersAreSilentByDefault) {
   for (bool terminal : {false, true}) {
     host_.terminal = terminal;
     Progress progress(host_, {.worker = 1});
@@ -322,13 +324,13 @@ TEST_F(ProgressTest, OtherWorkersAreSilentUnlessAsked) {
   EXPECT_EQ(host_.Take(), "");
   Progress progress(host_, {.format = LogFormat::kText, .worker = 1});
   progress.Start({.version = "0.1"});
-  EXPECT_EQ(host_.Take(), "") << "the banner is worker 0's";
+  EXPECT_EQ(host_.Take(), "") << "only worker 0 prints the banner";
   progress.BeginEpoch(1, 1);
   progress.EndEpoch();
   EXPECT_THAT(host_.Take(), HasSubstr("worker=1 epoch=1"));
 }
 
-TEST(ParseLogFormatTest, KnowsItsNamesAndListsThemForAnother) {
+TEST(ParseLogFormatTest, ParsesNamesAndListsThemOnError) {
   EXPECT_EQ(*ParseLogFormat("auto"), LogFormat::kAuto);
   EXPECT_EQ(*ParseLogFormat("bar"), LogFormat::kBar);
   EXPECT_EQ(*ParseLogFormat("text"), LogFormat::kText);

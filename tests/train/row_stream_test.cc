@@ -41,7 +41,7 @@ TEST(AllRowsTest, CountsUpAndStartsOver) {
   EXPECT_THAT(Flat(*AllRows(0), 0), IsEmpty());
 }
 
-TEST(ShuffleRowsTest, GivesEveryRowOnce) {
+TEST(ShuffleRowsTest, YieldsEveryRowOnce) {
   const auto stream = ShuffleRows(AllRows(997), 1);
   Rows rows = Flat(*stream, 0);
   EXPECT_FALSE(std::is_sorted(rows.begin(), rows.end()));
@@ -51,18 +51,18 @@ TEST(ShuffleRowsTest, GivesEveryRowOnce) {
   EXPECT_EQ(rows, expected);
 }
 
-TEST(ShuffleRowsTest, OrderDependsOnSeedAndEpochOnly) {
+TEST(ShuffleRowsTest, OrderDependsOnlyOnSeedAndEpoch) {
   const auto one = ShuffleRows(AllRows(50), 1);
   const Rows first = Flat(*one, 0);
   EXPECT_NE(Flat(*one, 1), first);
-  EXPECT_EQ(Flat(*one, 0), first) << "going back to an epoch must give its order again";
+  EXPECT_EQ(Flat(*one, 0), first) << "an epoch must have the same order again";
   EXPECT_EQ(Flat(*ShuffleRows(AllRows(50), 1), 0), first);
   EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 2), 0), first);
   EXPECT_NE(Flat(*ShuffleRows(AllRows(50), 0), 1), first) << "seed and epoch must not be added";
 }
 
-// Runs are repeated and compared across machines and versions: a change here breaks them all.
-TEST(ShuffleRowsTest, OrderIsTheOneThatWasAlwaysGiven) {
+// Runs are reproduced and compared across machines and versions, so these orders must not change.
+TEST(ShuffleRowsTest, OrderMatchesRecordedOrder) {
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 0), ElementsAre(6, 4, 7, 2, 9, 1, 5, 0, 8, 3));
   EXPECT_THAT(Flat(*ShuffleRows(AllRows(10), 1), 1), ElementsAre(7, 6, 9, 3, 4, 0, 1, 8, 2, 5));
 }
@@ -75,12 +75,12 @@ TEST(ShuffleRowsTest, AllOrdersAreEquallyLikely) {
   ASSERT_EQ(seen.size(), 24u);
   double chi_square = 0;
   for (const auto& [rows, count] : seen) chi_square += (count - 1000.0) * (count - 1000.0) / 1000;
-  // 23 degrees of freedom: 49.7 is exceeded with a probability of 0.001; a naive swap of every
-  // position with any other would give about 2,000.
+  // With 23 degrees of freedom, 49.7 is exceeded with a probability of 0.001. A naive swap of every
+  // position with any other one would give about 2,000.
   EXPECT_LT(chi_square, 49.7);
 }
 
-TEST(ShuffleRowsTest, MovesBatchesAsAWhole) {
+TEST(ShuffleRowsTest, MovesBatchesAsUnits) {
   const auto stream = ShuffleRows(BatchRows(AllRows(7), 2, /*drop_remainder=*/false), 3);
   std::vector<Rows> batches = Elements(*stream, 0);
   EXPECT_THAT(batches, Not(ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4, 5}, Rows{6})));
@@ -88,32 +88,32 @@ TEST(ShuffleRowsTest, MovesBatchesAsAWhole) {
   EXPECT_THAT(batches, ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4, 5}, Rows{6}));
 }
 
-TEST(BatchRowsTest, KeepsTheUnevenLastBatch) {
+TEST(BatchRowsTest, KeepsPartialLastBatch) {
   EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, false), 0),
               ElementsAre(Rows{0, 1}, Rows{2, 3}, Rows{4}));
   EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, false), 0), ElementsAre(Rows{0, 1}));
 }
 
-TEST(BatchRowsTest, DropsTheUnevenLastBatchWhenAsked) {
+TEST(BatchRowsTest, DropsPartialLastBatchOnRequest) {
   EXPECT_THAT(Elements(*BatchRows(AllRows(5), 2, true), 0), ElementsAre(Rows{0, 1}, Rows{2, 3}));
   EXPECT_THAT(Elements(*BatchRows(AllRows(2), 5, true), 0), IsEmpty());
 }
 
-TEST(RepeatRowsTest, GivesEachPassItsOwnEpoch) {
+TEST(RepeatRowsTest, NumbersEpochsAcrossPasses) {
   const auto shuffled = ShuffleRows(AllRows(20), 1);
   Rows expected = Flat(*shuffled, 6);
   for (int64_t row : Flat(*shuffled, 7)) expected.push_back(row);
-  // Pass 3 of two epochs each is epochs 6 and 7.
+  // With two epochs per pass, pass 3 consists of epochs 6 and 7.
   EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), 2), 3), expected);
   EXPECT_EQ(Flat(*RepeatRows(ShuffleRows(AllRows(20), 1), -1), 6, /*limit=*/40), expected);
 }
 
-TEST(RepeatRowsTest, BatchesAfterItStraddleEpochs) {
+TEST(RepeatRowsTest, BatchesAfterRepeatSpanEpochs) {
   EXPECT_THAT(Elements(*BatchRows(RepeatRows(AllRows(3), 2), 2, false), 0),
               ElementsAre(Rows{0, 1}, Rows{2, 0}, Rows{1, 2}));
 }
 
-TEST(RepeatRowsTest, EndsWhenThereIsNothingToRepeat) {
+TEST(RepeatRowsTest, EndsIfNothingIsRepeated) {
   EXPECT_THAT(Flat(*RepeatRows(AllRows(0), -1), 0), IsEmpty());
   EXPECT_THAT(Flat(*RepeatRows(AllRows(0), 3), 0), IsEmpty());
   EXPECT_THAT(Flat(*RepeatRows(AllRows(3), 0), 0), IsEmpty());

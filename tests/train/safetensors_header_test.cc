@@ -16,7 +16,7 @@ std::string FormatOne(absl::string_view name, const Tensor& tensor) {
   return FormatSafetensorsHeader({{std::string(name), tensor}}, {}, &order).value_or("error");
 }
 
-TEST(FormatSafetensorsHeaderTest, EqualsTheGoldenVectorsOfTheReference) {
+TEST(FormatSafetensorsHeaderTest, MatchesGoldenVectorsOfReference) {
   std::vector<const Tensor*> order;
   EXPECT_EQ(*FormatSafetensorsHeader({}, {}, &order), "{}      ");
   const std::string attn0 = FormatOne("attn.0", *Tensor::Allocate(DT_FLOAT, {1, 2, 3}));
@@ -26,21 +26,21 @@ TEST(FormatSafetensorsHeaderTest, EqualsTheGoldenVectorsOfTheReference) {
             R"({"attn0":{"dtype":"F32","shape":[1,1,2,3],"data_offsets":[0,24]}}       )");
 }
 
-TEST(FormatSafetensorsHeaderTest, RefusesWhatTheFormatCannotSay) {
+TEST(FormatSafetensorsHeaderTest, RejectsInexpressibleTensorsAndNames) {
   std::vector<const Tensor*> order;
   const Tensor one = Tensor::Scalar<float>(1);
   const auto complex =
       FormatSafetensorsHeader({{"x", *Tensor::Allocate(DT_COMPLEX128, {1})}}, {}, &order);
   EXPECT_EQ(
       complex.status().message(),
-      "tensor \"x\" cannot be written; expected a dtype that safetensors has, got complex128");
+      "tensor \"x\" cannot be written; expected a dtype that safetensors supports, got complex128");
   EXPECT_FALSE(FormatSafetensorsHeader({{"x", Tensor()}}, {}, &order).ok());
   EXPECT_FALSE(FormatSafetensorsHeader({{"__metadata__", one}}, {}, &order).ok());
   EXPECT_FALSE(FormatSafetensorsHeader({{"\xFF", one}}, {}, &order).ok());
   EXPECT_FALSE(FormatSafetensorsHeader({}, {{"k", "\xFF"}}, &order).ok());
 }
 
-TEST(ParseSafetensorsHeaderTest, ReadsTensorsInTheOrderOfTheirBytes) {
+TEST(ParseSafetensorsHeaderTest, ReadsTensorsInOrderOfTheirOffsets) {
   const auto header = ParseSafetensorsHeader(
       R"({"b":{"shape":[2],"data_offsets":[4,6],"dtype":"U8"},"__metadata__":{"k":"v"},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
@@ -59,7 +59,7 @@ TEST(ParseSafetensorsHeaderTest, ReadsTensorsInTheOrderOfTheirBytes) {
   EXPECT_EQ(header->entries[2].end, 6u);
 }
 
-TEST(ParseSafetensorsHeaderTest, PassesOverFieldsItDoesNotKnow) {
+TEST(ParseSafetensorsHeaderTest, SkipsUnknownFields) {
   const auto header = ParseSafetensorsHeader(
       R"({"a":{"dtype":"U8","new":{"deep":[1,-2,3.5,null,{"x":"y"}],"z":true},"shape":[1],)"
       R"("n":-1,"data_offsets":[0,1]}})",
@@ -68,10 +68,10 @@ TEST(ParseSafetensorsHeaderTest, PassesOverFieldsItDoesNotKnow) {
   EXPECT_EQ(header->entries.size(), 1u);
 }
 
-// One tensor, `fields` its fields.
+// A header with one tensor that has these fields.
 std::string One(absl::string_view fields) { return absl::StrCat(R"({"a":{)", fields, "}}"); }
 
-TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
+TEST(ParseSafetensorsHeaderTest, RejectionNamesBrokenRule) {
   const std::string many_dims =
       One(R"("dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1])");
   std::string deep = R"({"a":{"x":)";
@@ -79,7 +79,7 @@ TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
   const struct {
     std::string header;
     uint64_t data_bytes;
-    std::string error;  // its beginning
+    std::string error;  // start of the message
   } cases[] = {
       {"", 0, "InvalidHeaderStart: expected the header to begin with {, got nothing"},
       {"[]", 0, "InvalidHeaderStart: expected the header to begin with {, got \"[\""},
@@ -94,7 +94,7 @@ TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
       {"{'a':1}", 0, "InvalidHeaderDeserialization: not JSON"},
       {R"({"__metadata__":{"k":"v"},})", 0, "InvalidHeaderDeserialization: not JSON"},
       {"{}//}", 0, "InvalidHeaderDeserialization: not JSON"},
-      {deep + "}", 0, "InvalidHeaderDeserialization: nested too deep; expected at most 128"},
+      {deep + "}", 0, "InvalidHeaderDeserialization: nested too deeply; expected at most 128"},
       {R"({"a":1})", 0,
        "InvalidHeaderDeserialization: expected \"a\" to be an object, got a number"},
       {R"({"a":[]})", 0,
@@ -106,10 +106,10 @@ TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
        "number"},
       {R"({"__metadata__":{"k":{}}})", 0, "InvalidHeaderDeserialization: expected entry \"k\""},
       {R"({"__metadata__":{"k":null}})", 0, "InvalidHeaderDeserialization: expected entry \"k\""},
-      {R"({"__metadata__":{"k":"1","k":"1"}})", 0, "DuplicateKey: key \"k\" is there twice"},
+      {R"({"__metadata__":{"k":"1","k":"1"}})", 0, "DuplicateKey: key \"k\" appears twice"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
        R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
-       1, "DuplicateKey: key \"a\" is there twice"},
+       1, "DuplicateKey: key \"a\" appears twice"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
        R"("\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
        1, "DuplicateKey"},
@@ -174,10 +174,10 @@ TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
       {One(R"("dtype":"F64","shape":[288230376151711744],"data_offsets":[0,0])"), 0,
        "ValidationOverflow"},
       {One(R"("dtype":"F4","shape":[3],"data_offsets":[0,1])"), 1,
-       "MisalignedSlice: tensor \"a\": F4[3] does not fill bytes; expected a multiple of 8 bits, "
-       "got 12"},
+       "MisalignedSlice: tensor \"a\": F4[3] does not fill whole bytes; expected a multiple of 8 "
+       "bits, got 12"},
       {One(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 2,
-       "MetadataIncompleteBuffer: the tensors are not the whole data; expected 1 bytes behind the "
+       "MetadataIncompleteBuffer: the tensors do not cover the data; expected 1 bytes after the "
        "header, got 2"},
       {One(R"("dtype":"U8","shape":[2],"data_offsets":[0,2])"), 1, "MetadataIncompleteBuffer"},
       {"{}", 1, "MetadataIncompleteBuffer"},
@@ -197,7 +197,7 @@ TEST(ParseSafetensorsHeaderTest, RefusesByTheNameOfTheRule) {
   }
 }
 
-TEST(ParseSafetensorsHeaderTest, SurvivesEveryCutAndEveryChangedByte) {
+TEST(ParseSafetensorsHeaderTest, SurvivesTruncationAndChangedBytes) {
   const std::string header =
       R"({"__metadata__":{"k":"é"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
       R"("b":{"dtype":"I64","shape":[],"data_offsets":[24,32]}})";

@@ -35,7 +35,7 @@ Tensor Raw(DataType dtype, const Shape& shape, absl::string_view hex) {
   return tensor;
 }
 
-// A tensor of each dtype.
+// One tensor of each dtype.
 Safetensors Everything() {
   return {{{"b/weights", Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6})},
            {"a", Tensor::Vector<bool>({true, false, true})},
@@ -55,7 +55,7 @@ Safetensors Everything() {
           {{"k\t\x01\x7f", "€/\\"}}};
 }
 
-// Written by safetensors 0.8.0: numpy's save() of the same tensors, bfloat16 from ml_dtypes.
+// Written by safetensors 0.8.0: numpy's save() of the same tensors, with bfloat16 from ml_dtypes.
 std::string EverythingByTheReference() {
   const std::string header =
       "{\"__metadata__\":{\"k\\t\\u0001\x7f\":\"€/\\\\\"},"
@@ -100,7 +100,7 @@ std::string ErrorOf(absl::string_view contents) {
   return std::string(status.message()).substr(std::min(prefix.size(), status.message().size()));
 }
 
-TEST(SafetensorsTest, WritesByteForByteWhatTheReferenceWrites) {
+TEST(SafetensorsTest, WritesSameBytesAsReference) {
   const std::string path = TemporaryPath("everything.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
   EXPECT_EQ(Contents(path), EverythingByTheReference());
@@ -108,14 +108,14 @@ TEST(SafetensorsTest, WritesByteForByteWhatTheReferenceWrites) {
   EXPECT_EQ(Contents(path), absl::HexStringToBytes("08000000000000007b7d202020202020"));
 }
 
-TEST(SafetensorsTest, ReadsWhatTheReferenceWrites) {
+TEST(SafetensorsTest, ReadsFileWrittenByReference) {
   const auto got =
       ReadSafetensors(WriteTemporary("everything.safetensors", EverythingByTheReference()));
   ASSERT_TRUE(got.ok()) << got.status();
   ExpectEqual(*got, Everything());
 }
 
-TEST(SafetensorsTest, TensorsAreAlignedAndOutliveTheFile) {
+TEST(SafetensorsTest, TensorsAreAlignedAndOutliveFile) {
   const std::string path = TemporaryPath("aligned.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
   const auto got = ReadSafetensors(path);
@@ -127,7 +127,7 @@ TEST(SafetensorsTest, TensorsAreAlignedAndOutliveTheFile) {
   ExpectEqual(*got, Everything());
 }
 
-TEST(SafetensorsTest, AMistakeOfTheCallerLeavesTheOldFile) {
+TEST(SafetensorsTest, InvalidArgumentKeepsOldFile) {
   const std::string path = TemporaryPath("kept.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, Everything()).ok());
   const absl::Status status = WriteSafetensors(path, {{{"x", Tensor()}}, {}});
@@ -144,7 +144,7 @@ TEST(SafetensorsTest, MissingFilesAndDirectoriesAreErrors) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(SafetensorsTest, NamesTheRuleThatALengthBreaks) {
+TEST(SafetensorsTest, InvalidLengthNamesBrokenRule) {
   EXPECT_EQ(ErrorOf("1234567"),
             "HeaderTooSmall: the file is too short; expected at least 8 bytes, got 7");
   EXPECT_EQ(ErrorOf(WithLength(100'000'001, "{}")),
@@ -158,15 +158,15 @@ TEST(SafetensorsTest, NamesTheRuleThatALengthBreaks) {
   EXPECT_THAT(ErrorOf(WithLength(100'000'000, "{}")), HasSubstr("InvalidHeaderLength"));
 }
 
-TEST(SafetensorsTest, AFileCutAnywhereOrWithAByteMoreIsAnError) {
+TEST(SafetensorsTest, TruncatedOrExtendedFileIsRejected) {
   const std::string whole = EverythingByTheReference();
   for (size_t n = 0; n < whole.size(); ++n) ErrorOf(whole.substr(0, n));
-  EXPECT_THAT(ErrorOf(whole + "x"), HasSubstr("MetadataIncompleteBuffer: the tensors are not the "
-                                              "whole data; expected 78 bytes behind the header, "
+  EXPECT_THAT(ErrorOf(whole + "x"), HasSubstr("MetadataIncompleteBuffer: the tensors do not cover "
+                                              "the data; expected 78 bytes after the header, "
                                               "got 79"));
 }
 
-TEST(SafetensorsTest, ABoolThatIsNeitherTrueNorFalseIsRefused) {
+TEST(SafetensorsTest, BoolOtherThanZeroOrOneIsRejected) {
   EXPECT_EQ(ErrorOf(WithLength(56, R"({"a":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}} )"
                                    "\x01\x02")),
             "InvalidBool: tensor \"a\", element 1; expected 0 or 1, got 2");

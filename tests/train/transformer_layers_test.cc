@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBatch = 5, kLength = 4, kWidth = 6;
 
-// Of `steps` steps that fit y = layer(x) to 1: the losses.
+// Runs `steps` steps that fit y = layer(x) to 1, and returns the losses.
 absl::StatusOr<std::vector<float>> Train(const Tensor& x, int replicas,
                                          const std::function<Output(const Scope&, Output)>& layer,
                                          int steps = 4) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<float>> Train(const Tensor& x, int replicas,
   return losses;
 }
 
-// It learns, and does so alike on any number of replicas.
+// Expects the layer to learn, with the same losses on any number of replicas.
 void ExpectTrains(const Tensor& x, const std::function<Output(const Scope&, Output)>& layer) {
   const auto want = Train(x, 1, layer);
   ASSERT_TRUE(want.ok()) << want.status();
@@ -69,7 +69,7 @@ Tensor Ids(DataType dtype) {
   return Tensor::Of<int32_t>({kBatch, kLength}, std::vector<int32_t>(ids.begin(), ids.end()));
 }
 
-TEST(EmbeddingTest, TakesTheRowOfEachId) {
+TEST(EmbeddingTest, SelectsRowOfEachId) {
   Graph graph;
   const Scope root(&graph);
   const Output ids = ops::Placeholder(root, DT_INT32, {-1, kLength});
@@ -90,25 +90,25 @@ TEST(EmbeddingTest, TakesTheRowOfEachId) {
   }
 }
 
-TEST(EmbeddingTest, TrainsAlikeOnAnyNumberOfReplicas) {
+TEST(EmbeddingTest, TrainingMatchesOnAnyNumberOfReplicas) {
   for (const DataType dtype : {DT_INT32, DT_INT64}) {
     ExpectTrains(Ids(dtype),
                  [](const Scope& s, Output x) { return layers::Embedding(s, x, 7, 3); });
   }
 }
 
-TEST(LayerNormalizationTest, TrainsAlikeOnAnyNumberOfReplicas) {
+TEST(LayerNormalizationTest, TrainingMatchesOnAnyNumberOfReplicas) {
   ExpectTrains(Sequences(),
                [](const Scope& s, Output x) { return layers::LayerNormalization(s, x); });
 }
 
-TEST(DenseTest, TakesSequences) {
+TEST(DenseTest, AcceptsSequences) {
   ExpectTrains(Sequences(), [](const Scope& s, Output x) {
     return layers::Dense(s, x, 3, [](const Scope& s, Output x) { return ops::Gelu(s, x); });
   });
 }
 
-TEST(SelfAttentionTest, TrainsAlikeOnAnyNumberOfReplicas) {
+TEST(SelfAttentionTest, TrainingMatchesOnAnyNumberOfReplicas) {
   for (const bool causal : {false, true}) {
     ExpectTrains(Sequences(), [&](const Scope& s, Output x) {
       return layers::SelfAttention(s, x, 2, {.mask = {.causal = causal}});
@@ -116,8 +116,9 @@ TEST(SelfAttentionTest, TrainsAlikeOnAnyNumberOfReplicas) {
   }
 }
 
-// The op of one kernel and the softmax of ops that TensorFlow has mask in the same way.
-TEST(MaskedSoftmaxTest, WeighsAsAttentionDoes) {
+// ScaledDotProductAttention, a single op, and the softmax made of TensorFlow's ops apply masks
+// alike.
+TEST(MaskedSoftmaxTest, WeightsMatchAttention) {
   for (const bool causal : {false, true}) {
     for (const bool masked : {false, true}) {
       Graph graph;
@@ -144,7 +145,7 @@ TEST(MaskedSoftmaxTest, WeighsAsAttentionDoes) {
   }
 }
 
-TEST(TransformerLayersTest, SayWhatTheyExpect) {
+TEST(TransformerLayersTest, ErrorsReportExpectedInput) {
   const auto error = [](const std::function<void(const Scope&, Output)>& build) {
     Graph graph;
     const Scope root(&graph);

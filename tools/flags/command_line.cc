@@ -9,6 +9,8 @@
 #include <new>
 
 #include "absl/flags/reflection.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -20,8 +22,8 @@
 namespace mirrorflow {
 namespace {
 
-// A call of the standard library that finds no memory throws, on whatever thread; and what else is
-// thrown is a bug of ours. Both end the process here, with a line and a code.
+// Ends the process with an error line and an exit code when an exception reaches the top of any
+// thread. The standard library throws when memory runs out; any other exception is a bug of ours.
 [[noreturn]] void EndByException() {
   const char* line = "ERROR INTERNAL process: terminated\n";
   ExitCode code = kExitInternal;
@@ -29,7 +31,7 @@ namespace {
     try {
       std::rethrow_exception(exception);
     } catch (const std::bad_alloc&) {
-      line = "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more to be free\n";
+      line = "ERROR RESOURCE_EXHAUSTED memory: cannot allocate; expected more free memory\n";
       code = kExitResources;
     } catch (const std::exception& e) {
       std::fprintf(stderr, "%s\n", e.what());
@@ -46,7 +48,7 @@ absl::Status UnknownFlag(absl::string_view name) {
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(
       absl::StrCat("--", name, ": unknown flag; ",
-                   nearest.empty() ? "--help lists those that there are"
+                   nearest.empty() ? "see --help for the known flags"
                                    : absl::StrCat("did you mean --", nearest, "?")));
 }
 
@@ -55,10 +57,10 @@ const char* KindOf(const absl::CommandLineFlag& flag) {
   if (flag.IsOfType<int>() || flag.IsOfType<std::optional<int>>()) return "an integer of 32 bits";
   if (flag.IsOfType<int64_t>()) return "an integer of 64 bits";
   if (flag.IsOfType<uint64_t>()) return "a non-negative integer of 64 bits";
-  return flag.IsOfType<double>() ? "a number" : "another value";
+  return flag.IsOfType<double>() ? "a number" : "a valid value";
 }
 
-// A list that is given again grows.
+// A repeated list flag accumulates its values.
 absl::Status SetFlag(absl::CommandLineFlag& flag, absl::string_view value) {
   std::string error;
   std::string longer;
@@ -156,15 +158,32 @@ int FlushOutput() {
                        kExitResources);
 }
 
+namespace {
+// Escapes control characters, which could move the cursor or recolour the terminal: messages may
+// contain names from files.
+std::string ForTerminal(absl::string_view line) {
+  std::string text;
+  for (const char c : line) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&text, absl::CEscape(absl::string_view(&c, 1)));
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+}  // namespace
+
 int ExitWithError(const absl::Status& status, ExitCode code) {
   const std::string name = absl::StatusCodeToString(status.code());
   const absl::string_view message = status.message();
-  // The errors of a file come together; each line says which file.
+  // A message may hold all errors of a file; each line names the file.
   const absl::string_view where = message.substr(0, message.find(": "));
   bool first = true;
   for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
     const std::string text =
-        absl::StrCat("ERROR ", name, " ", first ? "" : where, first ? "" : ": ", line, "\n");
+        absl::StrCat("ERROR ", name, " ",
+                     ForTerminal(absl::StrCat(first ? "" : where, first ? "" : ": ", line)), "\n");
     std::fputs(text.c_str(), stderr);
     first = false;
   }

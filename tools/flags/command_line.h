@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines of our programs: Abseil flags, with errors as Status in place of Abseil's exit, and
-// the one form in which a program ends in an error.
+// Command lines and exit codes of our programs. Parses Abseil flags, with errors as Status where
+// Abseil would exit, and reports the error that ends a program in one common format.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
@@ -31,28 +31,29 @@ struct CommandLine {
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, `--name` and `--noname`
-// (bools); `--` ends the flags. InvalidArgument names an unknown flag (and the nearest known one)
-// or a value that does not parse.
+// (bools); `--` ends the flags. Returns InvalidArgument, naming the flag, for an unknown flag (with
+// the nearest known one) or a value that does not parse.
 //
-// From here on a file that grows beyond its limit, or output that nobody reads any more, is an
-// error of the call and no longer the end of the process, which would leave half of a file behind;
-// and memory that runs out ends it with kExitResources and no longer by a signal.
+// Also changes how the process ends. A write beyond the limit on file sizes, or to a pipe without a
+// reader, makes the call fail instead of killing the process, which would leave half of a file
+// behind. When memory runs out, the process exits with kExitResources instead of by a signal.
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
-// One line a flag: name, type's default, help text. Of flags defined in files whose name contains
-// `file`.
+// Returns the name, default and help text of each flag that is defined in a file whose name
+// contains `file`.
 std::string FlagHelp(absl::string_view file);
 
-// InvalidArgument that names the flag if `value` is not in [least, most].
+// Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,
                             int64_t most = std::numeric_limits<int64_t>::max());
-// An error that names the flag if nothing can be written to `path`; empty: nothing will be.
+// Returns an error, naming the flag, if `path` cannot be written. An empty path means no output.
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 
-// Writes `ERROR <CODE> <where>: <what>` on standard error, a line an error if the message has
-// several, and returns the exit code: `code`, unless the status knows better (resources, internal).
+// Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
+// has several. Returns the exit code: that of the status if it is a resource or internal error,
+// otherwise `code`.
 int ExitWithError(const absl::Status& status, ExitCode code);
-// Exit code 0, or that of an error if standard output did not take all that was printed.
+// Flushes standard output. Returns kExitOk, or the code of an error if not all of it was written.
 int FlushOutput();
 
 }  // namespace mirrorflow

@@ -6,15 +6,15 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 
+ABSL_FLAG(std::string, compute_dtype, "float",
+          "dtype in which matrix products, convolutions and attention of floats compute: float, or "
+          "bfloat16 (mixed precision)");
+ABSL_FLAG(bool, allow_tf32, false,
+          "on GPUs, let matrix products and convolutions of floats round their operands to "
+          "TensorFloat-32");
 ABSL_FLAG(
-    std::string, compute_dtype, "float",
-    "what products, convolutions and attention of floats compute in: float or bfloat16 (mixed "
-    "precision)");
-ABSL_FLAG(
-    bool, allow_tf32, false,
-    "on GPUs, products and convolutions of floats may round their operands to TensorFloat-32");
-ABSL_FLAG(bool, autotune, false,
-          "on GPUs, time the algorithms of each product and convolution and take the fastest");
+    bool, autotune, false,
+    "on GPUs, time the algorithms of each matrix product and convolution and use the fastest");
 
 namespace mirrorflow {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flags of programs that compute, on what precision may be traded for speed.
+// Flags of programs that compute: precision and choice of kernels.
 #ifndef MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 #define MIRRORFLOW_TOOLS_FLAGS_COMPUTE_FLAGS_H_
 
@@ -9,8 +9,8 @@
 
 namespace mirrorflow {
 
-// --compute_dtype, --allow_tf32 and --autotune. InvalidArgument that names the flag if one has a
-// value that it cannot have.
+// Returns the options that --compute_dtype, --allow_tf32 and --autotune set, or InvalidArgument,
+// naming the flag, for a value that is not allowed.
 absl::StatusOr<CompileOptions> CompileOptionsOfFlags();
 
 }  // namespace mirrorflow

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/check_collective.h"
 #include "distribute/collective/device_copy/reduce_on_device.h"
-#include "distribute/collective/rank_meeting.h"
+#include "distribute/collective/rendezvous.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_status.h"
@@ -16,12 +16,12 @@
 namespace mirrorflow {
 namespace {
 
-// What the ranks of a process know of one another.
+// State that the ranks of a process share.
 struct Group {
-  // A rank's part in the collective at hand. Written by that rank alone, between two meetings.
+  // A rank's part in the current collective. Written only by that rank, between two meetings.
   struct Rank {
     Collective collective;
-    cudaEvent_t ready = nullptr;  // its input is made
+    cudaEvent_t ready = nullptr;  // its input is ready
     cudaEvent_t done = nullptr;   // it has read all inputs and written its share of the outputs
   };
 
@@ -44,7 +44,7 @@ struct Group {
     return group;
   }
 
-  RankMeeting meeting;
+  Rendezvous meeting;
   std::vector<Rank> ranks;
 };
 
@@ -57,7 +57,7 @@ class DeviceCopyCommunicator final : public Communicator {
  public:
   DeviceCopyCommunicator(std::shared_ptr<Group> group, int rank)
       : group_(std::move(group)), rank_(rank) {}
-  // As others do: without one rank there are no collectives.
+  // Fails the other ranks, too: there are no collectives without this one.
   ~DeviceCopyCommunicator() override {
     group_->meeting.Fail(
         absl::CancelledError(absl::StrCat("device copy: rank ", rank_, " was destroyed")));
@@ -98,7 +98,7 @@ class DeviceCopyCommunicator final : public Communicator {
     }
     MF_RETURN_IF_ERROR(Share(c, stream));
     MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(ranks[rank_].done, stream));
-    // No rank goes on before all have enqueued their share and its event.
+    // No rank continues before all have enqueued their share and its event.
     MF_RETURN_IF_ERROR(group_->meeting.Meet(rank_, c.name));
     for (const Group::Rank& rank : ranks) {
       MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, rank.done, 0));
@@ -106,7 +106,7 @@ class DeviceCopyCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // What this rank does of a collective.
+  // Enqueues this rank's share of a collective.
   absl::Status Share(const Collective& c, cudaStream_t stream) const {
     return std::visit([&](const auto& what) { return Share(what, c, stream); }, c.operation);
   }
@@ -146,7 +146,7 @@ class DeviceCopyCommunicator final : public Communicator {
 
   template <typename T>
   using Pointers = absl::InlinedVector<T, kMaxLogicalGpus>;
-  // Where the inputs of all ranks have this element.
+  // Addresses of this element in the inputs of all ranks.
   Pointers<const void*> InsFrom(int64_t element, DataType dtype) const {
     Pointers<const void*> in;
     for (const Group::Rank& rank : group_->ranks) {

@@ -17,7 +17,8 @@ struct Ranks {
   int num_out;
 };
 
-// What sums are made in: floats for the reduced ones, unsigned integers, which wrap around.
+// The type in which sums are computed: float for half and bfloat16, and unsigned types for
+// integers, so that overflow wraps.
 template <typename T>
 struct SumOf {
   using type = T;
@@ -48,7 +49,7 @@ __device__ S Combine(S a, S b) {
   } else if constexpr (kReduction == Reduction::kAny) {
     return (a | b) != 0;
   } else if constexpr (kIsReal<T>) {
-    // A NaN compares as neither larger nor smaller: `a` wins when it is one, `b` by default.
+    // A comparison with NaN is false: `a != a` selects a NaN in `a`, the default one in `b`.
     const bool first = kReduction == Reduction::kMax ? a > b : a < b;
     return first || a != a ? a : b;
   } else {

@@ -61,7 +61,8 @@ absl::StatusOr<ncclDataType_t> NcclType(DataType dtype) {
     case DT_INT64:
       return ncclInt64;
     default:
-      return absl::InvalidArgumentError(absl::StrCat("NCCL: no ", DataTypeName(dtype)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("NCCL: unsupported dtype ", DataTypeName(dtype)));
   }
 }
 
@@ -81,18 +82,18 @@ ncclRedOp_t NcclReduction(Reduction reduction) {
   return ncclSum;
 }
 
-// NCCL reads these at its first call; a value of the user's stays.
+// Sets an environment variable that NCCL reads at its first call, unless the user has set it.
 void SetForNccl(const char* name, const char* value) {
   if (getenv(name) == nullptr && setenv(name, value, 0) == 0) {
     std::fprintf(stderr, "mirrorflow: %s=%s\n", name, value);
   }
 }
 
-// Ranks of one process may then use one another's buffers where they lie.
+// Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
-// What the barriers of a GPU reduce. Never freed: that waits for all that the GPU has to do, which
-// may have no end after a failure.
+// The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
+// which may not end after a failure.
 absl::StatusOr<void*> BarrierMemory(int gpu) {
   static std::mutex* const mu = new std::mutex();
   static auto* const memory = new std::map<int, void*>();
@@ -105,8 +106,8 @@ absl::StatusOr<void*> BarrierMemory(int gpu) {
   return own;
 }
 
-// All ranks of one worker, which fail together. Ranks are numbered from 0 in here, and called by
-// their numbers in the world.
+// All ranks of one worker, which fail together. In here ranks are numbered from 0; errors name them
+// by their numbers in the world.
 class Group {
  public:
   Group(const Topology& topology, absl::Span<const int> local_ranks, absl::Span<const int> gpus,
@@ -123,7 +124,7 @@ class Group {
       changed_.notify_all();
     }
     if (watchdog_.joinable()) watchdog_.join();
-    // Whatever was enqueued has ended with its step.
+    // All enqueued work has ended with its step.
     for (Rank& rank : ranks_) rank.Abort();
   }
 
@@ -134,7 +135,8 @@ class Group {
   absl::Status Connect(WorkerGroup* workers, absl::Time deadline) {
     ShareRegistrations();
     if (options_.deterministic) SetForNccl("NCCL_ALGO", "allreduce:ring;reducescatter:ring");
-    // Its way to mix captured and other collectives has hung where one process has several GPUs.
+    // NCCL's support for mixing captured and eager collectives is known to hang where one process
+    // has several GPUs.
     if (options_.can_be_captured) SetForNccl("NCCL_GRAPH_MIXING_SUPPORT", "0");
     MF_RETURN_IF_ERROR(ConnectAs(kEager, workers, deadline));
     if (options_.can_be_captured) MF_RETURN_IF_ERROR(ConnectAs(kCaptured, workers, deadline));
@@ -150,7 +152,8 @@ class Group {
     return failure_;
   }
 
-  // The first failure is that of all ranks. Ends what GPUs wait in.
+  // Stores the first failure, which all ranks then return, and aborts all communicators, which ends
+  // the collectives that GPUs wait in.
   void Fail(const absl::Status& why) {
     {
       std::lock_guard<std::mutex> lock(failure_mu_);
@@ -160,11 +163,11 @@ class Group {
     for (Rank& rank : ranks_) rank.Abort();
   }
 
-  // What a communicator is for.
+  // The collectives that a communicator is used for.
   enum Use { kEager, kCaptured, kUses };
 
-  // Calls issue(comm) for rank `r` and waits until NCCL has taken it. That it has not is
-  // a failure of all ranks, with what `describe` says in front.
+  // Calls issue(comm) for rank `r` and waits until NCCL has accepted the call. If it does not, all
+  // ranks fail, with the result of `describe` in front of the error.
   template <typename Issue, typename Describe>
   absl::Status Run(int r, Use use, const Issue& issue, const Describe& describe) {
     MF_RETURN_IF_ERROR(status());
@@ -196,12 +199,12 @@ class Group {
 
  private:
   struct Rank {
-    std::mutex mu;  // of calls with the communicators
+    std::mutex mu;  // held during calls with the communicators
     ncclComm_t comms[kUses] = {};
     void* barrier = nullptr;  // an int32 that barriers reduce
 
     void Abort() {
-      std::lock_guard<std::mutex> lock(mu);  // no thread may be inside NCCL with them
+      std::lock_guard<std::mutex> lock(mu);  // no other thread may be inside NCCL with them
       for (ncclComm_t& comm : comms) {
         if (comm != nullptr) ncclCommAbort(std::exchange(comm, nullptr));
       }
@@ -210,7 +213,7 @@ class Group {
 
   int num_local() const { return static_cast<int>(ranks_.size()); }
 
-  // The id of the world's communicators for `use`, which worker 0 makes.
+  // The id of the world's communicators for `use`, which worker 0 creates.
   absl::StatusOr<ncclUniqueId> UniqueId(Use use, WorkerGroup* workers, absl::Time deadline) {
     ncclUniqueId id;
     const bool makes_it = workers == nullptr || workers->worker() == 0;
@@ -243,7 +246,7 @@ class Group {
           ncclCommInitRankConfig(&ranks_[r].comms[use], world_size_, id, world_ranks_[r], &config),
           "ncclCommInitRankConfig");
     }
-    // In any case: a group that was begun must end.
+    // Even after an error: a group that was started must end.
     const absl::Status ended = NcclStatus(ncclGroupEnd(), "ncclGroupEnd");
     MF_RETURN_IF_ERROR(status);
     MF_RETURN_IF_ERROR(ended);
@@ -254,7 +257,7 @@ class Group {
     return absl::OkStatus();
   }
 
-  // What NCCL says of a communicator of rank `r` now.
+  // NCCL's current state of a communicator of rank `r`.
   ncclResult_t Ask(int r, Use use) {
     std::lock_guard<std::mutex> lock(ranks_[r].mu);
     if (ranks_[r].comms[use] == nullptr) return ncclSuccess;
@@ -263,7 +266,7 @@ class Group {
     return asked != ncclSuccess ? asked : state;
   }
 
-  // Waits until the rank's last call is no longer in progress.
+  // Waits until the last call of rank `r` is no longer in progress.
   absl::Status Settle(int r, Use use, absl::Time deadline) {
     while (true) {
       const ncclResult_t state = Ask(r, use);
@@ -307,10 +310,10 @@ class Group {
 
 class NcclCommunicator final : public Communicator {
  public:
-  // `local`: the rank's number in its group.
+  // `local`: the index of the rank in its group.
   NcclCommunicator(std::shared_ptr<Group> group, int local)
       : group_(std::move(group)), local_(local) {}
-  // As others do: without one rank there are no collectives.
+  // Fails the other ranks, too: there are no collectives without this one.
   ~NcclCommunicator() override {
     group_->Fail(
         WithFailure(absl::CancelledError(absl::StrCat("NCCL: rank ", rank(), " was destroyed")),
@@ -340,7 +343,7 @@ class NcclCommunicator final : public Communicator {
   }
   absl::Status Finish(const Collective&, Lane*) override { return group_->status(); }
   absl::Status status() const override { return group_->status(); }
-  // Ends with the communicator.
+  // The registration ends with the communicator.
   absl::Status Register(std::byte* memory, size_t bytes) override {
     const auto with = [&](ncclComm_t comm) {
       void* handle = nullptr;
@@ -393,7 +396,7 @@ class NcclCommunicator final : public Communicator {
       MF_RETURN_IF_NCCL_ERROR(ncclAllGather(c.in, c.out, g.counts[rank()], type, comm, stream));
       return absl::OkStatus();
     }
-    // NCCL gathers equal parts; these each come from their rank.
+    // ncclAllGather needs equal parts; unequal ones are broadcast, each by its rank.
     return ForEachPart(g.counts, [&](int root, int64_t first, int64_t count) {
       return ncclBroadcast(c.in, At(c.out, c.dtype, first), count, type, root, comm, stream);
     });
@@ -421,7 +424,7 @@ class NcclCommunicator final : public Communicator {
   static void* At(void* memory, DataType dtype, int64_t element) {
     return static_cast<std::byte*>(memory) + element * DataTypeSize(dtype);
   }
-  // call(rank, first element, count) for each rank that has some, as one launch.
+  // Calls call(rank, first element, count) for each rank with elements, in one group of NCCL.
   template <typename Call>
   static absl::Status ForEachPart(absl::Span<const int64_t> counts, const Call& call) {
     MF_RETURN_IF_NCCL_ERROR(ncclGroupStart());
@@ -432,7 +435,7 @@ class NcclCommunicator final : public Communicator {
       first += counts[r];
     }
     const ncclResult_t ended = ncclGroupEnd();
-    MF_RETURN_IF_ERROR(NcclStatus(result, "a part"));
+    MF_RETURN_IF_ERROR(NcclStatus(result, "part of a group"));
     return NcclStatus(ended, "ncclGroupEnd");
   }
 
@@ -472,7 +475,7 @@ const CollectiveMemory* NcclMemory() {
       void* memory = nullptr;
       const absl::Status status = NcclStatus(ncclMemAlloc(&memory, bytes), "ncclMemAlloc");
       if (status.ok()) return memory;
-      // NCCL does not say which error of CUDA it was, but there are few others.
+      // NCCL does not report which CUDA error it was; out of memory is the most likely one.
       return absl::ResourceExhaustedError(status.message());
     }
     void Free(void* memory) const override { ncclMemFree(memory); }

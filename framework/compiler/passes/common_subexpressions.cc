@@ -10,15 +10,15 @@
 namespace mirrorflow {
 namespace {
 
-// Two nodes may be one if they compute the same and do nothing else. Reads count: two reads with
-// the same control inputs are in the same place among the writes.
+// True for nodes that do nothing other than compute outputs. This includes reads: two reads with
+// the same control inputs are at the same position among the writes.
 bool MayMerge(const Node& node) {
   const OpDef& op = node.op();
   if (op.role == OpRole::kRead || op.role == OpRole::kConstant) return true;
   return Computes(op) && !op.has(kStateful) && node.num_outputs() > 0;
 }
 
-// A constant counts by its bytes: as text one of the batch's size takes longer than all the rest.
+// Appends a constant as bytes: printing one of the size of a batch takes longer than all the rest.
 void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key) {
   const Tensor* tensor = value.get_if<Tensor>();
   if (tensor == nullptr) {
@@ -31,7 +31,7 @@ void AppendAttr(absl::string_view name, const AttrValue& value, std::string* key
   }
 }
 
-// Whether nothing on the way from the variable to this handle waits for another node.
+// True if no node on the way from the variable to this handle has control inputs.
 bool IsFree(const Output& handle) {
   const Node* node = handle.node;
   while (node->control_inputs().empty() && node->op().has(kView) && node->num_inputs() > 0) {
@@ -43,7 +43,7 @@ bool IsFree(const Output& handle) {
 std::string Key(const Compilation& c, const Node& node) {
   std::vector<std::string> inputs;
   for (const Output& in : node.inputs()) {
-    // All handles of a variable are one, but for those that come with an order.
+    // All handles of a variable are equal, except those that carry an order.
     const absl::StatusOr<std::string> variable =
         in.dtype() == DT_RESOURCE && IsFree(in) ? VariableName(in) : absl::NotFoundError("");
     inputs.push_back(variable.ok() ? absl::StrCat("@", *variable)

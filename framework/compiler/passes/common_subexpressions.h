@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommonSubexpressions: nodes of one op with equal attributes and inputs become one.
+// CommonSubexpressions: merges nodes of the same op with equal attributes and inputs.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_COMMON_SUBEXPRESSIONS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_COMMON_SUBEXPRESSIONS_H_
 

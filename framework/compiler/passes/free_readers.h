@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FreeReaders: takes off the control edges that OrderVariables has put between the users of a read
-// and the writes, so that these users can become parts of other nodes; OrderVariables then orders
-// what they have become. The order of writes, and of collectives, stays.
+// FreeReaders: removes the control edges that OrderVariables has added between the users of a read
+// and the writes, so that these users can be fused into other nodes. OrderVariables then orders the
+// fused nodes. The order of writes and of collectives is kept.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_FREE_READERS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_FREE_READERS_H_
 

@@ -13,27 +13,27 @@ namespace {
 
 // A larger constant costs more to keep than to compute; shape arithmetic is never this large.
 constexpr int64_t kMaxFoldedBytes = 4096;
-// Nor is it much work: a small product of large constants would be.
+// Shape arithmetic is also cheap, unlike a small product of large constants.
 constexpr int64_t kMaxFoldedFlops = int64_t{1} << 24;
 
-// Of what KnownValue looks at, a node counted each time.
+// The number of nodes that KnownValue visits; a node counts at each visit.
 constexpr int kMaxKnownNodes = 256;
 
 bool IsConstant(const Compilation& c, const Output& output) {
   return c.values().at(output).constant.has_value();
 }
 
-// The value of the node's outputs, if its kernel can make it now.
+// Sets the values of the node's outputs if its kernel can compute them now.
 void TryEvaluate(Compilation& c, const Node& node) {
   const OpDef& op = node.op();
   if (!Computes(op) || op.has(kStateful) || node.num_outputs() == 0) return;
-  if (node.output_dtype(0) == DT_VARIANT) return;  // a list, of which no more can be known
+  if (node.output_dtype(0) == DT_VARIANT) return;  // a list, whose value is never known
   if (!c.kernels->Has(op.name, "CPU")) return;
   std::vector<Tensor> inputs;
   for (const Output& in : node.inputs()) {
     Tensor value = c.values().at(in).constant;
-    // Ones in the shape of a value need its shape only. The gradient of the loss starts with them:
-    // it must not wait for the loss.
+    // Ones in the shape of a value need only its shape. The gradient of the loss starts with them
+    // and must not wait for the loss.
     if (!value.has_value() && op.role == OpRole::kOnesLike &&
         c.values().shape(in).IsFullyDefined() && c.ValueBytes(in) <= kMaxFoldedBytes) {
       absl::StatusOr<Tensor> zeros = Tensor::Allocate(in.dtype(), c.values().shape(in));
@@ -53,7 +53,7 @@ void TryEvaluate(Compilation& c, const Node& node) {
   if (bytes > kMaxFoldedBytes) return;
   absl::StatusOr<std::vector<Tensor>> outputs =
       EvaluateNode(node, inputs, shapes, *c.kernels, {.max_flops = kMaxFoldedFlops});
-  // What fails on these values fails in the step too, if it is ever run.
+  // A node that fails on these values fails in the step too, if it ever runs.
   if (!outputs.ok()) return;
   for (int i = 0; i < node.num_outputs(); ++i) {
     ValueInfo info = c.values().at(node.output(i));
@@ -62,8 +62,8 @@ void TryEvaluate(Compilation& c, const Node& node) {
   }
 }
 
-// Whether constants alone make the node's outputs. Rows of earlier times are not asked: what made
-// them may be fed now.
+// True if the node's outputs are computed from constants alone. Existing rows of the shape table do
+// not count, because the nodes that made them may be fed now.
 bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   const bool is_constant = node.op().role == OpRole::kConstant;
   if (--budget < 0) return false;
@@ -76,12 +76,12 @@ bool FollowsFromConstants(Compilation& c, const Node& node, int& budget) {
   return true;
 }
 
-// What is known of the value as a list; nothing if it is none.
+// The information about a list; an unknown list if the value is not a list.
 ListInfo ListOf(const Compilation& c, const Output& value) {
   return value.dtype() == DT_VARIANT ? ListInfo::From(c.values().at(value)) : ListInfo();
 }
 
-// The same of what a branch or loop gives to its functions.
+// The lists that a branch or loop passes to its functions, by argument.
 std::vector<ListInfo> ListArguments(const Compilation& c, const Node& node) {
   std::vector<ListInfo> lists;
   for (const Output& in : node.inputs().subspan(FirstArgument(node.op()))) {
@@ -101,7 +101,7 @@ void SetOutputs(Compilation& c, const Node& node, const std::vector<Shape>& shap
 
 }  // namespace
 
-// Puts constants in the place of outputs whose value is known.
+// Replaces outputs whose value is known by constants.
 absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node) const {
   if (trials_ > 0) return false;
   if (!Computes(node->op()) || node->op().has(kStateful)) return false;
@@ -132,7 +132,8 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
     changed = true;
   }
   if (!is_known) return changed;
-  // Nor has anybody to wait for a node that computes nothing any more, but for what it waited for.
+  // No other node has to wait for a node that no longer computes anything, only for what it waited
+  // for.
   const std::vector<Use> uses(node->uses().begin(), node->uses().end());
   for (const Use& use : uses) {
     if (use.slot != Use::kControl) continue;
@@ -169,7 +170,7 @@ absl::Status InferAndFold::SetFeedShapes(Compilation& c) const {
   for (size_t i = 0; i < c.feeds.size(); ++i) {
     const Output& feed = c.feeds[i];
     if (feed.dtype() == DT_VARIANT) {
-      if (c.is_body) continue;  // InferBody has said what it is
+      if (c.is_body) continue;  // InferBody has set its information
       return absl::UnimplementedError(
           absl::StrCat("feed ", feed.ToString(), " is a list; expected a tensor"));
     }
@@ -194,8 +195,8 @@ absl::Status InferAndFold::InferBody(Compilation& c, const Node& node, Compilati
   constexpr int64_t kNodesAsACall = 1 << 8;
   if (trials_ > 0) trial_nodes_left_ -= body.graph.num_nodes() + kNodesAsACall;
   if (trial_nodes_left_ < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        OpAndName(node), ": what the lists of loops in loops are takes too long to find out"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(OpAndName(node), ": inferring the lists of nested loops takes too long"));
   }
   const int first = FirstArgument(node.op());
   body.feed_shapes.clear();
@@ -269,7 +270,7 @@ absl::Status InferAndFold::InferBranches(Compilation& c, const Node& node) {
 
 absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
   Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
-  std::vector<bool> stays;  // by argument: it is the node's input in every iteration
+  std::vector<bool> stays;  // by argument: it equals the node's input in every iteration
   for (size_t i = 0; i < body.feeds.size(); ++i) {
     stays.push_back(BehindViews(body.fetches[i]) == body.feeds[i]);
   }

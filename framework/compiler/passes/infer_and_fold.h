@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InferAndFold: global shapes and dtypes for this feed signature, folding constants as it goes,
-// because shape arithmetic needs both. Afterwards every value has a fully defined shape and every
-// static operand is a constant; a graph for which that is impossible has shapes that depend on
-// data, which is an error that names the node.
+// InferAndFold: infers global shapes and dtypes for this feed signature and folds constants on the
+// way, because shape arithmetic needs both. Afterwards every value has a fully defined shape and
+// every static operand is a constant. A graph for which that is impossible has shapes that depend
+// on data; the error names the node.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_INFER_AND_FOLD_H_
 
@@ -14,30 +14,30 @@
 
 namespace mirrorflow {
 
-// What the value is whatever is fed and whatever variables hold: what constants alone make of it,
-// by a few nodes. Nothing if that is not so.
+// The value, if a few nodes compute it from constants alone and it is thus independent of feeds and
+// variables; otherwise a tensor without a value.
 Tensor KnownValue(Compilation& c, const Output& value);
 
 class InferAndFold final : public Pass {
  public:
-  // `loop_bound` names ops, so it comes from above; null: no loop's bound is known.
+  // `loop_bound` depends on particular ops, so a layer above supplies it. If it is null, no bound
+  // of a loop is known.
   explicit InferAndFold(LoopBoundFn loop_bound = nullptr) : loop_bound_(loop_bound) {}
 
   absl::string_view name() const override { return "infer_and_fold"; }
   Facts needs() const override { return kPruned | kBodiesMade; }
   Facts gives() const override { return kShapesKnown; }
-  // They say what shapes the node's outputs have.
+  // The bodies determine the shapes of the node's outputs.
   bool enters_bodies() const override { return true; }
   absl::StatusOr<bool> Run(Compilation& c) override;
 
  private:
-  // Infer what the functions make of the node's inputs, which are known, and give the node's
-  // outputs their shapes.
+  // Run inference on the functions, given the node's inputs, and set the shapes of its outputs.
   absl::Status InferBranches(Compilation& c, const Node& node);
   absl::Status InferLoop(Compilation& c, const Node& node);
   absl::Status InferBody(Compilation& c, const Node& node, Compilation& body,
                          const std::vector<bool>& stays, const std::vector<ListInfo>& lists);
-  // Finds out, without changing the bodies, what the loop's lists are.
+  // Infers the lists of a loop by trial, without changing the bodies.
   absl::StatusOr<LoopLists> TryLists(Compilation& c, const Node& node,
                                      const std::vector<bool>& stays);
   absl::Status CheckSame(const Node& node, int output, absl::string_view depends_on, const Shape& a,
@@ -47,9 +47,9 @@ class InferAndFold final : public Pass {
   absl::StatusOr<bool> ReplaceByConstants(Compilation& c, Node* node) const;
 
   const LoopBoundFn loop_bound_;
-  // More than 0: a trial, which may know too little and takes nothing for final.
+  // Positive during a trial, which may lack information and makes no final decision.
   int trials_ = 0;
-  int64_t trial_nodes_left_ = 1 << 22;  // loops in loops multiply trials
+  int64_t trial_nodes_left_ = 1 << 22;  // nested loops multiply trials
 };
 
 }  // namespace mirrorflow

@@ -10,10 +10,10 @@ namespace mirrorflow {
 namespace {
 
 constexpr int64_t kUnknown = ListKind::kUnknown;
-// The lists in a list that still grow after so many trials grow with every iteration.
+// Nested lists that still grow after this many trials grow in every iteration.
 constexpr int kTrialsOfInner = 8;
 
-// first + iterations * growth, if that is known and fits.
+// first + iterations * growth, if that is known and not too large.
 int64_t LengthAfter(int64_t first, std::optional<int64_t> iterations, int64_t growth) {
   if (first < 0 || growth == 0) return first;
   if (growth < 0 || !iterations.has_value()) return kUnknown;
@@ -29,7 +29,7 @@ LoopLists::LoopLists(std::vector<ListInfo> first)
 
 absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
                                        std::optional<int64_t> bound) {
-  // A bound that trials do not agree on is none: it could come and go for ever.
+  // A bound that differs between trials is discarded: it could come and go forever.
   bound_changed_ |= bound_.has_value() && bound != bound_;
   bound_ = bound_changed_ ? std::nullopt : bound;
   bound = bound_;
@@ -43,8 +43,8 @@ absl::StatusOr<bool> LoopLists::Refine(const std::vector<ListInfo>& results,
     const int64_t from = argument.max_length, to = results[i].max_length;
     const int64_t growth = from < 0 || to < 0 ? kUnknown : std::max<int64_t>(to - from, 0);
     if (is_first_trial) growth_.push_back(growth);
-    // A result is the longest of some lists, each a few elements longer than one of the arguments:
-    // if the last iteration adds no more than the first, none between them does.
+    // A result is the longest of some lists, each a few elements longer than one of the arguments.
+    // If the last iteration adds no more than the first, none in between does.
     if (from >= 0 && (growth < 0 || growth > growth_[i])) growth_[i] = kUnknown;
     if (!first_[i].known() && !first_[i].holds_nothing()) continue;
     MF_ASSIGN_OR_RETURN(ListInfo either, EitherList(argument, results[i]));

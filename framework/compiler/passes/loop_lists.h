@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is true of the lists that a loop carries, in every iteration and behind the last one: found
-// by trial, as their elements' shape may be known only where the body pushes the first.
+// LoopLists: infers what holds for the lists that a loop carries, in every iteration and after the
+// last one. It proceeds by trial, because the shape of the elements may be known only where the
+// body pushes the first one.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_LOOP_LISTS_H_
 
@@ -13,29 +14,30 @@
 
 namespace mirrorflow {
 
-// How often the loop runs at most, if that can be told; the bodies' values are inferred.
+// The maximum number of iterations of the loop, if it is known. Requires that the values in the
+// bodies are inferred.
 using LoopBoundFn = std::optional<int64_t> (*)(const Compilation& c, const Node& loop);
 
 class LoopLists {
  public:
-  // Given what the lists are at first; nothing for a value that is none.
+  // `first`: the initial lists; an unknown list for a value that is not a list.
   explicit LoopLists(std::vector<ListInfo> first);
 
-  // What to try them with, and what they are if the last trial was enough.
+  // The arguments for the next trial; final if no other trial is needed.
   const std::vector<ListInfo>& arguments() const { return arguments_; }
 
-  // Takes what the body made of arguments(). True if another trial is needed. InvalidArgument if
-  // the elements of a list have several shapes.
+  // Takes the results of the body for arguments(). True if another trial is needed. InvalidArgument
+  // if the elements of a list have different shapes.
   absl::StatusOr<bool> Refine(const std::vector<ListInfo>& results, std::optional<int64_t> bound);
 
-  // What they are behind the loop, where its condition sees them too.
+  // The lists after the loop, which its condition sees too.
   const std::vector<ListInfo>& behind() const { return behind_; }
 
  private:
   const std::vector<ListInfo> first_;
   std::vector<ListInfo> arguments_;
   std::vector<ListInfo> behind_;
-  std::vector<int64_t> growth_;  // elements more an iteration, at most
+  std::vector<int64_t> growth_;  // maximum of elements added per iteration
   int trials_ = 0;
   std::optional<int64_t> bound_;  // of the trials so far
   bool bound_changed_ = false;

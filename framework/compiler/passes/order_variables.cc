@@ -11,7 +11,7 @@
 namespace mirrorflow {
 namespace {
 
-// By id: one of `pending`, or a node that depends on one.
+// By id: true for the nodes in `pending` and those that depend on them.
 std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
   std::vector<char> reached(graph.id_limit(), 0);
   for (const Node* node : pending) reached[node->id()] = 1;
@@ -27,7 +27,7 @@ std::vector<char> Dependents(const Graph& graph, std::vector<Node*> pending) {
   return reached;
 }
 
-// The dependents of `write`, and what comes after it because collectives start in their order.
+// The dependents of `write`, and the nodes that come after it because collectives start in order.
 std::vector<char> BehindInOrder(const Compilation& c, Node* write, const std::vector<char>& after) {
   const auto first = std::find_if(c.collectives.begin(), c.collectives.end(),
                                   [&](const Node* node) { return after[node->id()] != 0; });
@@ -56,7 +56,7 @@ std::vector<Node*> UsersThroughViews(Node* read) {
       if (use.user->op().has(kView) && use.slot == 0) pending.push_back(use.user);
     }
   }
-  // The order of uses is arbitrary; edges must not be.
+  // The order of uses is arbitrary; that of edges must not be.
   std::sort(users.begin(), users.end(), [](Node* a, Node* b) { return a->id() < b->id(); });
   return users;
 }
@@ -68,8 +68,8 @@ bool IsFetchedThroughViews(const Compilation& c, Node* read) {
   return false;
 }
 
-// `after_write` holds the dependents of `write`, and `behind_write` also what comes after it by the
-// order of collectives: edges that are added here end at `write`, so they do not change them.
+// `after_write` marks the dependents of `write`, and `behind_write` also the nodes that come after
+// it by the order of collectives. Edges that are added here end at `write`, so they change neither.
 bool OrderReadBeforeWrite(Compilation& c, Node* read, Node* write,
                           const std::vector<char>& after_write,
                           const std::vector<char>& behind_write) {

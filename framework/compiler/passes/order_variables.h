@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OrderVariables: makes the order of reads and writes of each variable explicit, as control edges.
-// A read is the variable's own memory, not a copy, so what matters is when its users run. A read
-// that is not ordered after a write sees the value before it: its users are put before the write.
-// Where a user depends on the write, or the read is fetched, the read is marked `_copy` and takes
-// its copy before the write. Writes of one variable without an order run in order of creation.
+// A read is the variable's own memory, not a copy, so it matters when its users run. A read that is
+// not ordered after a write sees the value before it, so its users are ordered before the write. If
+// a user depends on the write, or the read is fetched, the read is marked `_copy` and copies the
+// value before the write. Unordered writes of one variable run in order of creation.
 //
-// It runs once in each half: in the first before the collectives are ordered, which have to respect
-// the edges, and in the second on what fusing has made of the readers (FreeReaders). There a user
-// that comes after the write by the order of collectives alone reads a copy too.
+// It runs once in each half of the compiler: in the first before the collectives are ordered, which
+// must respect the edges, and in the second on the readers after fusion (FreeReaders). There, a
+// user that comes after the write only by the order of collectives reads a copy too.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_ORDER_VARIABLES_H_
 

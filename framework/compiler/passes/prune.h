@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prune: keeps what the step needs. A fed output of another node than a placeholder becomes a
-// placeholder, so what only makes it goes; a placeholder with a default is its input where it is
-// not fed. Ops that are not known must be gone then.
+// Prune: keeps only the nodes that the step needs. A placeholder replaces each fed output of
+// another node, so nodes that only serve to compute it are removed. A placeholder with a default
+// that is not fed is replaced by its input. An unknown op that remains is an error.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_PRUNE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PASSES_PRUNE_H_
 

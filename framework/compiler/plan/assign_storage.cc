@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-// All-reduces have as many outputs as inputs; the other collectives make one new value.
+// All-reduces have as many outputs as inputs; the other collectives produce one new value.
 bool ReducesInPlace(const Node& node) {
   return node.op().role == OpRole::kCollective && !IsBarrier(node) && !ChangesRows(node);
 }
@@ -28,7 +28,7 @@ class Assigner {
   }
 
  private:
-  // Whether the value is needed at run time: a static operand is read when the plan is made.
+  // True if the value is needed at run time. A static operand is read when the plan is made.
   bool IsOperand(const Output& output) const {
     for (const Use& use : output.node->uses()) {
       if (use.slot != Use::kControl && use.user->input(use.slot) == output &&
@@ -39,7 +39,7 @@ class Assigner {
     return std::find(s_.fetches.begin(), s_.fetches.end(), output) != s_.fetches.end();
   }
 
-  // The one kernel output behind `value`, if nothing else uses it on the way; else invalid.
+  // The kernel output behind `value` if nothing else uses it on the way; else an invalid output.
   Output SoleProducer(const Output& value) const {
     Output at = value;
     while (true) {
@@ -57,8 +57,8 @@ class Assigner {
     }
   }
 
-  // Gives the operands of each all-reduce their places before anything else, and lets the kernels
-  // that make them write there.
+  // Places the operands of each all-reduce before anything else, and makes the kernels that produce
+  // them write there.
   void PlaceCollectives() {
     const GradientPlaces places = FindGradientPlaces(s_);
     for (const Node* node : s_.collectives) {
@@ -117,7 +117,7 @@ class Assigner {
       table_.constants_bytes += static_cast<int64_t>(AlignUp(s_.LocalBytes(node.output(0))));
     } else if ((op.role == OpRole::kRead && !node.has_attr(kCopyAttr)) ||
                (Computes(op) && op.has(kView))) {
-      // A handle that came through an identity has the variable's storage too.
+      // A handle that passed through an identity has the variable's storage too.
       const int in = table_.of(node.input(0));
       if (in >= 0) table_.Set(node.output(0), in);
     } else {
@@ -136,7 +136,7 @@ class Assigner {
   void ShareInPlace() {
     std::vector<int> last_read(table_.all.size(), -1);
     for (size_t p = 0; p < s_.order.size(); ++p) {
-      // A view reads nothing, but its users are behind it in the order and are seen there.
+      // A view reads nothing, but its users come later in the order and have the same root.
       for (const Output& in : s_.order[p]->inputs()) {
         if (const int root = table_.RootOf(in); root >= 0) last_read[root] = static_cast<int>(p);
       }
@@ -151,7 +151,7 @@ class Assigner {
         const bool both_free = !from.pinned && !from.fetched && to.region == kNoRegion &&
                                !to.pinned && from.bytes == to.bytes && in != out;
         if (!both_free || last_read[in] != static_cast<int>(p)) continue;
-        int readers = 0;  // the same memory as another operand of this node could be read too late
+        int readers = 0;  // another operand in the same memory could be read after the write
         for (const Output& other : node.inputs()) readers += table_.RootOf(other) == in;
         for (int k = 0; k < node.num_outputs(); ++k) readers += table_.RootOf(node.output(k)) == in;
         if (readers != 1) continue;

@@ -8,15 +8,16 @@
 
 namespace mirrorflow {
 
-// What a node of role kCollective does, told by its outputs and attributes: `axis` names the split
-// whose rows it gathers, or scatters if it has a `reduction`. Without one it reduces in place.
+// The kind of a node of role kCollective follows from its outputs and attributes. `axis` names the
+// split whose rows it gathers, or scatters if it has a `reduction`. Without `axis` it reduces in
+// place.
 inline bool IsBarrier(const Node& collective) { return collective.num_outputs() == 0; }
 inline bool ChangesRows(const Node& collective) { return collective.has_attr("axis"); }
 
 class AssignStorage final : public PlanStage {
  public:
   absl::string_view name() const override { return "assign_storage"; }
-  // Kernels say what may be in place, and the order who reads a value last.
+  // Kernels determine which outputs may be in place, and the order which node reads a value last.
   Facts needs() const override { return kKernelsChosen | kScheduled; }
   Facts gives() const override { return kStorageAssigned; }
 

@@ -12,7 +12,7 @@
 namespace mirrorflow {
 namespace {
 
-// How many instructions of each lane are known to be done.
+// The number of instructions in each lane that are known to be done.
 using Clock = std::array<int, kNumLanes>;
 
 struct Access {
@@ -21,7 +21,7 @@ struct Access {
   int position;  // within its lane, from 1
 };
 
-// The accesses to a run of bytes since its last write.
+// The last write of a range of bytes, and the reads since.
 struct Cell {
   Access write{-1, 0, 0};
   int32_t value = -1;
@@ -105,7 +105,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Memory that holds nothing of this step until something writes it.
+  // True for memory that has no defined contents until this step writes it.
   bool StartsUndefined(RegionId region) const { return region == Plan::kArenaRegion; }
 
   absl::Status Visit(const MemoryAccess& access, const Access& self, const Clock& clock) {
@@ -117,7 +117,7 @@ class Checker {
     for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
       Cell& cell = it->second;
       auto conflict = [&](const Access& other) {
-        // In its own instruction a node may read and write (in place, updates).
+        // One instruction may both read and write the bytes (in place, updates).
         return other.instruction >= 0 && other.instruction != self.instruction &&
                clock[other.lane] < other.position;
       };
@@ -151,7 +151,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Makes a cell start at `offset`.
+  // Splits a cell so that one starts at `offset`.
   static void Split(std::map<int64_t, Cell>& cells, int64_t offset) {
     if (cells.empty()) cells.emplace(0, Cell());
     auto it = cells.upper_bound(offset);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CheckPlan: proves of a plan that lanes which run side by side see what one thread would see. It
-// knows nothing of how the plan was made: it looks at instructions, events and memory alone. In a
-// pipeline it does nothing unless CompileOptions::check_plan asks for it.
+// CheckPlan: proves that the lanes of a plan, running concurrently, see the values that a single
+// thread would see. It is independent of how the plan was made and examines only instructions,
+// events and memory. In a pipeline it does nothing unless CompileOptions::check_plan is set.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHECK_PLAN_H_
 
@@ -18,12 +18,12 @@ class CheckPlan final : public PlanStage {
   Facts needs() const override { return kPlaced; }
 
   // OK if
-  //  * of any two instructions that touch the same bytes, one of them writing, one happens before
-  //    the other, through lanes and events, in the order in which they stand;
-  //  * every byte that is read in the arena was written in this step, and still holds the value
-  //    that the reader wants;
-  //  * collectives start in the order of their sequence, each is finished once, in that order;
-  //  * every event is recorded before it is waited for, and once.
+  //  * any two instructions that access the same bytes, at least one of them writing, are ordered
+  //    by lanes and events as they are in the plan;
+  //  * every byte read in the arena was written in this step and still holds the value that the
+  //    reader expects;
+  //  * collectives start in the order of their sequence, and each finishes once, in that order;
+  //  * every event is recorded at most once, and before any wait for it.
   // Otherwise Internal, naming the two instructions and the bytes.
   static absl::Status Check(const Plan& plan);
 

@@ -39,7 +39,7 @@ bool NeedsKernel(const Node& node) {
          (Computes(op) && !op.has(kView));
 }
 
-// What is known of a branch or loop before its functions have memory.
+// The properties of a branch or loop that are known before its functions have memory.
 KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
   KernelPlan kernel;
   for (int i = 0; i < 2; ++i) {
@@ -47,7 +47,7 @@ KernelPlan OfControlFlow(const PlanState& s, const Node& node) {
     kernel.fails_on_data |= plan.fails_on_data;
     kernel.flops = std::max(kernel.flops, plan.flops);
   }
-  // A loop's values lie where its outputs are: best where they lay before.
+  // A loop keeps its values in the memory of its outputs, ideally that of its inputs.
   for (int i = 0; i < node.num_outputs() && node.op().role == OpRole::kLoop; ++i) {
     kernel.in_place.emplace_back(i, i);
   }
@@ -78,7 +78,7 @@ absl::StatusOr<bool> ChooseKernels::RunOn(PlanState& s) {
     s.plan->flops += kernel.flops;
     s.plan->fails_on_data |= kernel.fails_on_data;
   }
-  // One library serves the kernels of all functions, which have theirs by now.
+  // One library serves the kernels of all functions, which have been chosen already.
   if (!s.is_body && s.plan->library != nullptr) MF_RETURN_IF_ERROR(s.plan->library->Finish());
   return true;
 }

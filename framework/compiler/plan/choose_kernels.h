@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChooseKernels: a kernel for every node that computes, made for its local shapes.
+// ChooseKernels: creates a kernel for every node that computes, for the node's local shapes.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_CHOOSE_KERNELS_H_
 
@@ -11,7 +11,7 @@ namespace mirrorflow {
 class ChooseKernels final : public PlanStage {
  public:
   absl::string_view name() const override { return "choose_kernels"; }
-  // A read that must be a copy has a kernel, which OrderVariables decides.
+  // OrderVariables decides which reads must be copies. Only those have a kernel.
   Facts needs() const override { return kLocal | kVariablesOrdered; }
   Facts gives() const override { return kKernelsChosen; }
 

@@ -49,7 +49,7 @@ void EmitCollectives::StartReduction(const Node& node, PlannedCollective* collec
   collective->in = collective->out = Unplaced(slots.storages[0]);
 }
 
-// Each rank has rows of the whole, which are gathered or scattered.
+// Gathers or scatters rows, of which each rank has a part.
 void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective, InFlight* flight) {
   const Shape& whole = s_.values().shape(node.output(0));
   SplitRows split{.axis = static_cast<AxisId>(node.attr<int64_t>("axis")),
@@ -68,7 +68,7 @@ void EmitCollectives::StartRows(const Node& node, PlannedCollective* collective,
   collective->out = Unplaced(out);
 }
 
-// An update that the ranks divide. From its start on others may write the variables.
+// Starts an update that the ranks divide. From then on, other ranks may write the variables.
 void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collective,
                                   InFlight* flight) {
   UpdateCall call{.kernel = static_cast<int32_t>(plan_.kernels.size()),
@@ -102,7 +102,7 @@ void EmitCollectives::StartUpdate(const Node& node, PlannedCollective* collectiv
   plan_.kernel_flops.push_back(kernel.flops);
 }
 
-// An update by a product of two matrices, whose rows all ranks have together.
+// Describes an update by a product of two matrices whose rows are split over the ranks.
 void EmitCollectives::DescribeProduct(const Node& node, UpdateCall call,
                                       PlannedCollective* collective) {
   const Output& left = node.input(node.input_index(kLeftOfProduct));
@@ -121,7 +121,7 @@ void EmitCollectives::DescribeProduct(const Node& node, UpdateCall call,
   collective->in = Unplaced(s_.storage.of(left));
 }
 
-// From here on until it is finished the collective may read and write all of its memory.
+// From its start until it is finished, the collective may read and write all of its memory.
 void EmitCollectives::Launch(InFlight flight) {
   FinishUpTo(flight.index - Communicator::kMaxInFlight);
   writer_.Order(LaneKind::kCompute, LaneKind::kCommunicate);
@@ -155,7 +155,7 @@ void EmitCollectives::FinishUpTo(int sequence) {
   while (!in_flight_.empty() && in_flight_.front().index <= sequence) {
     const InFlight flight = std::move(in_flight_.front());
     in_flight_.pop_front();
-    // An event of this collective alone: its lane may be at the next one already.
+    // Wait for an event of this collective alone, because its lane may already run the next one.
     const bool enqueued = s_.traits.enqueues_collectives;
     if (enqueued) writer_.AppendEvent(InstructionKind::kWait, LaneKind::kCompute, flight.done);
     writer_.Append({.kind = InstructionKind::kFinish,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EmitCollectives: the instructions of collectives, and what the plan says of them. A collective
-// starts where its node stands in the schedule and is finished where its result is first used.
+// EmitCollectives: emits the instructions of collectives and their descriptions in the plan. A
+// collective starts at the position of its node in the schedule and is finished before the first
+// use of its result.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_EMIT_COLLECTIVES_H_
 
@@ -17,14 +18,15 @@ class EmitCollectives {
  public:
   EmitCollectives(PlanState& s, PlanWriter& writer) : s_(s), plan_(*s.plan), writer_(writer) {}
 
-  // Starts it.
+  // Starts a collective.
   void Start(const Node& collective);
   // Finishes collectives in the order of their starts until `sequence` is done.
   void FinishUpTo(int sequence);
-  // The last that was started; -1 before the first.
+  // The sequence number of the last collective started; -1 before the first.
   int last() const { return static_cast<int>(plan_.collectives.size()) - 1; }
-  // A product or convolution comes next: the time in which other ranks start what this one has.
-  // Updates that have had such a time are finished, as nothing in the step waits for them.
+  // Called before a product or convolution, which gives other ranks the time to start the
+  // collectives that this rank has started. Finishes the updates that have already had such a time,
+  // because nothing in the step waits for them.
   void FinishUpdates() {
     FinishUpTo(update_before_work_);
     update_before_work_ = last_update_;
@@ -35,7 +37,7 @@ class EmitCollectives {
     int index = 0;
     int name = 0;
     StorageUses uses = {};  // from its start until it is finished
-    EventId done = -1;      // of a device that enqueues collectives
+    EventId done = -1;      // on a device that enqueues collectives
   };
 
   void StartReduction(const Node& node, PlannedCollective* collective, InFlight* flight);
@@ -49,8 +51,8 @@ class EmitCollectives {
   Plan& plan_;
   PlanWriter& writer_;
   std::deque<InFlight> in_flight_;
-  int last_update_ = -1;         // that was started
-  int update_before_work_ = -1;  // the same before the last long kernel
+  int last_update_ = -1;         // the last update started
+  int update_before_work_ = -1;  // last_update_ before the last long kernel
 };
 
 // The operands of the collective, which PlanMemory places.

@@ -25,8 +25,8 @@ class Emitter {
   }
 
  private:
-  // What the node waits for: the last collective among its inputs, seen through nodes that emit
-  // nothing.
+  // The last collective that the node waits for, directly or through nodes that emit nothing; -1 if
+  // there is none.
   int LastCollective(const Node& node) const {
     int last = -1;
     auto see = [&](const Node* in) { last = std::max(last, seen_collective_[in->id()]); };
@@ -42,7 +42,7 @@ class Emitter {
       collectives_.Start(node);
       seen_collective_[node.id()] = collectives_.last();
     } else if (IsControlFlow(node.op())) {
-      // Collectives inside come behind all that were started before, as on every rank.
+      // Collectives inside run after all that were started before, as on every rank.
       collectives_.FinishUpTo(s_.Communicates(node) ? collectives_.last() : wait_for);
       EmitControl(node);
     } else if (s_.kernel_plans[node.id()].kernel != nullptr) {
@@ -62,7 +62,7 @@ class Emitter {
     plan_.kernel_flops.push_back(kernel.flops);
   }
 
-  // PlanMemory knows how much scratch it takes.
+  // PlanMemory sets the size of the scratch.
   void EmitControl(const Node& node) {
     const bool loops = node.op().role == OpRole::kLoop;
     PlannedControl control{.first_argument = FirstArgument(node.op())};
@@ -80,7 +80,7 @@ class Emitter {
     plan_.controls.push_back(std::move(control));
   }
 
-  // An instruction on the node's inputs, outputs and scratch.
+  // Emits an instruction with the node's inputs, outputs and scratch as operands.
   void EmitCompute(const Node& node, InstructionKind kind, int32_t index, int64_t scratch_bytes) {
     const Instruction instruction{.kind = kind,
                                   .index = index,
@@ -110,7 +110,7 @@ class Emitter {
   Plan& plan_;
   PlanWriter writer_;
   EmitCollectives collectives_;
-  std::vector<int> seen_collective_;  // by node id: the last collective behind it, if it emits none
+  std::vector<int> seen_collective_;  // by node id: the collective that its users wait for, or -1
 };
 
 }  // namespace

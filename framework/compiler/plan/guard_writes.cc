@@ -14,7 +14,7 @@ const OpDef& BarrierOp() {
   return *op;
 }
 
-// By id: whether the node depends on `from`, itself included.
+// By id: true for `from` and the nodes that depend on it.
 std::vector<char> Reach(const Graph& graph, const Node* from) {
   std::vector<char> reached(graph.id_limit(), 0);
   std::vector<const Node*> pending = {from};
@@ -31,16 +31,16 @@ std::vector<char> Reach(const Graph& graph, const Node* from) {
   return reached;
 }
 
-// The place among the collectives of the first one that no node of `failing` comes after; their
-// number if there is none. Collectives start in their order on every rank, so what has to run
-// before one of them runs before all later ones.
+// The index of the first collective that no node of `failing` comes after; the number of
+// collectives if there is none. Collectives start in the same order on every rank, so a node that
+// runs before one of them runs before all later ones.
 size_t FindGate(const PlanState& s, const std::vector<Node*>& failing) {
   size_t gate = s.collectives.size();
   for (; gate > 0; --gate) {
     const std::vector<char> after = Reach(s.graph, s.collectives[gate - 1]);
     if (std::any_of(failing.begin(), failing.end(), [&](Node* n) { return after[n->id()]; })) break;
   }
-  // A branch or loop may come to none of its collectives.
+  // A branch or loop may not reach any of its collectives.
   while (gate < s.collectives.size() && !IsCollective(*s.collectives[gate])) ++gate;
   return gate;
 }
@@ -55,18 +55,18 @@ absl::StatusOr<bool> GuardWrites::RunOn(PlanState& s) {
   }
   if (failing.empty() || writes.empty()) return false;
   const size_t gate = FindGate(s, failing);
-  std::vector<Node*> firsts = failing;  // what a write that comes before it is left alone for
+  std::vector<Node*> firsts = failing;  // a write that comes before any of these is left alone
   firsts.insert(firsts.end(), s.collectives.begin(),
                 s.collectives.begin() + std::min(gate + 1, s.collectives.size()));
   std::erase_if(writes, [&](Node* write) {
-    // The graph itself wants it before, or it is a collective, which starts after the gate.
+    // The graph itself orders the write first, or it is a collective, which starts after the gate.
     const std::vector<char> reached = Reach(s.graph, write);
     return IsCollective(*write) ||
            std::any_of(firsts.begin(), firsts.end(), [&](Node* n) { return reached[n->id()]; });
   });
   if (gate == s.collectives.size()) {
     if (writes.empty()) return false;
-    if (!s.options.shard) {  // no other ranks
+    if (!s.shard) {  // no other ranks
       for (Node* node : failing) {
         for (Node* write : writes) s.graph.AddControlEdge(node, write);
       }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GuardWrites: a step whose data are wrong leaves every variable as it was, on every replica. What
-// can fail on its data runs before the first write: before a collective that the writes wait for,
-// since a rank that has seen the end of one knows that every rank has come to its start. Where the
-// program has no such collective, and there are other ranks, a barrier is added behind all others.
-// Whether a kernel can fail must not depend on shapes: all ranks must come to the same barrier.
+// GuardWrites: makes sure that a step with invalid data leaves every variable unchanged, on every
+// replica. Nodes that can fail on their data run before the first write. They run before a
+// collective that the writes wait for: a rank that has seen the end of a collective knows that
+// every rank has reached its start. If the program has no such collective and there are other
+// ranks, a barrier is added after all other collectives.
+//
+// Whether a kernel can fail must not depend on shapes, because all ranks must reach the same
+// barrier.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_GUARD_WRITES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_GUARD_WRITES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Localise: the shapes of sharded values become one replica's share.
+// Localise: computes the shapes of values on one replica from its share of the rows.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_LOCALISE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_LOCALISE_H_
 

@@ -14,8 +14,8 @@ constexpr size_t kMaxGreedyValues = 4096;
 
 int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
 
-// Largest first; each goes to the smallest gap between the values placed so far that are alive with
-// it.
+// Places the largest value first. Each value goes to the smallest sufficient gap between the placed
+// values whose lifetimes overlap its own.
 std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -43,7 +43,7 @@ std::vector<int64_t> GreedyBySize(absl::Span<const Lifetime> values) {
   return offsets;
 }
 
-// Values in order of birth; each takes the smallest free block that holds it, and gives it back
+// Places values in order of birth. Each takes the smallest free block that holds it, and returns it
 // when it dies.
 std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
   std::vector<int> births(values.size());
@@ -103,7 +103,7 @@ std::vector<int64_t> BestFit(absl::Span<const Lifetime> values) {
       release(offset + size, block - size);
       continue;
     }
-    // Grow; a free block at the very top is the start of what is needed.
+    // Grow the memory. A free block at the very top becomes the start of the new block.
     int64_t offset = top;
     if (!free_at.empty()) {
       const auto last = std::prev(free_at.end());

@@ -13,8 +13,8 @@
 namespace mirrorflow {
 namespace {
 
-// The arena of its functions, and room for results that must wait for others, is the scratch of a
-// branch or loop.
+// The scratch of a branch or loop holds the arena of its functions, and stages results that are
+// other arguments of a loop.
 void PlaceControl(PlanState& s, const Instruction& instruction) {
   PlannedControl& control = s.plan->controls[instruction.index];
   const int operand = instruction.first_operand + instruction.num_inputs + instruction.num_outputs;
@@ -33,8 +33,8 @@ void PlaceControl(PlanState& s, const Instruction& instruction) {
   }
 }
 
-// By storage that is its own root: from the first to the last instruction that uses it. A
-// collective in flight uses its memory from its start until it is finished.
+// By root storage: from the first to the last instruction that uses it. A collective in flight uses
+// its memory from its start until it is finished.
 std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   std::vector<Lifetime> lifetimes(s.storage.all.size(), {std::numeric_limits<int>::max(), -1, 0});
   const auto touch = [&](int root, int at) {
@@ -51,7 +51,7 @@ std::vector<Lifetime> FindLifetimes(const PlanState& s) {
   return lifetimes;
 }
 
-// Gives the storages of the arena their offsets.
+// Assigns offsets to the storages in the arena.
 absl::Status PlaceArena(PlanState& s) {
   const std::vector<Lifetime> lifetimes = FindLifetimes(s);
   std::vector<Lifetime> values;
@@ -61,7 +61,7 @@ absl::Status PlaceArena(PlanState& s) {
     Storage& storage = s.storage.all[i];
     if (storage.region != kNoRegion || storage.parent >= 0) continue;
     if (lifetimes[i].last < 0) continue;  // no instruction uses it
-    // Far from what offsets can hold, and from any machine.
+    // Small enough for offsets, and far beyond any machine.
     constexpr int64_t kMaxBytes = int64_t{1} << 60;
     total_bytes += std::min(storage.bytes, kMaxBytes + 1);
     if (total_bytes > kMaxBytes) {
@@ -90,7 +90,7 @@ void Place(const StorageTable& table, Operand* operand) {
     at = &table.all[at->parent];
     offset += at->offset;
   }
-  // What no instruction uses has no place; it does not matter where it lies.
+  // A storage that no instruction uses has no place, and any address will do.
   *operand = {at->region != kNoRegion ? at->region : Plan::kArenaRegion, offset};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanMemory: an address for every storage, so that the plan can run. What is not in a region of
-// its own lies in the arena, where PackValues has put it.
+// PlanMemory: assigns an address to every storage, so that the plan can run. Storages without a
+// region of their own lie in the arena, at the offsets from PackValues.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_MEMORY_H_
 

@@ -13,7 +13,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
                      TuningTable* tuning)
     : traits(device), tuning(tuning) {
   graph = program.graph.Clone();
-  // Ids survive the copy.
+  // Cloning preserves ids.
   const auto own = [&](const Node* node) { return graph.node(node->id()); };
   for (const Output& feed : program.feeds) feeds.push_back({own(feed.node), feed.index});
   for (const Output& fetch : program.fetches) fetches.push_back({own(fetch.node), fetch.index});
@@ -26,6 +26,7 @@ PlanState::PlanState(const Compilation& program, const std::vector<int64_t>& row
   kernels = program.kernels;
   layout = program.layout;
   options = program.options;
+  shard = program.shard;
   axes = program.axes;
   world = program.world;
   shardings = program.shardings;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanState: what the second half of the compiler works on: a Compilation for one device type and
-// one share of rows, with what its stages find out, up to the Plan. It owns a copy of the program's
-// graph, which stages rewrite; no rank is in it. PlanStage is the base of passes that work on it.
+// PlanState: the state of the second half of the compiler. It is a Compilation for one device type
+// and one share of rows, with the results of each stage up to the Plan. It owns a copy of the
+// program's graph, which stages rewrite, and does not depend on a rank. PlanStage is the base class
+// of the passes that work on it.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_STATE_H_
 
@@ -19,18 +20,18 @@
 
 namespace mirrorflow {
 
-// The shapes that one replica sees. By node id, then output.
+// The shapes on one replica, by node id, then output.
 using LocalShapes = std::vector<std::vector<Shape>>;
 
 struct PlanState final : Compilation {
-  // `rows[axis]` are the replica's rows of each axis of the program; zeros are fine. The functions
-  // of branches and loops get states of their own. `library` and `tuning` are of the kernels and
-  // may be null.
+  // `rows[axis]` is the number of rows that the replica has of each axis of the program; it may be
+  // 0. The functions of branches and loops get states of their own. `library` and `tuning` are for
+  // the kernels and may be null.
   PlanState(const Compilation& program, const std::vector<int64_t>& rows,
             const DeviceTraits& device, std::shared_ptr<KernelLibrary> library,
             TuningTable* tuning = nullptr);
 
-  // The state of a function of a branch or loop, which `bodies` holds.
+  // The state of function i of a branch or loop, from `bodies`.
   PlanState& body(const Node& node, int i) const {
     return static_cast<PlanState&>(*bodies.at(node.id())[i]);
   }
@@ -38,25 +39,25 @@ struct PlanState final : Compilation {
   int64_t LocalBytes(const Output& o) const {
     return local_shape(o).num_elements() * static_cast<int64_t>(DataTypeSize(o.dtype()));
   }
-  // The graph and all that is known so far.
+  // The graph and all results so far.
   std::string ToString(int max_elements) const;
 
   const DeviceTraits traits;
   TuningTable* const tuning;
-  // The plan may write over what it is fed: the body of a loop, whose values lie there from
-  // iteration to iteration.
+  // The plan may overwrite its feeds. True for the body of a loop, which keeps its values there
+  // between iterations.
   bool owns_feeds = false;
 
   LocalShapes shapes;                    // by Localise
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
-  std::vector<Node*> order;              // by ScheduleNodes: all nodes, legal for one thread
+  std::vector<Node*> order;              // by ScheduleNodes: all nodes, valid for one thread
   StorageTable storage;                  // by AssignStorage
 
-  // Until PlanMemory gives addresses, operands of EmitInstructions are Unplaced.
+  // Operands from EmitInstructions are Unplaced until PlanMemory assigns addresses.
   const std::shared_ptr<Plan> plan = std::make_shared<Plan>();
 };
 
-// Stands for the place of the storage; none if that is -1.
+// Stands for the address of a storage; an empty operand if `storage` is -1.
 inline constexpr RegionId kUnplaced = -2;
 inline Operand Unplaced(int storage) {
   return storage >= 0 ? Operand{kUnplaced, storage} : Operand();

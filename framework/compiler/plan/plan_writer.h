@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanWriter: appends instructions to the plan of a PlanState. What they use is Unplaced.
+// PlanWriter: appends instructions to the plan of a PlanState. Their operands are Unplaced.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_WRITER_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_PLAN_WRITER_H_
 
@@ -21,15 +21,16 @@ class PlanWriter {
   explicit PlanWriter(PlanState& s) : s_(s), plan_(*s.plan) {}
 
   int NextOperand() const { return static_cast<int>(plan_.operands.size()); }
-  // An operand in the storage; -1: none.
+  // Adds an operand in `storage`, or an empty one if it is -1.
   void AddOperand(int storage) { plan_.operands.push_back(Unplaced(storage)); }
-  // Memory that lives as long as instructions use it; an operand too.
+  // Adds memory that lives as long as instructions use it, and an operand for it. Returns the
+  // storage.
   int AddScratch(int64_t bytes);
-  // What instructions say of the node, for errors and traces.
+  // Adds the name and op of the node, for errors and traces. Returns the index for instructions.
   int AddName(const Node& node);
   void Append(Instruction instruction, const StorageUses& uses);
   void AppendEvent(InstructionKind kind, LaneKind lane, EventId event);
-  // Makes `to` wait for all that `from` holds so far.
+  // Makes lane `to` wait for all instructions in lane `from` so far.
   void Order(LaneKind from, LaneKind to);
 
  private:

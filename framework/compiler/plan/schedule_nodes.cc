@@ -42,7 +42,7 @@ class Scheduler {
       if (next_ < waiting_collectives_.size() && waiting_collectives_[next_] != nullptr) {
         Node* collective = waiting_collectives_[next_];
         long_before_[next_++] = long_done_;
-        // What waited for collectives before this one may go now.
+        // Nodes that were held until a collective after theirs starts may run now.
         while (!held_.empty() && IsBehindNext(held_.begin()->first)) TakeFromHeld(held_.begin());
         Take(collective);
         FindNeeded();
@@ -67,10 +67,10 @@ class Scheduler {
  private:
   enum class State : char { kPending, kReady, kTaken };
 
-  // Whether a later collective than `before` has started.
+  // True if a collective later than `before` has started.
   bool IsBehindNext(int before) const { return before + 1 < static_cast<int>(next_); }
 
-  // The node waits for no other node any more.
+  // Called when the node waits for no other node any more.
   void Release(Node* node) {
     const int own = sequence_[node->id()];
     const int before = last_collective_[node->id()];
@@ -85,7 +85,7 @@ class Scheduler {
     }
   }
 
-  // Whether the node takes no time, and others may wait for it.
+  // True if the node takes no time and other nodes may wait for it.
   static bool IsSource(const Node& node) {
     const OpRole role = node.op().role;
     return role == OpRole::kVariable || role == OpRole::kConstant || role == OpRole::kPlaceholder;
@@ -97,7 +97,8 @@ class Scheduler {
     if (IsNeeded(id)) needed_ready_.insert(id);
   }
 
-  // What comes after a collective, or takes no time, then what the next one waits for, then by id.
+  // Prefers nodes that come after a collective or take no time, then nodes that the next collective
+  // waits for, then the smallest id.
   NodeId PopReady() {
     auto it = ready_.begin();
     if (it->first == 1 && !needed_ready_.empty()) it = ready_.find({1, *needed_ready_.begin()});
@@ -116,7 +117,7 @@ class Scheduler {
   void Take(Node* node) {
     order_.push_back(node);
     state_[node->id()] = State::kTaken;
-    // As long as replicas may be apart: a product or convolution.
+    // A product or convolution takes as long as the replicas may be apart.
     long_done_ += s_.kernel_plans[node->id()].flops > 0 ? 1 : 0;
     may_release_ = true;
     const int before = std::max(sequence_[node->id()], last_collective_[node->id()]);
@@ -128,8 +129,8 @@ class Scheduler {
 
   bool IsNeeded(NodeId id) const { return needed_by_[id] == static_cast<int>(next_); }
 
-  // Marks what the next collective waits for. No node is marked twice: what one collective waited
-  // for is taken when the next one's turn comes.
+  // Marks the nodes that the next collective waits for. No node is marked twice: all nodes that one
+  // collective waits for have been taken when the next one's turn comes.
   void FindNeeded() {
     needed_ready_.clear();
     may_release_ = true;
@@ -153,8 +154,8 @@ class Scheduler {
     }
   }
 
-  // If the next collective waits for earlier ones alone, and those have had the time of a product
-  // or convolution, lets go what is between them. True if there was anything.
+  // If the next collective waits only for earlier ones, and those have had the time of a product or
+  // convolution, makes the nodes in between ready. True if there were any.
   bool ReleaseNeeded() {
     if (!may_release_ || !needed_ready_.empty() || next_ == s_.collectives.size()) return false;
     may_release_ = false;
@@ -171,8 +172,8 @@ class Scheduler {
   }
 
   const PlanState& s_;
-  std::vector<std::vector<Node*>> edges_;  // by id: what comes after, once for each edge
-  std::vector<int> sequence_;              // by id: place among the collectives, or -1
+  std::vector<std::vector<Node*>> edges_;  // by id: successors, once for each edge
+  std::vector<int> sequence_;              // by id: index among the collectives, or -1
   std::vector<int> last_collective_;       // by id: the last collective before it, or -1
 
   std::vector<Node*> order_;
@@ -180,14 +181,14 @@ class Scheduler {
   std::vector<State> state_;                // by id
   std::set<std::pair<int, NodeId>> ready_;  // (0: after a collective, or a source, 1: not; id)
   Held held_;
-  std::vector<Node*> waiting_collectives_;    // by sequence: those that wait for their turn only
+  std::vector<Node*> waiting_collectives_;    // by sequence: those that wait only for their turn
   size_t next_ = 0;                           // the next collective to start
-  std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: what comes before
+  std::vector<std::vector<NodeId>> sources_;  // by id, if there are collectives: predecessors
   std::vector<int> needed_by_;                // by id: the last collective that it was marked for
-  std::set<NodeId> needed_ready_;             // those of ready_ that the next one waits for
-  bool may_release_ = true;                   // since ReleaseNeeded, something has changed
-  int long_done_ = 0;                         // how many long nodes are taken
-  std::vector<int> long_before_;              // by sequence: the same when it started
+  std::set<NodeId> needed_ready_;             // those of ready_ that the next collective waits for
+  bool may_release_ = true;                   // something has changed since ReleaseNeeded
+  int long_done_ = 0;                         // number of long nodes taken
+  std::vector<int> long_before_;              // by sequence: long_done_ at its start
 };
 
 }  // namespace

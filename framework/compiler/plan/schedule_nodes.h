@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScheduleNodes: one order of all nodes of a program, legal for one thread. A collective starts as
-// soon as its operands are ready, in the program's order, and what it waits for runs first; what
-// depends on it runs only when a later collective is on its way too, or nothing else is left to do,
-// so that a rank seldom waits for the others: an update's gate (a finite loss) must not hold up the
-// collectives that wait for it, so what the next collective alone waits for runs after the next
-// long kernel. What comes after a collective (updates) runs before what does not, which frees
-// gradients while they are in the cache.
+// ScheduleNodes: finds an order of all nodes of a program that is valid for one thread. A
+// collective starts as soon as its operands are ready, in the program's order, and the nodes that
+// it waits for run first. Nodes that depend on a collective run only when a later one is in flight
+// too, or when nothing else is left to do, so that a rank seldom waits for the others.
+//
+// An update's gate (a finite loss) must not hold up the collectives that wait for it. If the next
+// collective waits only for earlier ones, the nodes in between therefore run after the next long
+// kernel. Nodes after a collective (updates) run before other nodes, which frees gradients while
+// they are in the cache.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_SCHEDULE_NODES_H_
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which values share memory: views lie in their input's, reads in the variable's, operands of a
-// collective side by side in one piece, an output that may be written over a dying input in that
-// input's. A Storage is one piece of memory before it has a place in the arena.
+// StorageTable: which values share memory. A view shares the memory of its input, and a read that
+// of its variable. Operands of a collective lie side by side in one piece. An output that may
+// overwrite a dying input shares that input's memory. A Storage is one piece of memory before it
+// has a place in the arena.
 #ifndef MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 #define MIRRORFLOW_FRAMEWORK_COMPILER_PLAN_STORAGE_H_
 
@@ -18,19 +19,19 @@ namespace mirrorflow {
 
 struct Storage {
   int64_t bytes = 0;
-  // kNoRegion: in the arena, at an offset that PlanMemory gives; or inside `parent`.
+  // kNoRegion: in the arena, at an offset that PlanMemory assigns, or inside `parent`.
   RegionId region = kNoRegion;
   int64_t offset = 0;  // in the region, in the parent or, by PlanMemory, in the arena
   int parent = -1;     // the storage that this one is a part of
-  // A collective uses it, or the plan does not own it: no output may be written over it, nor it
-  // over an input.
+  // Used by a collective, or not owned by the plan: no output may overwrite it, and it may not
+  // overwrite an input.
   bool pinned = false;
-  bool fetched = false;  // no output may be written over it
+  bool fetched = false;  // no output may overwrite it
 };
 
 class StorageTable {
  public:
-  // The operands of an all-reduce: the pieces its values lie in, one after the other.
+  // The operands of an all-reduce: the storages of its values, one after the other.
   struct Slots {
     std::vector<int> storages;  // by operand
     std::vector<char> needs_copy;
@@ -38,7 +39,7 @@ class StorageTable {
   };
 
   StorageTable() = default;
-  // For the values of the graph, none of which has a storage yet.
+  // Creates a table for the values of the graph, none of which has a storage yet.
   explicit StorageTable(const Graph& graph) : first_output_(graph.id_limit()) {
     for (const Node* node : graph.Nodes()) {
       first_output_[node->id()] = by_output_.size();
@@ -54,7 +55,7 @@ class StorageTable {
   void Set(const Output& output, int storage) {
     by_output_[first_output_[output.node->id()] + output.index] = storage;
   }
-  // The storage that has the memory: itself or its outermost parent.
+  // The storage that owns the memory: `storage` itself or its outermost parent.
   int Root(int storage) const {
     while (all[storage].parent >= 0) storage = all[storage].parent;
     return storage;
@@ -74,12 +75,12 @@ class StorageTable {
 
   std::vector<Storage> all;
   absl::flat_hash_map<NodeId, Slots> slots;  // by all-reduce
-  // The constants that are operands, and where each lies.
+  // The constants that are operands, and their offsets.
   std::vector<std::pair<const Node*, int64_t>> constants;
   int64_t constants_bytes = 0;
 
  private:
-  std::vector<size_t> first_output_;  // by node id: where its outputs are in by_output_
+  std::vector<size_t> first_output_;  // by node id: index of its outputs in by_output_
   std::vector<int> by_output_;
 };
 

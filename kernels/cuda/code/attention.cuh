@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention and its gradient: a block has a tile of queries (or of keys) of one head, meets all
-// that it has to do with tile by tile, and stores no weights. See Dao, "FlashAttention-2", 2023.
+// Attention and its gradient. A block owns a tile of queries (or of keys) of one head and visits
+// the other side tile by tile, without storing the weights. See Dao, "FlashAttention-2", 2023.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_CUH_
 
@@ -11,7 +11,7 @@
 
 namespace attention {
 
-constexpr int kLanes = 8;  // threads that share a row of a tile; neighbours
+constexpr int kLanes = 8;  // neighbouring threads that share a row of a tile
 
 template <int64 kQueryCount, int64 kKeyCount, int kDepthCount, int kValueDepthCount, bool kIsCausal,
           int kTileRows>
@@ -26,8 +26,8 @@ struct Problem {
   __device__ static bool Sees(int64 query, int64 key) {
     return query < kQueries && key < kKeys && (!kCausal || key <= query);
   }
-  // What a tile of keys (or else of queries) from row `first` on meets of the other side: not the
-  // queries before its keys, nor the keys behind its queries.
+  // The rows of the other side that a tile of keys (or of queries) starting at row `first` visits.
+  // A causal tile skips the queries before its keys, and the keys after its queries.
   template <bool kOfKeys>
   __device__ static int64 BeginOfOther(int64 first) {
     return kCausal && kOfKeys ? first : 0;
@@ -39,13 +39,12 @@ struct Problem {
   }
 };
 
-// Rows in shared memory. One more column than there are: those of neighbouring rows are in
-// different banks then.
+// Rows in shared memory, padded by one element so that neighbouring rows start in different banks.
 template <typename V, int kRows, int kColumns>
 struct Tile {
   V rows[kRows][kColumns + 1];
 
-  // Those of [count, kColumns] from row `first` on, and zeros beyond.
+  // Loads the rows of `from` [count, kColumns] from row `first` on, with zeros beyond the last.
   template <typename T>
   __device__ void Fill(const T* from, int64 first, int64 count) {
     constexpr int kOfRow = kColumns > 0 ? kColumns : 1;
@@ -62,7 +61,7 @@ struct Tile {
   }
 };
 
-// What the lanes of a row have together.
+// Combines the values of the lanes of a row; every lane gets the result.
 template <typename Op>
 __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
 #pragma unroll
@@ -71,7 +70,7 @@ __device__ inline typename Op::Type CombineLanes(typename Op::Type value) {
   return value;
 }
 
-// A row of results: every kLanes-th column is one lane's.
+// A row of results. Each lane holds every kLanes-th column.
 template <typename V, int kColumns>
 class RowSums {
  public:
@@ -83,7 +82,7 @@ class RowSums {
 #pragma unroll
     for (int j = 0; j < kOfLane; ++j) sums_[j] *= factor;
   }
-  // Adds weights[k] * the k-th row of the tile, for all of them.
+  // Adds weights[k] * row k of the tile, for all k.
   template <int kRows>
   __device__ void Add(int lane, const V* weights, const Tile<V, kRows, kColumns>& tile) {
     for (int k = 0; k < kRows; ++k) {
@@ -109,13 +108,14 @@ class RowSums {
   V sums_[kOfLane];
 };
 
-// y and log_sum; mask(i) is what is added to score i of [heads, queries, keys]. As long as a query
-// has seen nothing its scores are relative to 0; in the end it is NaN then, but 0 without any key.
+// Computes y and log_sums. mask(i) is added to score i of [heads, queries, keys]. Until a query has
+// seen a key, its scores are relative to 0. A query that sees no key becomes NaN, or 0 if there are
+// no keys at all.
 template <typename P, typename V, typename T, typename Mask>
 __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_sums, V scale,
                                Mask mask) {
   constexpr int kTile = P::kTile;
-  // Keys and values take turns.
+  // Keys and values take turns in the same memory.
   __shared__ Tile<V, kTile, P::kDepth> queries;
   __shared__ union {
     Tile<V, kTile, P::kDepth> keys;
@@ -168,10 +168,10 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
   log_sums[head * P::kQueries + query] = blind ? BitsToFloat(0x7fc00000) : pivot + log(sum);
 }
 
-// The gradient of the rows of one side, which meet those of the other. A score is a dot product of
-// `own` and `other`, the gradient of its weight one of `own2` and `other2`:
-//   of queries   own is q, own2 is dy; other is k, other2 is v; the result is dq
-//   of keys      the other way round; the results are dk and dv
+// The gradient of the rows of one side, which visit the rows of the other side. A score is a dot
+// product of rows of `own` and `other`; the gradient of its weight is one of `own2` and `other2`:
+//   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
+//   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
 // products[i] is dy · y of query i.
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,
           typename Mask>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What attention.cuh computes, of 16-bit floats, whose products tensor cores make: weights are
-// rounded to 16 bits for them, sums and exponentials are floats.
+// attention.cuh for 16-bit floats, with products on tensor cores. Weights are rounded to 16 bits
+// for the products; sums and exponentials are computed in float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 
@@ -10,7 +10,8 @@
 
 namespace attention {
 
-// A tile has 16 rows for each warp of the block. A row is that of four neighbouring threads.
+// Combines the values of the four neighbouring threads that share a row; each of them gets the
+// result. A tile has 16 rows for each warp of the block.
 template <typename Op>
 __device__ inline typename Op::Type CombineThreadsOfRow(typename Op::Type value) {
   value = Op::Combine(value, ShuffleXor(value, 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all code for the GPU begins with. The files of this folder are compiled when a plan is made,
-// with the plan's shapes as constants; there is no standard library. Emulators of the tests compile
+// Foundation of all device code. The files of this folder are compiled when a plan is made, with
+// the plan's shapes as constants and without a standard library. The fakes of the tests compile
 // them for the host.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BASE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BASE_CUH_
@@ -11,8 +11,7 @@ using uint64 = unsigned long long;
 using uint32 = unsigned int;
 using uint8 = unsigned char;
 
-// ---- types
-// ---------------------------------------------------------------------------------------
+// ---- Types ----
 
 template <bool kCondition, typename A, typename B>
 struct If {
@@ -31,7 +30,7 @@ struct Same<A, A> {
   static constexpr bool kValue = true;
 };
 
-// 16-bit floats as memory has them. Nothing computes in them.
+// 16-bit floats as stored in memory; arithmetic uses float.
 struct half {
   unsigned short bits;
 };
@@ -54,7 +53,7 @@ __device__ inline uint32 FloatToBits(float value) {
   return u.bits;
 }
 
-// The value of an element: floats of 16 bits become floats of 32.
+// Converts an element to the type that it is computed in: 16-bit floats become float.
 template <typename T>
 __device__ inline T Load(T x) {
   return x;
@@ -70,7 +69,7 @@ __device__ inline float Load(half x) {
 #endif
 }
 
-// An element from its value; floats are rounded to the nearest, to even where there are two.
+// Converts a computed value to an element. Floats are rounded to nearest, ties to even.
 template <typename T, typename V>
 struct Rounded {
   __device__ static T Of(V value) { return static_cast<T>(value); }
@@ -95,7 +94,7 @@ struct Rounded<half, V> {
 #endif
   }
 };
-// What is an element already stays as it is, whatever its bits are.
+// Converts a computed value to an element. A value that already has type T keeps its bits.
 template <typename T, typename V>
 __device__ inline T Store(V value) {
   if constexpr (Same<T, V>::kValue) {
@@ -117,13 +116,13 @@ template <>
 struct ValueType<bfloat16> {
   using Type = float;
 };
-// What T is computed in.
+// The type in which elements of type T are computed.
 template <typename T>
 using Value = typename ValueType<T>::Type;
 
-// Highest and Lowest are infinite where infinities are.
+// Lowest and Highest are infinite for types that have infinities.
 template <typename T>
-struct Traits {  // of integers
+struct Traits {  // integers
   static constexpr bool kIsFloating = false;
   static constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
   static constexpr int kBits = 8 * sizeof(T);
@@ -141,7 +140,7 @@ struct Traits<bool> {
 template <>
 struct Traits<float> {
   static constexpr bool kIsFloating = true;
-  static constexpr float kSmallest = 0x1p-126f;  // with all digits
+  static constexpr float kSmallest = 0x1p-126f;  // the smallest normal number
   __device__ static float Lowest() { return -Highest(); }
   __device__ static float Highest() { return BitsToFloat(0x7f800000); }
 };
@@ -153,20 +152,19 @@ struct Traits<double> {
   __device__ static double Highest() { return BitsToFloat(0x7f800000); }
 };
 
-// ---- what the runtime tells kernels
-// --------------------------------------------------------------
+// ---- Interface to the runtime ----
 
-// As in framework/runtime/kernel.h.
+// The layout must match framework/runtime/kernel.h.
 struct StepParams {
   uint64 step, seed, iteration;
   int64 replica;
   int64 first_row[MF_MAX_AXES];
 };
 
-// What went wrong with a kernel's data: the first to write it wins. The host reads it when the step
-// is done, and whether variables were written in it.
+// Reports invalid data to the host, which reads it after each step: only the first failure of a
+// step is kept. `writes` shows whether the step has written variables.
 struct DataFailure {
-  uint64 what;  // 0: nothing did
+  uint64 what;  // 0 if nothing failed
   int64 value;
   uint64 writes;
 };
@@ -174,17 +172,16 @@ __device__ inline void Fail(DataFailure* failure, uint64 what, int64 value) {
   if (atomicCAS(&failure->what, 0ull, what) == 0) failure->value = value;
 }
 
-// ---- loops
-// ---------------------------------------------------------------------------------------
+// ---- Loops ----
 
-constexpr int kThreads = 256;  // of a block of ForEach and Elementwise
+constexpr int kThreads = 256;  // per block of ForEach and Elementwise
 constexpr int kPerThread = 4;
 
-// Small numbers are divided faster.
+// The type of indices below kN. 32-bit integers are divided faster than 64-bit ones.
 template <int64 kN>
 using Index = typename If<(kN < (int64{1} << 31)), uint32, int64>::Type;
 
-// Calls body(i) for all i < kN; several of the calls run in one thread.
+// Calls body(i) for all i < kN; a thread makes several of the calls.
 template <int64 kN, typename Body>
 __device__ inline void ForEach(Body body) {
   const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
@@ -195,12 +192,12 @@ __device__ inline void ForEach(Body body) {
   }
 }
 
-// out[i] = value(i) for all i < kN. Where `value` reads what lies at `out`, it may be element i
+// out[i] = value(i) for all i < kN. If `value` reads the memory of `out`, it may read element i
 // only.
 template <int64 kN, typename T, typename V>
 __device__ inline void Elementwise(T* out, V value) {
   const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
-  // All loads go out before the first store, behind which none could.
+  // Issues all loads before the first store: no later load could move ahead of a store.
   T values[kPerThread];
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {

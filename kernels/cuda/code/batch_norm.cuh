@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch normalisation: what the sums over a channel become, and what an element becomes with it.
-// Sums are taken in double, as a channel may have millions of numbers.
+// Batch normalisation: the statistics of a channel, from sums over its elements. Sums are
+// accumulated in double precision, because a channel may have millions of elements.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_BATCH_NORM_CUH_
 
 #include "base.cuh"
 #include "reduce.cuh"
 
-// Deviations are summed, of some number of the channel: nothing cancels then, where the numbers are
-// far from 0 and near to one another.
+// Sums are taken over deviations from a pivot, some element of the channel (0 if that is not
+// finite). This avoids cancellation if the elements are far from 0 and close to each other.
 template <typename V>
 __device__ inline double Pivot(V x) {
   return x - x == 0 ? static_cast<double>(x) : 0.0;
@@ -19,7 +19,7 @@ __device__ inline Two<double> Deviation(double x, double pivot) {
   return {d, d * d};
 }
 
-// Mean and variance of kCount numbers from the sums of Deviation.
+// The mean and variance of kCount numbers, from the sums of Deviation.
 template <int64 kCount>
 __device__ inline Two<double> Moments(Two<double> sums, double pivot) {
   constexpr double kN = kCount > 0 ? kCount : 1;
@@ -28,7 +28,8 @@ __device__ inline Two<double> Moments(Two<double> sums, double pivot) {
   return {pivot + mean, variance < 0 ? 0.0 : variance};
 }
 
-// The moving averages move by `weight`; by all of it, `old` is not read and may be missing.
+// Moves a moving average towards `now` by `weight`. With a weight of 1, `old` is not read and need
+// not exist.
 template <typename U>
 __device__ inline U Moved(const U* old, int64 channel, U now, U weight) {
   return weight == 1 ? now : old[channel] * (1 - weight) + now * weight;

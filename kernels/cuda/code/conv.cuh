@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions by their definition, one element of the result a thread: for dtypes and shapes that
-// cuDNN has no algorithm for.
+// Convolutions by definition: each element of the result is computed on its own. For dtypes and
+// shapes that cuDNN has no algorithm for.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_CONV_CUH_
 
 #include "window.cuh"
 
-// Images [batch, h, w, channels] or, with kNchw, [batch, channels, h, w]; the filter [h, w,
+// Images are [batch, h, w, channels] or, with kNchw, [batch, channels, h, w]. The filter is [h, w,
 // channels of a group, out channels].
 template <int64 kBatch, int64 kIn, int64 kOut, int64 kGroups, bool kNchw, typename H, typename W>
 struct Convolution {
@@ -25,7 +25,7 @@ struct Convolution {
     return ((i * W::kSize + j) * kGroupIn + c) * kOut + o;
   }
 
-  // Coordinates of element `i` of images of so many channels, rows and columns.
+  // The coordinates of element `i` of images with kChannels, kRows and kColumns.
   struct Pixel {
     int64 n, y, x, c;
   };
@@ -90,7 +90,7 @@ struct Convolution {
     const int64 i = index / (kOut * kGroupIn * W::kSize);
     Value<T> sum = 0;
     for (int64 n = 0; n < kBatch; ++n) {
-      Value<T> of_image = 0;  // so that the rounding error does not grow with the batch
+      Value<T> of_image = 0;  // keeps the rounding error from growing with the batch
       for (int64 y = 0; y < H::kOut; ++y) {
         const int64 iy = H::Input(y, i);
         if (iy < 0 || iy >= H::kIn) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DepthwiseConv2dNative and its gradients: each output is a sum over triples of a pixel, a tap of
-// the filter and a pixel of the output.
+// DepthwiseConv2dNative and its gradients. Each result is a sum over triples of an input pixel, a
+// filter tap and an output pixel.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_DEPTHWISE_CONV2D_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_DEPTHWISE_CONV2D_CUH_
 
@@ -9,25 +9,25 @@
 
 namespace depthwise {
 
-// How the filter moves in one dimension: tap i at position o lies on pixel
-// o * kStride - kBefore + i * kDilation, or outside of the image.
+// The movement of the filter in one dimension: at position o, tap i lies on pixel
+// o * kStride - kBefore + i * kDilation, or outside the image.
 template <int kInSize, int kOutSize, int kFilterSize, int kStride, int kBefore, int kDilation>
 struct Window {
   static constexpr int kIn = kInSize, kOut = kOutSize, kSize = kFilterSize;
-  static constexpr int kUnroll = kSize <= 7 ? kSize : 1;  // loops over taps
+  static constexpr int kUnroll = kSize <= 7 ? kSize : 1;  // of loops over taps
 
-  // Negative or at least kIn: outside.
+  // Outside the image if negative or at least kIn.
   __device__ static int PixelOf(int position, int tap) {
     return position * kStride - kBefore + tap * kDilation;
   }
-  // Negative or at least kOut: there is none.
+  // There is no such position if the result is negative or at least kOut.
   __device__ static int PositionOf(int pixel, int tap) {
     const int scaled = pixel + kBefore - tap * kDilation;
     return scaled % kStride == 0 ? scaled / kStride : -1;
   }
 };
 
-// Where the elements of images lie.
+// The memory layout of images.
 template <bool kNchw, int64 kBatch, int kHeight, int kWidth, int kChannels>
 struct Images {
   static constexpr int64 kPixels = kBatch * kHeight * kWidth;
@@ -36,7 +36,7 @@ struct Images {
     At n;
     int y, x, c;
   };
-  // i counts through the images in the order of memory.
+  // The coordinates of element i in memory order.
   __device__ static Place PlaceOf(At i) {
     constexpr At kInner = kNchw ? kWidth : kChannels, kMiddle = kNchw ? kHeight : kWidth;
     constexpr At kOuter = kNchw ? kChannels : kHeight;
@@ -52,7 +52,7 @@ struct Images {
   }
 };
 
-// kEach: filters of a channel.
+// kEach is the number of filters per channel.
 template <typename HeightWindow, typename WidthWindow, bool kNchw, int64 kBatch, int kChannels,
           int kFiltersEach>
 struct Geometry {
@@ -110,10 +110,10 @@ __device__ inline Value<T> ImageGradient(const T* filter, const T* dy, int64 i) 
   return sum;
 }
 
-// Part `blockIdx.z` of kParts of the filter's gradient, by a sum over so much of the positions:
-// element i of the filter goes to out[i * kParts + part]. A block has kTaps taps of row
-// `blockIdx.y / kTapGroups` of the filter and kLanes channels of the output; its threads share the
-// positions, and add their sums in one order.
+// Computes part `blockIdx.z` of kParts of the filter's gradient: the sum over that part of the
+// positions. Element i of the filter goes to out[i * kParts + part]. A block handles kTaps taps of
+// row `blockIdx.y / kTapGroups` of the filter and kLanes channels of the output. Its threads share
+// the positions and add their sums in a fixed order.
 template <typename G, int kLanes, int kTaps, int kParts, typename T, typename P>
 __device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
   using H = typename G::H;
@@ -161,7 +161,7 @@ __device__ inline void FilterGradient(const T* images, const T* dy, P* out) {
   }
 }
 
-// out[i] is the sum of kParts parts, for i < kN, by a warp.
+// out[i] is the sum of the kParts parts of element i, for i < kN. Each warp computes one sum.
 template <int64 kN, int kParts, typename V, typename T>
 __device__ inline void AddParts(const V* parts, T* out) {
   constexpr int kWarp = 32;

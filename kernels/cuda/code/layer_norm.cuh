@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layer normalisation. Threads share a row; short rows stay in their registers.
+// Layer normalisation. Threads share a row; short rows are kept in registers.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_LAYER_NORM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_LAYER_NORM_CUH_
 
@@ -8,7 +8,7 @@
 #include "reduce.cuh"
 #include "softmax.cuh"
 
-// What Op makes of fn(x) for all elements of a row; every thread of the row gets it.
+// Combines fn(x) of all elements of a row by Op. Every thread of the row gets the result.
 template <typename Op, typename Row, typename Fn>
 __device__ inline typename Op::Type CombineRow(const Row& row, Fn fn) {
   typename Op::Type result = Op::Identity();
@@ -16,7 +16,7 @@ __device__ inline typename Op::Type CombineRow(const Row& row, Fn fn) {
   return Row::Threads::template Combine<Op>(result);
 }
 
-// `y` may be `x`: a thread writes what it alone has read.
+// `y` may be `x`: a thread overwrites only elements that it alone has read.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y, V* means,
                                  V* inverses, V epsilon) {
@@ -39,7 +39,7 @@ __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNormGrad(const T* dy, const T* x, const V* gamma, const V* means,
                                      const V* inverses, T* dx) {
-  // Of an element: the gradient of its normalised value, and that value.
+  // For each element: the gradient of its normalised value, and that value.
   const auto at = [&](auto r, auto c) -> Two<V> {
     const auto i = r * kColumns + c;
     return {Load(dy[i]) * gamma[c], (Load(x[i]) - means[r]) * inverses[r]};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The formulas of the element-wise ops, by the names of the ops. A formula of one type serves all
-// that it makes sense for: floats of 16 bits come as float.
+// Formulas of the element-wise ops, named after the ops. A formula is a template for all types that
+// it makes sense for; 16-bit floats arrive as float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MATH_CUH_
 
@@ -19,8 +19,7 @@ namespace op {
 template <typename T>
 constexpr bool kFloating = Traits<T>::kIsFloating;
 
-// ---- one operand
-// ---------------------------------------------------------------------------------
+// ---- One operand ----
 
 MF_UNARY(Abs) {
   if constexpr (kFloating<T>) {
@@ -58,7 +57,7 @@ MF_UNARY(Reciprocal) { return T(1) / x; }
 // Not x > 0 ? x : 0, which would lose a NaN.
 MF_UNARY(Relu) { return x <= 0 ? T(0) : x; }
 MF_UNARY(Relu6) { return x < 0 ? T(0) : x > 6 ? T(6) : x; }
-// Halves to even.
+// Rounds halves to even.
 MF_UNARY(Rint) { return rint(x); }
 MF_UNARY(Round) {
   if constexpr (kFloating<T>) {
@@ -69,7 +68,7 @@ MF_UNARY(Round) {
 }
 MF_UNARY(Rsqrt) { return T(1) / sqrt(x); }
 MF_UNARY(Sigmoid) { return T(1) / (T(1) + exp(-x)); }
-// A NaN has no sign and stays.
+// A NaN stays a NaN.
 MF_UNARY(Sign) { return x > 0 ? T(1) : x < 0 ? static_cast<T>(-1) : x; }
 MF_UNARY(Sin) { return sin(x); }
 MF_UNARY(Sinh) { return sinh(x); }
@@ -84,7 +83,7 @@ MF_UNARY(Elu) { return x < 0 ? expm1(x) : x; }
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 MF_UNARY(Selu) { return x < 0 ? T(kSeluScaleAlpha) * expm1(x) : T(kSeluScale) * x; }
-// max(x, 0) + log(1 + e^-|x|): nothing overflows. What would have fewer digits than T is 0.
+// max(x, 0) + log(1 + e^-|x|), which cannot overflow. A subnormal tail counts as 0.
 MF_UNARY(Softplus) {
   const T tail = exp(-fabs(x));
   return (x < 0 ? T(0) : x) + (tail < Traits<T>::kSmallest ? T(0) : log1p(tail));
@@ -94,7 +93,7 @@ __device__ inline T LeakyRelu(T x, float alpha) {
   return x > 0 ? x : x * static_cast<T>(alpha);
 }
 
-// x times a distribution function: the tail of the normal one keeps its digits.
+// x times the normal distribution function, by erfc, which keeps its precision in the tail.
 MF_UNARY(Gelu) { return x * (T(0.5) * erfc(x * T(-0.70710678118654752440))); }
 constexpr double kTwoRoots = 1.59576912160573071176;  // 2 * sqrt(2 / pi)
 constexpr double kGeluCubic = 0.044715;
@@ -102,8 +101,8 @@ constexpr double kGeluCubic = 0.044715;
 MF_UNARY(GeluExponent) { return x * (T(kTwoRoots) + T(kTwoRoots * kGeluCubic) * x * x); }
 MF_UNARY(ApproximateGelu) { return x / (T(1) + exp(-GeluExponent(x))); }
 
-// The derivative of Lgamma: the recurrence up to where the asymptotic series holds, and reflection
-// below 0 (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
+// The derivative of Lgamma: by recurrence up to where the asymptotic series holds, and by
+// reflection below 0 (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
 MF_UNARY(Digamma) {
   double v = x, sum = 0;
   if (v <= 0) {
@@ -120,8 +119,7 @@ MF_UNARY(Digamma) {
   return static_cast<T>(log(v) - 0.5 / v - series - sum);
 }
 
-// ---- two operands
-// --------------------------------------------------------------------------------
+// ---- Two operands ----
 
 MF_BINARY(Add) { return static_cast<T>(x + y); }
 MF_BINARY(AddV2) { return static_cast<T>(x + y); }
@@ -129,8 +127,8 @@ MF_BINARY(Atan2) { return atan2(x, y); }
 MF_BINARY(BitwiseAnd) { return static_cast<T>(x & y); }
 MF_BINARY(BitwiseOr) { return static_cast<T>(x | y); }
 MF_BINARY(BitwiseXor) { return static_cast<T>(x ^ y); }
-// Towards zero, of integers; what is divided by 0 is said by the caller. The smallest integer
-// divided by -1 wraps around.
+// Integers are rounded towards zero. Division by 0 gives 0; the caller reports it. The smallest
+// integer divided by -1 wraps around.
 MF_BINARY(Div) {
   if constexpr (kFloating<T>) {
     return x / y;
@@ -165,7 +163,7 @@ MF_BINARY(Less) { return x < y; }
 MF_BINARY(LessEqual) { return x <= y; }
 MF_BINARY(LogicalAnd) { return x && y; }
 MF_BINARY(LogicalOr) { return x || y; }
-// Both comparisons are false if y is a NaN, and x is if it is one itself.
+// Propagates NaN: both comparisons are false if y is NaN, and the second is true if x is NaN.
 MF_BINARY(Maximum) { return x > y || x != x ? x : y; }
 MF_BINARY(Minimum) { return x < y || x != x ? x : y; }
 MF_BINARY(Mul) { return static_cast<T>(x * y); }
@@ -216,7 +214,7 @@ __device__ inline bool ApproximateEqual(T x, T y, float tolerance) {
   return fabs(x - y) < static_cast<T>(tolerance);
 }
 
-// The sum over all k >= 0 of 1 / (x + k)^s, by Euler and Maclaurin (NIST DLMF 25.11.28).
+// The sum over all k >= 0 of 1 / (x + k)^s, by the Euler-Maclaurin formula (NIST DLMF 25.11.28).
 __device__ inline double HurwitzZeta(double s, double x) {
   double sum = 0;
   for (int k = 0; k < 12; ++k, x += 1) sum += pow(x, -s);
@@ -233,24 +231,23 @@ __device__ inline double HurwitzZeta(double s, double x) {
   }
   return sum;
 }
-// The derivative of order a of Digamma at x.
+// The x-th derivative of Digamma at y.
 MF_BINARY(Polygamma) {
   const double order = x, at = y;
   const T nan = T(BitsToFloat(0x7fc00000));
   if (!(order >= 0) || floor(order) != order) return nan;
   if (order == 0) return Digamma(y);
   if (at == Traits<double>::Highest()) return T(0);
-  // At a pole: infinite where both sides are.
+  // At a pole: infinite if both sides tend to the same infinity.
   if (at <= 0 && floor(at) == at) return fmod(order, 2.0) == 1 ? Traits<T>::Highest() : nan;
   if (!(at > 0)) return nan;
   const double sign = fmod(order, 2.0) == 1 ? 1 : -1;
   return static_cast<T>(sign * exp(lgamma(order + 1)) * HurwitzZeta(order + 1, at));
 }
 
-// ---- gradients
-// -----------------------------------------------------------------------------------
+// ---- Gradients ----
 
-// Of y = op(x): from y, or x, and dy; in the order of the op's operands.
+// The gradient of y = op(x), from dy and either y or x, in the order of the op's operands.
 template <typename T>
 __device__ inline T EluGrad(T dy, T y) {
   return y < 0 ? (y + 1) * dy : dy;
@@ -262,7 +259,7 @@ __device__ inline T GeluGrad(T dy, T x) {
 }
 template <typename T>
 __device__ inline T ApproximateGeluGrad(T dy, T x) {
-  // Of a number that is not positive: nothing overflows.
+  // The exponent is never positive, so nothing overflows.
   const T w = GeluExponent(x), e = exp(-fabs(w)), d = T(1) / (T(1) + e);
   const T slope = T(kTwoRoots) + T(3 * kTwoRoots * kGeluCubic) * x * x;
   return dy * ((w < 0 ? e : T(1)) * d + x * (e * d * d * slope));
@@ -275,7 +272,7 @@ template <typename T>
 __device__ inline T ReciprocalGrad(T y, T dy) {
   return -dy * y * y;
 }
-// Products, so that a gradient that is not finite shows.
+// Multiplies instead of selecting, so that a gradient that is not finite propagates.
 template <typename T>
 __device__ inline T ReluGrad(T dy, T x) {
   return static_cast<T>(dy * (x > 0 ? T(1) : T(0)));
@@ -314,17 +311,16 @@ __device__ inline T TanhGrad(T y, T dy) {
   return dy * (T(1) - y * y);
 }
 
-// ---- others
-// --------------------------------------------------------------------------------------
+// ---- Others ----
 
-// Comparisons that a NaN fails.
+// A NaN fails every comparison: x stays NaN, and a limit that is NaN has no effect.
 template <typename T>
 __device__ inline T ClipByValue(T x, T low, T high) {
   const T below = high < x ? high : x;
   return below < low ? low : below;
 }
 
-// Towards zero; what no integer of the type is near becomes the smallest one.
+// Rounds towards zero. NaN and values out of range become the smallest integer of the type.
 template <typename To, typename From>
 __device__ inline To RoundTowardsZero(From x) {
   constexpr From kLimit = From(uint64{1} << (Traits<To>::kBits - 1));

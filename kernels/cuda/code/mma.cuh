@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of matrices of 16-bit floats on tensor cores, by whole warps. A warp has 16 rows of what
-// it multiplies and of the sums, which are floats. Which thread holds what is said by the PTX ISA,
-// "Matrix Fragments for mma.m16n8k16": with lane = 4 * g + t, thread (g, t) has the numbers of the
-// columns 2t and 2t+1 of the rows g and g+8.
+// Matrix products of 16-bit floats on tensor cores, by whole warps. A warp holds 16 rows of the
+// left operand and of the sums, which are floats. The PTX ISA, "Matrix Fragments for mma.m16n8k16",
+// defines which thread holds which elements: with lane = 4 * g + t, thread (g, t) holds columns 2t
+// and 2t+1 of rows g and g+8.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 
@@ -14,11 +14,12 @@ namespace mma {
 constexpr int kWarpRows = 16;
 
 __device__ inline int Warp() { return threadIdx.x / 32; }
-// Of number `e` of 4 among sums: rows of the warp, columns of a block of 8.
+// The position of a thread's sum `e` of 4: the row within the warp, and the column within a block
+// of 8.
 __device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
 __device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
 
-// sums += a * b, of [16, 16] and [16, 8].
+// sums += a * b, where a is [16, 16] and b is [16, 8].
 template <typename T>
 __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, float (&sums)[4]) {
 #ifdef __CUDA_ARCH__
@@ -38,7 +39,7 @@ __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, f
 #endif
 }
 
-// Two numbers as they lie in memory.
+// Two floats, rounded to T, in memory order.
 template <typename T>
 __device__ inline uint32 Pack(float first, float second) {
 #ifdef __CUDA_ARCH__
@@ -54,8 +55,8 @@ __device__ inline uint32 Pack(float first, float second) {
 #endif
 }
 
-// Rows in shared memory, each 16 bytes longer than it is: eight that follow one another are in
-// different banks.
+// Rows in shared memory, each padded by 16 bytes so that eight consecutive rows are in different
+// banks.
 template <typename T, int kRows, int kColumns>
 struct Tile {
   static constexpr int kPerLoad = 16 / sizeof(T);
@@ -65,7 +66,7 @@ struct Tile {
   };
   Numbers rows[kRows][kColumns / kPerLoad + 1];
 
-  // Those of [count, kColumns] from row `first` on, and zeros beyond.
+  // Loads the rows of `from` [count, kColumns] from row `first` on, with zeros beyond the last.
   __device__ void Fill(const T* from, int64 first, int64 count) {
     constexpr int kLoads = kColumns / kPerLoad;
     const bool aligned = reinterpret_cast<uint64>(from) % sizeof(Numbers) == 0;
@@ -85,8 +86,9 @@ struct Tile {
     }
   }
 
-  // The four quarters of [16, 16] from a row and a column on: those on the left first, or those
-  // above. Transposed, a thread has two numbers of a column instead of two of a row.
+  // Loads the four quarters of the [16, 16] block at a row and a column: the left ones first, or
+  // the upper ones first. Transposed, a thread gets two numbers of a column instead of two of a
+  // row.
   template <bool kLeftFirst, bool kTransposed>
   __device__ void LoadQuarters(int row, int column, uint32 (&quarters)[4]) const {
     const int lane = threadIdx.x % 32, quarter = lane / 8;
@@ -112,7 +114,7 @@ struct Tile {
   }
 };
 
-// 16 rows of a warp as what is multiplied.
+// 16 rows of a warp as the left operand of products.
 template <typename T, int kColumns>
 class Rows {
  public:
@@ -123,7 +125,7 @@ class Rows {
       tile.template LoadQuarters<true, false>(row, 16 * c, numbers_[c]);
     }
   }
-  // sums += these * the 16 rows of the tile from `row` on, transposed.
+  // [left, right] += these rows * the 16 rows of the tile from `row` on, transposed.
   template <int kRows>
   __device__ void DotRows(const Tile<T, kRows, kColumns>& tile, int row, float (&left)[4],
                           float (&right)[4]) const {
@@ -140,7 +142,7 @@ class Rows {
   uint32 numbers_[kColumns / 16][4];
 };
 
-// Sums of 16 rows of a warp.
+// 16 rows of sums of a warp.
 template <int kColumns>
 class Sums {
  public:
@@ -151,7 +153,7 @@ class Sums {
       for (int e = 0; e < 4; ++e) sums_[c][e] *= by_row[e / 2];
     }
   }
-  // Adds [16, 16] weights, rounded to T, times the rows of the tile from `row` on.
+  // Adds the product of [16, 16] weights, rounded to T, and the rows of the tile from `row` on.
   template <typename T, int kRows>
   __device__ void AddProduct(const float (&left)[4], const float (&right)[4],
                              const Tile<T, kRows, kColumns>& tile, int row) {
@@ -165,7 +167,7 @@ class Sums {
       MultiplyAdd<T>(a, b[2], b[3], sums_[2 * c + 1]);
     }
   }
-  // To [count, kColumns], the warp's first row being row `first`.
+  // Writes the sums to `to` [count, kColumns], with the warp's first row at row `first`.
   template <typename T>
   __device__ void Write(T* to, int64 first, int64 count) const {
 #pragma unroll

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For ops that move elements: from which place to which, and what stands where nothing comes from.
+// Index arithmetic of ops that move elements: the source of each output element, and the value that
+// fills a place without a source.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MOVE_CUH_
 
 #include "base.cuh"
 
-// ---- elements
-// ------------------------------------------------------------------------------------
+// ---- Elements ----
 
 template <typename T>
 __device__ inline T Zero() {
   return T{};
 }
 
-// In place of what bad data would have chosen: a NaN where there is one.
+// Stands in for an element that invalid data would have selected: NaN if T has one, else zero.
 template <typename T>
 __device__ inline T Missing() {
   if constexpr (Traits<Value<T>>::kIsFloating) {
@@ -24,8 +24,8 @@ __device__ inline T Missing() {
   }
 }
 
-// put(i, value(i)) for all i < kN. All loads go out before the first store, behind which none
-// could: what is put is not read.
+// Calls put(i, value(i)) for all i < kN. Issues all loads before the first store: no later load
+// could move ahead of a store. `value` must not read what `put` writes.
 template <int64 kN, typename T, typename V, typename P>
 __device__ inline void Move(V value, P put) {
   const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
@@ -42,11 +42,10 @@ __device__ inline void Move(V value, P put) {
   }
 }
 
-// ---- windows
-// -------------------------------------------------------------------------------------
+// ---- Windows ----
 
-// Of the coordinates of a dimension, kFirst, kFirst + kStep, … are the kCount ones of an operand.
-// Whether `c` is one of them,
+// Coordinates kFirst, kFirst + kStep, … of a dimension are the kCount coordinates of an operand.
+// Hits: whether `c` is one of them.
 template <int64 kFirst, int64 kStep, int64 kCount>
 __device__ inline bool Hits(int64 c) {
   const int64 distance = kStep > 0 ? c - kFirst : kFirst - c;
@@ -58,7 +57,7 @@ __device__ inline bool Hits(int64 c) {
     return static_cast<uint64>(distance) % kSize == 0;
   }
 }
-// and which one.
+// Hit: the operand's coordinate that `c` is. Requires Hits.
 template <int64 kFirst, int64 kStep>
 __device__ inline int64 Hit(int64 c) {
   if constexpr (kStep == 1) {
@@ -68,11 +67,11 @@ __device__ inline int64 Hit(int64 c) {
   }
 }
 
-// ---- mirrors
-// -------------------------------------------------------------------------------------
+// ---- Mirrors ----
 
-// A dimension of kSize that is padded with its own elements, kBefore in front. kSkipped: 1 if the
-// elements at the borders are not repeated, else 0. Which element stands at `c`,
+// Mirrored: the element at coordinate `c` of a dimension of kSize elements that is padded with its
+// mirror image, by kBefore elements in front. kSkipped is 1 if the border elements are not
+// repeated, else 0.
 template <int64 kSize, int64 kBefore, int64 kSkipped>
 __device__ inline int64 Mirrored(int64 c) {
   int64 at = c - kBefore;
@@ -80,7 +79,8 @@ __device__ inline int64 Mirrored(int64 c) {
   if (at >= kSize) at = 2 * kSize - 1 - kSkipped - at;
   return at;
 }
-// and the sum of value(c) where c shows element `at`.
+// SumOfMirrored: the sum of value(c) over all coordinates `c` of such a dimension that show element
+// `at`.
 template <int64 kSize, int64 kBefore, int64 kAfter, int64 kSkipped, typename V>
 __device__ inline auto SumOfMirrored(int64 at, V value) {
   auto sum = value(kBefore + at);
@@ -91,18 +91,17 @@ __device__ inline auto SumOfMirrored(int64 at, V value) {
   return sum;
 }
 
-// ---- matrices
-// ------------------------------------------------------------------------------------
+// ---- Matrices ----
 
 constexpr int kTile = 32;     // rows and columns
-constexpr int kTileStep = 8;  // rows that the threads of a block reach at once
+constexpr int kTileStep = 8;  // rows that the threads of a block cover at once
 
-// out[c * kOutStride + r] = in[r * kInStride + c] for the rows and columns of one tile. Reading and
-// writing go along memory.
+// out[c * kOutStride + r] = in[r * kInStride + c] for the rows and columns of one tile. Reads and
+// writes are both coalesced.
 template <int64 kRows, int64 kColumns, int64 kInStride, int64 kOutStride, typename T>
 __device__ inline void TransposeTile(const T* in, T* out, uint32 tile) {
   constexpr uint32 kAcross = (kColumns + kTile - 1) / kTile;
-  __shared__ T square[kTile][kTile + 1];  // the one keeps columns in banks of their own
+  __shared__ T square[kTile][kTile + 1];  // padded: columns are in different banks
   const int64 row = static_cast<int64>(tile / kAcross) * kTile;
   const int64 column = static_cast<int64>(tile % kAcross) * kTile;
   const int x = threadIdx.x, y = threadIdx.y;
@@ -119,8 +118,8 @@ __device__ inline void TransposeTile(const T* in, T* out, uint32 tile) {
   }
 }
 
-// Diagonals kLower to kUpper of matrices, the uppermost first, in rows of the longest one's length;
-// shorter ones stand to the left or to the right (see ops/matrix_diag.h).
+// Diagonals kLower to kUpper of matrices, uppermost first, each stored in a row as long as the
+// longest diagonal. Shorter ones are aligned to the left or to the right (see ops/matrix_diag.h).
 template <int64 kRows, int64 kColumns, int64 kLower, int64 kUpper, bool kLeftAbove, bool kLeftBelow>
 struct Diagonals {
   __device__ static constexpr int64 Min(int64 a, int64 b) { return a < b ? a : b; }
@@ -133,22 +132,22 @@ struct Diagonals {
   __device__ static int64 LengthOf(int64 k) {
     return Max(0, Min(kRows + Min(k, 0), kColumns - Max(k, 0)));
   }
-  // What is in front of diagonal k in its row.
+  // The padding in front of diagonal k in its row.
   __device__ static int64 GapOf(int64 k) {
     const bool left = (k >= 0 && kLeftAbove) || (k <= 0 && kLeftBelow);
     return left ? 0 : kLength - LengthOf(k);
   }
 
-  // Whether there is an element for that of the matrix,
+  // Whether element (row, column) of the matrix is on one of the diagonals.
   __device__ static bool Has(int64 row, int64 column) {
     return column - row >= kLower && column - row <= kUpper;
   }
-  // and where.
+  // The index of that element among the stored diagonals.
   __device__ static int64 At(int64 row, int64 column) {
     const int64 k = column - row;
     return (kUpper - k) * kLength + GapOf(k) + Min(row, column);
   }
-  // Where the element of the matrix is that belongs to place `at` of row `number`; -1: padding.
+  // The index in the matrix of the element at place `at` of stored row `number`; -1 for padding.
   __device__ static int64 InMatrix(int64 number, int64 at) {
     const int64 k = kUpper - number, along = at - GapOf(k);
     if (along < 0 || along >= LengthOf(k)) return -1;
@@ -156,8 +155,7 @@ struct Diagonals {
   }
 };
 
-// ---- sequences
-// -----------------------------------------------------------------------------------
+// ---- Sequences ----
 
 // Integers wrap around.
 template <typename V>
@@ -169,7 +167,7 @@ __device__ inline V NumberOfRange(V start, V delta, int64 i) {
                           static_cast<uint64>(i) * static_cast<uint64>(delta));
   }
 }
-// Both ends exactly, also where their distance is not finite.
+// Both ends are exact, even if their distance is not finite.
 template <int64 kLast, typename V>
 __device__ inline V NumberOfLinSpace(V start, V stop, int64 i) {
   if (i == 0) return start;
@@ -177,11 +175,10 @@ __device__ inline V NumberOfLinSpace(V start, V stop, int64 i) {
   return start + (stop - start) / static_cast<V>(kLast) * static_cast<V>(i);
 }
 
-// ---- numbers of rows
-// -----------------------------------------------------------------------------
+// ---- Rows by index ----
 
-// The row that indices[0], indices[1], … name in a value whose first dimensions are kSizes; -1, and
-// fail(index), if one of them is out of range.
+// The row that indices[0], indices[1], … select in a value whose first dimensions are kSizes. If an
+// index is out of range, calls fail(index) and returns -1.
 template <int64... kSizes, typename I, typename F>
 __device__ inline int64 RowAt(const I* indices, F fail) {
   int64 row = 0, bad = 0;
@@ -200,7 +197,7 @@ __device__ inline int64 RowAt(const I* indices, F fail) {
   return -1;
 }
 
-// element(row), if there is such a row.
+// element(row), or Missing if there is no such row.
 template <typename E>
 __device__ inline auto ElementOf(int64 row, E element) {
   using T = decltype(element(row));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As
-// Easy as 1, 2, 3; SC 2011): any number of any stream can be had at once, without the ones before.
+// Easy as 1, 2, 3; SC 2011): any number of any stream can be computed without its predecessors.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_PHILOX_CUH_
 
@@ -9,7 +9,7 @@
 
 namespace philox {
 
-// A counter, or what becomes of it: random words.
+// A counter, or the random words computed from it.
 struct Block {
   uint32 word[4];
 };
@@ -35,25 +35,26 @@ __device__ inline Block BlockOf(uint64 key, uint64 low, uint64 high) {
   return {{w0, w1, w2, w3}};
 }
 
-// How many elements the words of one block make.
+// The number of elements that the words of one block make.
 template <typename V>
 constexpr int kPerBlock = 16 / sizeof(V);
 
-// Which elements of a global random tensor a replica makes: element i depends on i, and not on who
-// computes it. kRuns contiguous pieces of kLength elements, one every kStride; the first begins at
-// element `first`.
+// The elements of a global random tensor that a replica makes: kRuns contiguous runs of kLength
+// elements, one every kStride, the first from element `first` on. An element depends on its index,
+// not on the replica that makes it.
 template <int64 kRuns, int64 kLength, int64 kStride>
 struct Share {
   int64 first;
 };
 
-// Elements are made in groups of the global tensor, which runs cut anywhere: make(group, values)
-// makes all of one. A thread makes one group; the block writes what it has to of them together.
+// Writes the elements of the share. Elements are made in groups of the global tensor, and a run may
+// begin and end within a group. make(group, values) makes one whole group. Each thread makes one
+// group; then the block writes the elements that belong to runs.
 template <int64 kRuns, int64 kLength, int64 kStride, typename T, typename Make>
 __device__ inline void Generate(const Share<kRuns, kLength, kStride>& share, T* out, Make make) {
   constexpr int kGroup = kPerBlock<Value<T>>;
-  constexpr int64 kMostGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can lie in
-  // Elements of groups, with those of the last block that are nobody's.
+  constexpr int64 kMostGroups = (kLength + kGroup - 2) / kGroup + 1;  // that a run can overlap
+  // Counts the elements of all groups, including the unused ones of the last block.
   using Slot = Index<kRuns * kMostGroups * kGroup + kThreads * kGroup>;
   constexpr Slot kGroups = kMostGroups;
   __shared__ Value<T> made[kThreads * kGroup];

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pooling and its gradients. Each element of what is made looks at the elements that it depends on:
-// a pixel's gradient at the windows that the pixel is in.
+// Pooling and its gradients. Each element of the result gathers the elements that it depends on:
+// the gradient of a pixel gathers from the windows that contain the pixel.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_POOL_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_POOL_CUH_
 
 #include "base.cuh"
 #include "math.cuh"
 
-// How windows of kSize_ move over one dimension, of kIn_ pixels, the first of them kBefore before
-// the image.
+// The movement of windows of kSize_ pixels over one dimension of kIn_ pixels. The first window
+// begins kBefore pixels before the image.
 template <int kIn_, int kOut_, int kSize_, int kStride, int kBefore>
 struct PoolWindow {
   static constexpr int kIn = kIn_, kOut = kOut_, kSize = kSize_;
-  // Windows that a pixel is in, at most.
+  // The maximum number of windows that contain a pixel.
   static constexpr int kOverlap = (kSize + kStride - 1) / kStride;
 
   __device__ static int First(int o) { return o * kStride - kBefore; }
@@ -21,27 +21,27 @@ struct PoolWindow {
     constexpr bool kAlways = kBefore <= 0 && (kOut - 1) * kStride - kBefore + kSize <= kIn;
     return kAlways || (pixel >= 0 && pixel < kIn);
   }
-  // Pixels of window o.
+  // The number of pixels of window o inside the image.
   __device__ static int Count(int o) {
     const int first = First(o), end = first + kSize;
     return (end < kIn ? end : kIn) - (first > 0 ? first : 0);
   }
-  // The last window that begins at the pixel or before it: it may end before it, or not exist.
+  // The last window that begins at or before the pixel. It may end before the pixel, or not exist.
   __device__ static int LastAt(int pixel) { return (pixel + kBefore) / kStride; }
-  // Of such a window, or an earlier one.
+  // Whether window o, at most LastAt(pixel), exists and contains the pixel.
   __device__ static bool Has(int o, int pixel) {
     return o >= 0 && o < kOut && pixel < First(o) + kSize;
   }
 };
 
-// Images of kChannels that lie next to each other: H and W are windows.
+// Images with kChannels contiguous channels. H and W are the windows along height and width.
 template <int64 kImages, int64 kChannels, typename H, typename W>
 struct Pool {
   static constexpr int64 kPixels = kImages * H::kIn * W::kIn * kChannels;
   static constexpr int64 kResults = kImages * H::kOut * W::kOut * kChannels;
   using I = Index<(kPixels > kResults ? kPixels : kResults)>;
 
-  // Where element i of images of that many rows and columns is.
+  // The coordinates of element i of images with kRows and kColumns.
   template <int kRows, int kColumns>
   struct Place {
     I channel, image;
@@ -74,7 +74,7 @@ struct Pool {
     const Place<H::kOut, W::kOut> at(o);
     return H::Count(at.y) * W::Count(at.x);
   }
-  // Calls fn(o) for the windows that a pixel is in, row by row.
+  // Calls fn(o) for the windows that contain a pixel, row by row.
   template <typename Fn>
   __device__ static void ForEachWindow(I pixel, Fn fn) {
     const Place<H::kIn, W::kIn> at(pixel);
@@ -89,7 +89,7 @@ struct Pool {
   }
 };
 
-// out[i] = value(i), one a thread: each has several loads.
+// out[i] = value(i), one element per thread: each takes several loads.
 template <typename P, int64 kN, typename T, typename V>
 __device__ inline void ForPool(T* out, V value) {
   const int64 i = static_cast<int64>(blockIdx.x) * kThreads + threadIdx.x;
@@ -105,13 +105,13 @@ __device__ inline void MaxPool(const T* images, T* out) {
   });
 }
 
-// A pixel is the largest of its window if it is `largest`, or NaN, which no number is larger than.
+// A pixel counts as the largest of its window if it equals `largest`, or if it is NaN.
 template <typename V>
 __device__ inline bool IsLargest(V pixel, V largest) {
   return pixel == largest || pixel != pixel;
 }
 
-// A pixel has dy of those windows where it is the first of the largest.
+// A pixel gets dy of the windows in which it is the first largest one.
 template <typename P, typename T>
 __device__ inline void MaxPoolGrad(const T* images, const T* out, const T* dy, T* dx) {
   ForPool<P, P::kPixels>(dx, [&](auto pixel) {

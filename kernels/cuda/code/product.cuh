@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of matrices of any type, in tiles that go through shared memory.
+// Matrix products of any type, in tiles that go through shared memory.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_PRODUCT_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_PRODUCT_CUH_
 
@@ -8,15 +8,15 @@
 
 namespace product {
 
-constexpr int kTile = 16;  // rows and columns; a block has a thread for each element of one
+constexpr int kTile = 16;  // rows and columns; a block has one thread per element of a tile
 
-// A matrix whose element (i, j) lies at i * kRowStep + j * kColumnStep, in elements.
+// A matrix whose element (i, j) is at offset i * kRowStep + j * kColumnStep, in elements.
 template <int64 kRowCount, int64 kColumnCount, int64 kRowStep, int64 kColumnStep>
 struct Matrix {
   static constexpr int64 kRows = kRowCount, kColumns = kColumnCount;
 
-  // A tile of it from (row, column) on, with zeros outside of it. Neighbouring threads read what
-  // lies side by side.
+  // Loads the tile at (row, column), with zeros outside the matrix. Neighbouring threads read
+  // adjacent elements.
   template <typename T, typename V>
   __device__ static void LoadTile(const T* data, int64 row, int64 column,
                                   V (&tile)[kTile][kTile + 1]) {
@@ -32,17 +32,18 @@ constexpr int64 kTilesOfRow = (B::kColumns + kTile - 1) / kTile;
 template <typename A, typename B>
 constexpr int64 kTilesOfMatrix = (A::kRows + kTile - 1) / kTile* kTilesOfRow<A, B>;
 
-// Which product of the batch this block works on.
+// The product of the batch that this block works on.
 template <typename A, typename B>
 __device__ inline int64 Batch() {
   return blockIdx.x / kTilesOfMatrix<A, B>;
 }
 
-// The tile of out = a * b that is this block's; `out` has dense rows.
+// Computes this block's tile of out = a * b. `out` is row-major and contiguous.
 template <typename A, typename B, typename T>
 __device__ inline void Multiply(const T* a, const T* b, T* out) {
   using V = Value<T>;
-  // A column more than a tile has: columns are in different banks then, as rows are.
+  // Padded by one column, so that the elements of a column are in different banks, as those of a
+  // row are.
   __shared__ V left[kTile][kTile + 1], right[kTile][kTile + 1];
   const int64 tile = blockIdx.x % kTilesOfMatrix<A, B>;
   const int64 row = tile / kTilesOfRow<A, B> * kTile, column = tile % kTilesOfRow<A, B> * kTile;
@@ -63,8 +64,8 @@ __device__ inline void Multiply(const T* a, const T* b, T* out) {
 
 }  // namespace product
 
-// Keeps of `gradient` [kRows,kColumns] the elements whose feature is positive, and adds up the
-// columns. A thread has a column.
+// Zeroes the elements of `gradient` [kRows,kColumns] whose feature is not positive, and sums the
+// columns. A thread handles one column.
 template <int64 kRows, int64 kColumns, typename T>
 __device__ inline void ReluGradOfColumns(T* gradient, const T* features, T* sums) {
   const int64 column = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;

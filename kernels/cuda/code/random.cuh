@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that depend on the session's seed, the op and the step. Element i of the global
-// tensor is made of block i/4 of the op's stream; of two blocks for four doubles.
+// tensor is made from block i/4 of the op's stream, or from block i/2 in double precision.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_RANDOM_CUH_
 
@@ -22,7 +22,7 @@ __device__ inline void ToUniform(const philox::Block& block, float (&out)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) out[i] = static_cast<float>(block.word[i] >> 8) * 0x1p-24f;
 }
-// 52 bits, as many as behind the point of a number in [1, 2).
+// 52 bits, the size of the fraction in double precision.
 __device__ inline void ToUniform(const philox::Block& block, double (&out)[2]) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -31,14 +31,14 @@ __device__ inline void ToUniform(const philox::Block& block, double (&out)[2]) {
   }
 }
 
-// Those of 16 bits are rounded down, since 1 is not among them.
+// Rounds down for 16-bit floats, since rounding to nearest could give 1.
 template <typename T, typename V>
 __device__ inline V UniformFor(V x) {
   constexpr V kSteps = Same<T, half>::kValue ? V(0x1p11) : V(0x1p8);
   return sizeof(T) == 2 ? floor(x * kSteps) / kSteps : x;
 }
 
-// The distributions fill a group: all elements of block `group` of stream `draw` of a key.
+// A distribution fills a group: all elements of block `group` of stream `draw` of a key.
 
 template <typename T>
 struct Uniform {
@@ -50,11 +50,12 @@ struct Uniform {
   }
 };
 
-// The sine and cosine of `turns`, in [0, 1), of a full turn: Taylor's series around the nearest
-// quarter, nested, without a jump. As on the CPU: the numbers are to be the same everywhere.
+// The sine and cosine of `turns` full turns, in [0, 1): the Taylor series around the nearest
+// quarter turn, in nested form and without branches. The CPU computes it the same way, so that all
+// devices draw the same numbers.
 template <typename V>
 __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
-  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // the first one left out is below the rounding
+  constexpr int kTerms = sizeof(V) == 4 ? 5 : 9;  // omitted terms are below rounding
   const V quarter = floor(4 * turns + V(0.5));
   const V angle = (turns - quarter / 4) * V(6.283185307179586476925);
   const V square = angle * angle;
@@ -71,7 +72,7 @@ __device__ inline void SinCosOfTurns(V turns, V& sine, V& cosine) {
   cosine = (q + 1) & 2 ? -b : b;
 }
 
-// By Box and Muller: two uniform numbers are a radius and an angle.
+// The Box-Muller transform: two uniform numbers give a radius and an angle.
 template <typename T>
 struct Normal {
   template <int kGroup>
@@ -91,7 +92,7 @@ struct Normal {
   }
 };
 
-// An element beyond 2 (one in 22) is drawn anew.
+// Normal numbers; an element beyond two standard deviations (one in 22) is redrawn.
 template <typename T>
 struct Truncated {
   template <int kGroup>
@@ -113,7 +114,7 @@ struct Truncated {
   }
 };
 
-// `root`: what stands for the seed. `op`: what stands for the op's name.
+// `root` is derived from the seed; `op` is a hash of the node's name.
 template <typename Distribution, typename Share, typename T>
 __device__ inline void Draw(uint64 root, uint64 op, const StepParams& params, const Share& share,
                             T* out) {

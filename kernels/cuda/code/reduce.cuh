@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions. A block is kAlong threads along the elements of a result, times kAcross results; what
-// the threads have is combined by halves, in an order that depends on the shape alone.
+// Reductions. A block has kAlong threads along the elements of each of kAcross results. Their
+// values are combined by halves, in an order that depends on the shape only.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_REDUCE_CUH_
 
 #include "base.cuh"
 #include "math.cuh"
 
-// ---- what a reduction is
-// ---------------------------------------------------------------------------
+// ---- Operations ----
 
-// Type is what it computes in: a multiple of 4 bytes.
+// Type is the type of the accumulator, a multiple of 4 bytes.
 template <typename A>
 struct Sum {
   using Type = A;
@@ -24,7 +23,7 @@ struct Product {
   __device__ static A Identity() { return A(1); }
   __device__ static A Combine(A a, A b) { return op::Mul(a, b); }
 };
-// A NaN is larger, and smaller, than any number.
+// A NaN counts as larger, and as smaller, than any number.
 template <typename A>
 struct Largest {
   using Type = A;
@@ -42,7 +41,7 @@ template <typename A>
 struct Two {
   A first, second;
 };
-// Of two numbers at once.
+// Two sums at once.
 template <typename A>
 struct Sums {
   using Type = Two<A>;
@@ -52,8 +51,8 @@ struct Sums {
   }
 };
 
-// Where the best element is, the first of equal ones. Nothing beats what it starts with by being
-// equal to it, so that elements like that, and NaNs, leave index 0.
+// The best element and its index; the first of equal ones. Only a better element replaces the
+// identity, so elements equal to it, and NaNs, leave index 0.
 template <typename V, typename I>
 struct At {
   V value;
@@ -84,8 +83,8 @@ struct FirstSmallest {
   }
 };
 
-// The root of what Sum made of squares, rounded towards zero if T is an integer; if the sum has
-// wrapped around to below 0, the smallest one.
+// The square root of a sum of squares, rounded towards zero if T is an integer. A sum that wrapped
+// around to below 0 gives the smallest integer.
 template <typename T, typename A>
 __device__ inline T RootOfSum(A sum) {
   if constexpr (Traits<T>::kIsFloating) {
@@ -96,10 +95,9 @@ __device__ inline T RootOfSum(A sum) {
   }
 }
 
-// ---- threads
-// ---------------------------------------------------------------------------------------
+// ---- Threads ----
 
-// Of any type of 4-byte words.
+// __shfl_xor_sync for any type made of 4-byte words.
 template <typename A>
 __device__ inline A ShuffleXor(A value, int mask) {
   constexpr int kWords = sizeof(A) / 4;
@@ -114,8 +112,8 @@ __device__ inline A ShuffleXor(A value, int mask) {
   return other.value;
 }
 
-// A block of kAlong * kAcross threads, powers of two. kAlongFirst: neighbouring threads have
-// elements of the same result, and not neighbouring results: whichever lie next to each other.
+// A block of kAlong * kAcross threads, both powers of two. With kAlongFirst, neighbouring threads
+// have elements of the same result, else neighbouring results: whichever are adjacent in memory.
 template <int kAlong, int kAcross, bool kAlongFirst>
 struct Team {
   __device__ static int Along() {
@@ -125,7 +123,8 @@ struct Team {
     return kAlongFirst ? threadIdx.x / kAlong : threadIdx.x % kAcross;
   }
 
-  // What those along have together; all of them get it. Every thread of the block must call it.
+  // Combines the values of the threads along a result; each of them gets the combination. Every
+  // thread of the block must call it.
   template <typename Op>
   __device__ static typename Op::Type Combine(typename Op::Type value) {
     using A = typename Op::Type;
@@ -140,7 +139,7 @@ struct Team {
       if constexpr (kAlong > 32) {
         constexpr int kWarps = kAlong / 32;
         __shared__ A of_warp[kAcross * kWarps];
-        __syncthreads();  // those of the last call have been read
+        __syncthreads();  // the values of the last call have been read
         if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
         __syncthreads();
         const A* own = of_warp + Across() * kWarps;
@@ -170,7 +169,7 @@ struct Team {
 template <typename Op, int kStep, typename I, typename At>
 __device__ inline typename Op::Type CombineElements(I first, I end, At at) {
   using A = typename Op::Type;
-  constexpr int kParts = 4;  // as many loads are under way, and sums have fewer terms
+  constexpr int kParts = 4;  // loads in flight; also keeps the sums short
   A parts[kParts];
 #pragma unroll
   for (int p = 0; p < kParts; ++p) parts[p] = Op::Identity();
@@ -190,8 +189,8 @@ __device__ inline typename Op::Type CombineElements(I first, I end, At at) {
   return Op::Combine(Op::Combine(parts[0], parts[1]), Op::Combine(parts[2], parts[3]));
 }
 
-// Calls finish(o, result) for all o < kResults, with the result of value(o, k) for all k < kCount.
-// If kChunk is less than that: of the kChunk from blockIdx.y * kChunk on.
+// Calls finish(o, result) for all o < kResults. The result combines value(o, k) for all k < kCount
+// or, if kChunk is less than kCount, for the kChunk of them from k = blockIdx.y * kChunk on.
 template <typename Op, int64 kResults, int64 kCount, int kAlong, int kAcross, bool kAlongFirst,
           int64 kChunk, typename Value, typename Finish>
 __device__ inline void Reduce(Value value, Finish finish) {

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that are written where indices say. Several positions may name one row: they are taken in
-// their order, whichever block comes first.
+// Writes rows to places that indices select. If several positions name the same row, they are
+// applied in their order, whichever block runs first.
 //
-// FindRows notes for each position its row, and for each row how many positions name it and the
-// last of them. That one does the row's work: with the others of the row, if there are any, which
-// it looks for among all positions. Good for rows that few positions share, or for up to some ten
-// thousand positions.
+// FindRows records the row of each position and, for each row, the number of positions that name it
+// and the last of them. The last position does the work of its row; it searches all positions for
+// the others. This suits rows that few positions share, or up to some ten thousand positions.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SCATTER_CUH_
 
 #include "move.cuh"
 
-// What is known of kN positions and kRows rows, in scratch.
+// The notes on kN positions and kRows rows, in scratch.
 template <int64 kN, int64 kRows>
 struct ScatterNotes {
   __device__ explicit ScatterNotes(char* scratch)
       : bad(reinterpret_cast<int*>(scratch)), row(bad + 1), last(row + kN), count(last + kRows) {}
 
   int* bad;    // whether an index is out of range: then nothing may be written
-  int* row;    // of each position; -1: none
-  int* last;   // position that names a row
-  int* count;  // of them
+  int* row;    // of each position; -1 if none
+  int* last;   // position that names each row
+  int* count;  // of the positions that name each row
 };
 
 template <int64 kN, int64 kRows>
@@ -36,7 +35,7 @@ __device__ inline void ClearNotes(char* scratch) {
   });
 }
 
-// row_at(position, fail) is the position's row, or less than 0.
+// row_at(position, fail) returns the row of the position, or less than 0 if there is none.
 template <int64 kN, int64 kRows, typename R, typename F>
 __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -52,7 +51,8 @@ __device__ inline void FindRows(char* scratch, R row_at, F fail) {
   });
 }
 
-// out[row] = the last one's row of `updates`. kOne: a scalar for all.
+// out[row] = the row of `updates` at the last position that names it. With kOne, `updates` is one
+// scalar for all rows.
 template <int64 kN, int64 kRows, int64 kSize, bool kOne, typename T>
 __device__ inline void WriteLast(char* scratch, T* out, const T* updates) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -70,8 +70,8 @@ constexpr int kScatterWarps = kThreads / 32;
 constexpr int kScatterPerThread = 4;
 constexpr int kScatterChunk = kThreads * kScatterPerThread;
 
-// Lists the positions of a chunk of them that name `row`, in their order, and returns how many
-// there are. By all threads of a block.
+// Lists the positions of one chunk that name `row`, in order, and returns their number. Every
+// thread of the block must call it.
 template <int64 kN>
 __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* list) {
   __shared__ int counts[kScatterPerThread * kScatterWarps];
@@ -101,8 +101,9 @@ __device__ inline int ListPositions(const int* rows, int row, int64 begin, int* 
   return before;
 }
 
-// out[row] = fold(… fold(fold(out[row], first), second) …, last) of the rows of `updates` that
-// belong to it. kOne: a scalar for all. Blocks share the positions; kSplit of them share a row.
+// out[row] = fold(… fold(fold(out[row], first), second) …, last) over the rows of `updates` that
+// belong to it. With kOne, `updates` is one scalar for all rows. Blocks share the positions; kSplit
+// blocks share a row.
 template <int64 kN, int64 kRows, int64 kSize, int64 kSplit, bool kOne, typename T, typename F>
 __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold) {
   const ScatterNotes<kN, kRows> notes(scratch);
@@ -112,7 +113,7 @@ __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold)
   const auto update = [&](int64 position) {
     return Load(updates[kOne ? 0 : position * kSize + column]);
   };
-  // The same in all threads of a block, but for the columns that there are not.
+  // All threads of a block take the same branches, except for columns beyond kSize.
   for (int64 position = blockIdx.x / kSplit; position < kN; position += gridDim.x / kSplit) {
     const int row = notes.row[position];
     if (row < 0 || notes.last[row] != position) continue;
@@ -125,7 +126,7 @@ __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold)
     }
     for (int64 begin = 0; left > 0; begin += kScatterChunk) {
       const int found = ListPositions<kN>(notes.row, row, begin, list);
-      constexpr int kAhead = 8;  // rows on their way
+      constexpr int kAhead = 8;  // rows in flight
       for (int i = 0; i < found && column < kSize; i += kAhead) {
         Value<T> values[kAhead];
 #pragma unroll
@@ -138,7 +139,7 @@ __device__ inline void FoldRows(char* scratch, T* out, const T* updates, F fold)
         }
       }
       left -= found;
-      __syncthreads();  // the list is read
+      __syncthreads();  // the list has been read
     }
     if (column < kSize) *at = Store<T>(value);
   }

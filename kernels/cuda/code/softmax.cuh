@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Softmax and the cross entropies. Threads share a row; short rows stay in their registers, others
-// are read twice. A row whose largest number is not finite, or that has a NaN, is NaN everywhere.
+// Softmax and the cross entropies. Threads share a row; short rows are kept in registers, longer
+// ones are read twice. A row whose largest number is not finite, or that has a NaN, becomes NaN
+// everywhere.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_SOFTMAX_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_SOFTMAX_CUH_
 
@@ -20,21 +21,21 @@ struct SumOfExp {
   }
 
  private:
-  // Not of the exponential where that is 1: both may be infinite.
+  // Avoids the exponential where it is 1: both numbers may be infinite, and their difference NaN.
   __device__ static V Scaled(Type a, V largest) {
     return a.first == largest ? a.second : a.second * exp(a.first - largest);
   }
 };
 
-// One row, as one of the kAlong threads that share it sees it. The threads of a block must call
-// the same functions.
+// A row as seen by one of the kAlong threads that share it. All threads of a block must call the
+// same functions.
 template <int64 kColumns, int kAlong, int kAcross, typename V, typename At>
 class Row {
  public:
   using Threads = Team<kAlong, kAcross, true>;
   using I = Index<kColumns>;
 
-  // exists: whether there is such a row.
+  // `exists` is false for threads beyond the last row.
   __device__ Row(bool exists, At at) : exists_(exists), at_(at) {
     if constexpr (kIsKept) {
 #pragma unroll
@@ -92,7 +93,7 @@ class Row {
   V kept_[kIsKept ? kOfThread : 1];
 };
 
-// Calls body(r, exists, row) for the row of this thread, with row.At of at(r, c).
+// Calls body(r, exists, row) for the row of this thread, whose elements are at(r, c).
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename V, typename At,
           typename Body>
 __device__ inline void WithRow(At at, Body body) {
@@ -105,7 +106,8 @@ __device__ inline void WithRow(At at, Body body) {
   body(r, number < kRows, row);
 }
 
-// In the functions below, out may be what `at` reads: a thread writes what it alone has read.
+// In the functions below, `out` may be the memory that `at` reads: a thread overwrites only
+// elements that it alone has read.
 
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename V, typename At, typename T>
 __device__ inline void Softmax(At at, T* out) {
@@ -127,7 +129,7 @@ __device__ inline void LogSoftmax(At at, T* out) {
   });
 }
 
-// The loss of a row whose label is none, and its gradient, are NaN.
+// The loss and the gradient of a row with an invalid label are NaN.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename V, typename At, typename T,
           typename Label, typename FailFn>
 __device__ inline void SparseEntropy(At at, const Label* labels, T* loss, T* gradient,

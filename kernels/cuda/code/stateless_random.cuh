@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers that depend on seeds, or on a key and a counter: TensorFlow's numbers. Elements
-// come in groups, each from its own place in a Philox stream: a group is what one block makes, but
-// of truncated normal numbers, each of which has blocks in reserve for being drawn anew.
+// Random numbers that depend on seeds, or on a key and a counter; the same as TensorFlow's.
+// Elements come in groups, each from its own place in a Philox stream. A group is what one block
+// makes, except for truncated normal numbers, each of which has blocks in reserve for redraws.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_STATELESS_RANDOM_CUH_
 
@@ -10,7 +10,7 @@
 
 namespace stateless {
 
-// A key, and a counter of 128 bits from which blocks are counted.
+// A key, and the 128-bit counter of the first block.
 struct Stream {
   uint64 key, low, high;
 
@@ -20,7 +20,7 @@ struct Stream {
   }
 };
 
-// The stream that two seeds name: they are scrambled, so that near ones are as good as any.
+// The stream of two seeds, which are scrambled so that similar seeds give unrelated streams.
 __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   const Stream seeds = {philox::Wide(0x3ec8f720, 0x02461e29), static_cast<uint64>(seed0),
                         static_cast<uint64>(seed1)};
@@ -28,7 +28,7 @@ __device__ inline Stream StreamOf(int64 seed0, int64 seed1) {
   return {philox::Wide(mixed.word[0], mixed.word[1]), 0,
           philox::Wide(mixed.word[2], mixed.word[3])};
 }
-// The same for a block, by one of its threads.
+// The same, computed by one thread for the whole block.
 template <typename Seed>
 __device__ inline Stream StreamForBlock(const Seed* seeds) {
   __shared__ Stream stream;
@@ -37,7 +37,7 @@ __device__ inline Stream StreamForBlock(const Seed* seeds) {
   return stream;
 }
 
-// In [0, 1): the low bits of a word behind the point, as many as T's mantissa has.
+// In [0, 1): the fraction is the low bits of a word, as many as T's mantissa has.
 template <typename T>
 struct Uniform {
   __device__ void operator()(const Stream& stream, uint64 group, float (&out)[4]) const {
@@ -59,7 +59,7 @@ struct Uniform {
   }
 };
 
-// By Box and Muller. The angle is computed in double for all.
+// The Box-Muller transform. The angle is computed in double precision for every type.
 template <typename T>
 struct Normal {
   template <typename V, int kGroup>
@@ -77,8 +77,8 @@ struct Normal {
   }
 };
 
-// Of which those beyond two deviations are left out. So many words are reserved for an element that
-// a group never reads those of the next.
+// Normal numbers without those beyond two standard deviations. Each element reserves so many words
+// that a group never reads those of the next.
 template <typename T>
 struct Truncated {
   template <typename V, int kGroup>
@@ -91,7 +91,7 @@ struct Truncated {
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
         if (!(fabs(drawn[i]) < 2)) continue;
-          // Not out[found]: an array whose index the compiler does not know is no register.
+          // Not out[found]: the compiler cannot keep an array with an unknown index in registers.
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) out[j] = j == found ? drawn[i] : out[j];
         ++found;
@@ -100,7 +100,7 @@ struct Truncated {
   }
 };
 
-// In [low, high); of all numbers if they are equal.
+// In [low, high), or any number of the type if the limits are equal.
 template <typename T>
 struct UniformInteger {
   T low, high;
@@ -118,7 +118,7 @@ struct UniformInteger {
   }
 };
 
-// What is made of a stream that there is not.
+// Fills in for a stream of an unknown algorithm: NaN for floats; integers are unchanged.
 template <typename V, int kGroup>
 __device__ inline void Spoil(V (&values)[kGroup]) {
   if constexpr (Traits<V>::kIsFloating) {
@@ -127,7 +127,7 @@ __device__ inline void Spoil(V (&values)[kGroup]) {
   }
 }
 
-// The algorithms that an op may ask for: Philox, or any.
+// Whether an op may ask for this algorithm: 1 (Philox) or 3 (any).
 __device__ inline bool IsKnown(int algorithm) { return algorithm == 1 || algorithm == 3; }
 
 }  // namespace stateless

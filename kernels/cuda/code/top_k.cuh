@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The largest elements of rows. Of equal ones the first comes first, and numbers come before NaN.
+// The largest elements of rows. Equal elements keep their order, and numbers come before NaN.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_TOP_K_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_TOP_K_CUH_
 
@@ -14,8 +14,8 @@ __device__ inline bool ComesBefore(V x, int i, V y, int j) {
   return x_is_number != y_is_number ? x_is_number : i < j;
 }
 
-// One after the other, each the first among those behind the one before. A block a row; for small
-// kK.
+// Selects the elements one by one: each is the first of those that come after its predecessor. A
+// block handles one row; for small kK.
 template <int kN, int kK, typename T, typename I>
 __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   constexpr int kWarps = kThreads / 32;
@@ -56,7 +56,7 @@ __device__ inline void TopKBySelection(const T* in, T* values, I* indices) {
   }
 }
 
-// Each element looks how many come before it: that is its place. kBlocks blocks a row.
+// Counts for each element how many come before it, which is its place. kBlocks blocks share a row.
 template <int kN, int kK, int kBlocks, typename T, typename I>
 __device__ inline void TopKByRank(const T* in, T* values, I* indices) {
   __shared__ Value<T> others[kThreads];

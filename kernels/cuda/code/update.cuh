@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mathematics of optimizer updates, one element at a time: TensorFlow's formulas, operation by
-// operation. A formula has the op's scalars, in the order of its inputs, and is called with an
+// Formulas of optimizer updates, one element at a time. They are TensorFlow's, operation by
+// operation. A formula holds the op's scalars in the order of its inputs; it is called with an
 // element of the gradient and those of the variables.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_UPDATE_CUH_
@@ -10,7 +10,7 @@
 
 namespace update {
 
-// A variable, and the elements of it that one thread works on.
+// A variable and those of its elements that one thread works on.
 template <typename T>
 struct Elements {
   T* variable;
@@ -21,7 +21,7 @@ template <typename Formula, typename T, typename... Each>
 __device__ inline void UpdateElements(const Formula& formula, int64 block, int64 size,
                                       const T* gradient, Each... each) {
   const int64 first = block * (kThreads * kPerThread) + threadIdx.x;
-  // All loads go out before the first store: the gradient may be a read of the variable.
+  // Issues all loads before the first store: the gradient may be a read of the variable.
   Value<T> g[kPerThread];
 #pragma unroll
   for (int k = 0; k < kPerThread; ++k) {
@@ -39,15 +39,14 @@ __device__ inline void UpdateElements(const Formula& formula, int64 block, int64
   }
 }
 
-// Updates the elements of block `block` of a grid like that of Elementwise for `size` elements.
+// Updates the elements of block `block` of a grid like that of Elementwise over `size` elements.
 template <typename Formula, typename T, typename... Variables>
 __device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,
                               Variables*... variables) {
   UpdateElements(formula, block, size, gradient, Elements<Variables>{variables}...);
 }
 
-// ---- the formulas, by the names of the ops behind `ResourceApply`
-// ----------------------------------------------------------------------------------------------
+// ---- Formulas, named after the ops without `ResourceApply` ----
 
 template <typename V>
 struct GradientDescent {

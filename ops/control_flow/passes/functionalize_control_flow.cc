@@ -34,7 +34,7 @@ std::vector<std::string> FunctionAttrs(const OpDef& op) {
 // A variable that the functions of a node use.
 struct Lifted {
   std::string name;
-  Output handle;  // as the node gets it
+  Output handle;  // as passed to the node
   bool written = false;
 };
 
@@ -43,8 +43,8 @@ bool UsesVariable(const Node& node, absl::string_view name) {
   return (role == OpRole::kRead || role == OpRole::kWrite) && TakesVariable(node, name);
 }
 
-// A read, and the version that it sees: the last write that it is ordered after, as in a step, 0
-// being the value before. Or a write, and the version that it makes.
+// A read and the version that it sees, or a write and the version that it creates. A read sees the
+// last write that it is ordered after, as in a step; version 0 is the value before all writes.
 struct Access {
   Node* node;
   int version;
@@ -66,7 +66,7 @@ std::vector<Access> FindAccesses(const Compilation& body, const std::vector<Node
   return accesses;
 }
 
-// What the variable holds when the write is done, given what it held before.
+// The value of the variable after the write, given its value before.
 absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Output& before) {
   const std::string& op = write.op().name;
   if (op == ops::kAssignVariable) return write.input(1);
@@ -77,7 +77,7 @@ absl::StatusOr<Output> Written(const Scope& scope, const Node& write, const Outp
       ops::kAssignVariable, ", ", ops::kAssignAddVariable, " or ", ops::kAssignSubVariable));
 }
 
-// Makes `variable` a new argument of the body; returns what it holds in the end.
+// Makes `variable` a new argument of the body; returns its final value.
 absl::StatusOr<Output> LiftOut(Compilation& body, const Lifted& variable,
                                const std::vector<Access>& accesses) {
   const Output argument = ops::Placeholder(body.scope().WithName("variable"),
@@ -114,18 +114,19 @@ absl::Status CheckHasNoVariables(const Compilation& body) {
   return absl::OkStatus();
 }
 
-// Functions that run functions can multiply without end, and the passes go into them by recursion.
+// The remaining budget. Functions that run functions can multiply without bound, and passes recurse
+// into them.
 struct Budget {
-  int bodies = 1 << 14;                     // that there may still be
-  int depth = 64;                           // to which bodies may still nest
-  int64_t nodes = GraphLimits().max_nodes;  // that bodies may still have in all
+  int bodies = 1 << 14;                     // that may still be instantiated
+  int depth = 64;                           // levels that may still nest
+  int64_t nodes = GraphLimits().max_nodes;  // that further bodies may have in total
 
   absl::Status TakeBody(const Graph& body) {
     nodes -= body.num_nodes();
     if (bodies-- > 0 && nodes >= 0) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
-        "branches and loops run too many functions, those in functions counted; expected ",
-        Budget().bodies, " with ", Budget().nodes, " nodes at most"));
+        "branches and loops run too many functions, nested ones included; expected at most ",
+        Budget().bodies, " with ", Budget().nodes, " nodes"));
   }
 };
 
@@ -136,7 +137,7 @@ struct Context {
 
 absl::StatusOr<bool> Functionalize(Compilation& c, Context& context);
 
-// The function that `attr` of a branch or loop names, for the node's arguments.
+// Instantiates the function in `attr` of a branch or loop for the node's arguments.
 absl::StatusOr<FunctionBody> BodyOf(const Compilation& c, const Node& node, const std::string& attr,
                                     Budget& budget) {
   MF_ASSIGN_OR_RETURN(FunctionBody body,
@@ -194,6 +195,7 @@ class Functionalizer {
       body->ops = c_.ops;
       body->kernels = c_.kernels;
       body->options = c_.options;
+      body->shard = c_.shard;
       body->is_body = true;
       body->fetches = std::move(function.results);
       body->targets = std::move(function.targets);
@@ -209,7 +211,7 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // The variables that the functions use, and which of them they write.
+  // Finds the variables that the functions use, and which of them they write.
   absl::Status FindVariables() {
     for (const Output& arg : args_) {
       if (!IsHandle(arg)) continue;
@@ -230,7 +232,8 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // A result that is a handle must be the one that the node got: it needs no place then.
+  // Drops results that are handles. Each must be the handle that the node was given, so it need not
+  // be returned.
   absl::Status DropHandles(Compilation& body, bool is_condition) {
     std::vector<Output> values;
     for (size_t i = 0; i < body.fetches.size(); ++i) {
@@ -253,7 +256,7 @@ class Functionalizer {
     for (const auto& body : bodies_) {
       const bool is_condition = loops_ && body == bodies_.front();
       MF_RETURN_IF_ERROR(DropHandles(*body, is_condition));
-      // All before the first is lifted: that takes edges away.
+      // Find all accesses before the first variable is lifted, which removes edges.
       MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(body->graph));
       std::vector<std::vector<Access>> accesses;
       for (const Lifted& variable : variables_) {
@@ -274,9 +277,9 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // Puts a node without handles in the place of the one that has some.
+  // Replaces the node by one without handles.
   absl::Status ReplaceNode() {
-    // What the node is ordered after its reads are ordered after.
+    // The reads are ordered after everything that the node is ordered after.
     const Scope read_scope = c_.scope().WithControlDependencies(DoneBefore(*node_));
     std::vector<Output> inputs;
     for (const Output& arg : args_) {
@@ -306,7 +309,8 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // The node's uses become those of `pure`, and come after the writes behind it.
+  // Assigns the written variables after `pure`, and moves the uses of the node to `pure`, after
+  // these writes.
   absl::Status AssignWritten(Node* pure) {
     int value = 0;
     for (int i = 0; i < node_->num_outputs(); ++i) {
@@ -346,7 +350,7 @@ class Functionalizer {
   std::vector<Lifted> variables_;
 };
 
-// Whether the branch is known that an If takes; then it has taken it.
+// Inlines the branch that an If takes if it is known; returns whether it is.
 absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& context) {
   const Tensor predicate = KnownValue(c, node->input(0));
   if (predicate.dtype() != DT_BOOL || predicate.shape().rank() != 0) return false;
@@ -357,11 +361,11 @@ absl::StatusOr<bool> TakeKnownBranch(Compilation& c, Node* node, Context& contex
   return true;
 }
 
-// A branch or loop, at a place where this many levels are left.
+// Handles a branch or loop; `context.budget.depth` is the number of levels left.
 absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
   if (context.budget.depth == 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("branches and loops nest too deep; expected ",
-                                                     Budget().depth, " levels at most"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "branches and loops nest too deeply; expected ", Budget().depth, " levels at most"));
   }
   --context.budget.depth;
   if (node->op().role == OpRole::kBranch) {
@@ -374,7 +378,7 @@ absl::Status FunctionalizeNode(Compilation& c, Node* node, Context& context) {
 absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
   bool changed = MergeLoops(c);
   const int depth = context.budget.depth;
-  // A branch that is taken adds nodes, a level deeper, which may be branches.
+  // An inlined branch adds nodes one level deeper, which may themselves be branches.
   std::vector<int> level(c.graph.id_limit(), 0);  // by node id
   for (NodeId id = 0; id < c.graph.id_limit(); ++id) {
     Node* node = c.graph.node(id);
@@ -393,7 +397,7 @@ absl::StatusOr<bool> Functionalize(Compilation& c, Context& context) {
     changed = true;
   }
   context.budget.depth = depth;
-  c.graph.functions() = FunctionLibrary();  // all that is called of it has a body now
+  c.graph.functions() = FunctionLibrary();  // every called function has a body now
   return c.RemoveDeadNodes() || changed;
 }
 

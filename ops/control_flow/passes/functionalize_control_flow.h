@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FunctionalizeControlFlow: makes the functions of branches and loops into bodies that the passes
-// after it can work on, and takes variables out of them: what a function reads becomes an argument,
-// read before the node; what it writes becomes a result, assigned behind the node. So a body is a
-// plain function of values, and the order of reads and writes is a matter of the graph around it.
-// The idea is that of XLA's pass of this name.
+// FunctionalizeControlFlow: turns the functions of branches and loops into bodies that later passes
+// can work on, and lifts variables out of them. A variable that a function reads becomes an
+// argument, read before the node; one that it writes becomes a result, assigned after the node. A
+// body is then a pure function of values, and only the enclosing graph orders reads and writes. The
+// idea is that of XLA's pass of the same name.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_FUNCTIONALIZE_CONTROL_FLOW_H_
 
@@ -17,7 +17,7 @@ class FunctionalizeControlFlow final : public Pass {
   absl::string_view name() const override { return "functionalize_control_flow"; }
   Facts needs() const override { return kPruned; }
   Facts gives() const override { return kBodiesMade; }
-  bool enters_bodies() const override { return true; }  // it makes them, from the inside out
+  bool enters_bodies() const override { return true; }  // it creates them, innermost first
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

@@ -18,8 +18,8 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
   return ListInfo::From(c.values().at(list));
 }
 
-// From a list to what an op, a branch or a loop makes of it: another list, an element of it, or the
-// list that it was an element of.
+// An edge from a list to what an op, a branch or a loop makes of it: another list, an element of
+// it, or a list that contains it.
 struct Becomes {
   Output from, to;
   enum { kList, kElement, kOuter } what = kList;
@@ -39,8 +39,8 @@ void CollectOpLists(const Node& node, std::vector<Becomes>* steps) {
   }
 }
 
-// Puts what the graph says of its lists, and of those in its bodies, into `lists`, and what becomes
-// what into `steps`, in the order in which things happen.
+// Collects the lists of the graph and of its bodies in `lists`, and what they become in `steps`, in
+// execution order.
 absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector<Becomes>* steps) {
   auto becomes = [&](const Output& from, const Output& to) {
     if (IsList(from) && IsList(to)) steps->push_back({from, to});
@@ -76,11 +76,11 @@ absl::Status CollectLists(const Compilation& c, ListsByValue* lists, std::vector
   return absl::OkStatus();
 }
 
-// Adds what `later`, which `list` becomes, is to what `list` is; whether that was new.
+// Merges `later`, which `list` becomes, into `list`; returns whether that changed it.
 absl::StatusOr<bool> Extend(ListInfo* list, ListInfo later, const Becomes& step) {
   if (step.what == Becomes::kElement) {
     MF_ASSIGN_OR_RETURN(later, later.InList());
-    later.max_length = list->max_length;  // it says nothing of how many elements there are
+    later.max_length = list->max_length;  // an element says nothing about the length
   } else if (step.what == Becomes::kOuter) {
     later = later.ElementList();
   }
@@ -98,7 +98,7 @@ absl::StatusOr<ListsByValue> FindLists(const Compilation& c) {
   ListsByValue lists;
   std::vector<Becomes> steps;
   MF_RETURN_IF_ERROR(CollectLists(c, &lists, &steps));
-  // Backwards once is enough but for loops.
+  // Without loops one backward sweep suffices.
   for (bool again = true; again;) {
     again = false;
     for (auto step = steps.rbegin(); step != steps.rend(); ++step) {

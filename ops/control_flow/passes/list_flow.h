@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of each list: how much room it needs follows from what is pushed later.
+// The flow of lists through a graph: the room that a list needs depends on what is pushed later.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_FLOW_H_
 
@@ -12,8 +12,8 @@ namespace mirrorflow {
 
 inline bool IsList(const Output& value) { return value.dtype() == DT_VARIANT; }
 
-// Of each list, also of those in bodies: what it and those that it becomes are, which all lie in
-// the same rows. That is the shape of their elements, and the most of them.
+// The element shape and maximum length of each list, including those in bodies. They cover all
+// lists that it becomes, because these share its rows.
 using ListsByValue = absl::flat_hash_map<Output, ListInfo>;
 
 absl::StatusOr<ListsByValue> FindLists(const Compilation& c);

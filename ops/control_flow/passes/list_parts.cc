@@ -9,8 +9,8 @@
 namespace mirrorflow {
 namespace {
 
-// Whether the list's length must be carried with it: it is not always the same, or that of one kind
-// only.
+// Whether the length must be passed along with the list: it is not always the same, or there are
+// several kinds.
 bool Varies(const ListInfo& info) { return info.length < 0 || !info.others.empty(); }
 
 }  // namespace
@@ -21,9 +21,9 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
   for (const int64_t max : kind.inner) bounded &= max >= 0;
   if (!bounded) {
     return absl::UnimplementedError(
-        "how long the list becomes cannot be told before the step runs; expected max_num_elements, "
-        "or elements pushed by a loop that a counter and a constant bound (`maximum_iterations` of "
-        "a loop whose gradient is taken)");
+        "the maximum length of the list must be known before the step runs; expected "
+        "max_num_elements, or elements pushed by a loop that a counter and a constant bound "
+        "(`maximum_iterations` for a loop with a gradient)");
   }
   Shape row;
   std::vector<Output> inner;
@@ -31,8 +31,8 @@ absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_
     inner.push_back(ZeroRows(scope, DT_INT32, capacity, row, 0).rows);
     row.AddDim(max);
   }
-  // What is not known of the shape now is of elements that are never there; so is the dtype of an
-  // optional that has no value anywhere.
+  // Dimensions that are still unknown belong to elements that never exist, and so does the dtype of
+  // an optional that never has a value.
   const Shape element = kind.element.unknown_rank() ? Shape() : kind.element;
   for (const int64_t d : element.dims()) row.AddDim(std::max<int64_t>(d, 0));
   ListRows none = ZeroRows(scope, kind.known() ? kind.dtype : DT_BOOL, capacity, row, length);
@@ -49,7 +49,7 @@ absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
     const int found = FindKind(kinds, kind, kind.inner.size() + (is_element ? 1 : 0));
     if (found >= 0) {
       parts.push_back(get(found));
-    } else {  // that, it never is
+    } else {  // the list is never of this kind
       MF_ASSIGN_OR_RETURN(ListRows none, NoRows(scope, kind, want.max_length, 0));
       parts.push_back(std::move(none));
     }

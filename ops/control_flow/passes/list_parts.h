@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A list of one or more kinds (ListInfo) as LowerTensorLists has it: rows for each kind.
+// The lowered form of a list of one or more kinds (ListInfo) in LowerTensorLists: rows for each
+// kind.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LIST_PARTS_H_
 
@@ -15,21 +16,21 @@ namespace mirrorflow {
 // In the order of ListInfo::kinds().
 using ListParts = std::vector<ListRows>;
 
-// Zeros in the place of elements that are not there yet, or never. Unimplemented if it is not known
-// how many there can be.
+// Zeros for elements that do not exist yet, or never will. Unimplemented if their maximum number is
+// unknown.
 absl::StatusOr<ListRows> NoRows(const Scope& scope, const ListKind& kind, int64_t capacity,
                                 int64_t length);
 
-// Of a list that is `have`, of its elements if `is_element`, the parts that `want` says. `get(i)`
-// gives part i of the list, or takes the element out of it.
+// Converts a list described by `have`, or an element of it if `is_element`, to the parts that
+// `want` describes. `get(i)` returns part i of the list, or of the element.
 absl::StatusOr<ListParts> SelectParts(const Scope& scope, const ListInfo& have,
                                       const ListInfo& want, bool is_element,
                                       absl::FunctionRef<ListRows(int)> get);
 
-// What goes through a branch or loop in the place of a list that is `info`: appended to `values`.
+// Appends to `values` the tensors that stand for a list described by `info` in a branch or loop.
 void AppendParts(const Scope& scope, const ListParts& parts, const ListInfo& info,
                  std::vector<Output>* values);
-// And back: `next` returns the values.
+// The inverse: `next` returns these tensors in order.
 ListParts TakeParts(const ListInfo& info, absl::FunctionRef<Output()> next);
 
 }  // namespace mirrorflow

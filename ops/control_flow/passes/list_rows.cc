@@ -24,7 +24,7 @@ Output Int(const Scope& scope, int64_t value) {
   return ops::ScalarConst(scope, DT_INT32, static_cast<double>(value));
 }
 
-// `index` where it is below the length, else -1, which is in no tensor: the kernels find out.
+// `index` if it is below the length, else -1, which the kernels reject as out of range.
 Output BelowLength(const Scope& scope, const ListRows& list, const Output& index) {
   if (!list.length.valid() && list.fixed == CapacityOf(scope, list)) return index;
   return ops::SelectV2(scope, ops::Less(scope, index, LengthOf(scope, list)), index,
@@ -99,12 +99,12 @@ Output PopRow(const Scope& scope, ListRows* list) {
 
 namespace {
 
-// How long the elements of a list of lists are, at depth `k`, as a list of as many elements.
+// The lengths of the elements of a list of lists at depth `k`, as a list of as many elements.
 ListRows InnerLengths(const ListRows& list, size_t k) {
   return {.rows = list.inner[k], .length = list.length, .fixed = list.fixed};
 }
 
-// The list with room for exactly `capacity` elements, which are as many as it ever has.
+// The list with room for exactly `capacity` elements, the most that it ever has.
 ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   if (CapacityOf(scope, list) <= capacity) return WithRoom(scope, list, capacity);
   ListRows fit = list;
@@ -113,7 +113,7 @@ ListRows FitRoom(const Scope& scope, const ListRows& list, int64_t capacity) {
   return fit;
 }
 
-// An element of a list of lists, each part of which `get` takes out of a list of tensors.
+// An element of a list of lists; `get` takes each of its parts from a list of tensors.
 template <typename Get>
 ListRows EachPart(const ListRows& list, const Get& get) {
   ListRows item{.rows = get(list), .length = get(InnerLengths(list, 0))};

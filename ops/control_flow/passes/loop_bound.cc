@@ -11,10 +11,10 @@
 namespace mirrorflow {
 namespace {
 
-// Far from what int64 arithmetic on counters could overflow.
+// Small enough that int64 arithmetic on counters cannot overflow.
 constexpr int64_t kLargest = int64_t{1} << 40;
-// Of comparisons and LogicalAnds, and of loops that count to what others counted: what is used
-// twice is looked at twice.
+// Limit on visits of comparisons, LogicalAnds, and loops bounded by counters of other loops. One
+// that is used twice is visited twice.
 constexpr int kMaxVisits = 256;
 
 using Bound = std::optional<int64_t>;
@@ -27,7 +27,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
   return (*numbers)[0];
 }
 
-// The argument of the body that `value` is; -1 if it is none.
+// The index of the body's argument that `value` is; -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
   const auto at = std::find(body.feeds.begin(), body.feeds.end(), BehindViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
@@ -40,7 +40,7 @@ struct Counter {
   int64_t step;  // above 0
 };
 
-// Value i of the loop, if it is one that counts up.
+// Value i of the loop as a counter, if it counts up.
 std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) {
   const Compilation& body = *c.bodies.at(loop.id())[1];
   const Bound start = ConstantOf(c, loop.input(i));
@@ -56,7 +56,7 @@ std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) 
   return std::nullopt;
 }
 
-// How often `smaller` < `larger` (or <=, if `equal`) can hold.
+// The number of times that `smaller` < `larger` (or <=, if `equal`) can hold.
 Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& smaller,
                         const Output& larger, bool equal, int& visits) {
   const Compilation& condition = *c.bodies.at(loop.id())[0];
@@ -68,7 +68,7 @@ Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& sm
   const int j = ArgumentOf(condition, larger);
   const Compilation& body = *c.bodies.at(loop.id())[1];
   if (!limit.has_value() && j >= 0 && ArgumentOf(body, body.fetches[j]) == j) {
-    limit = UpperBound(c, loop.input(j), visits);  // it stays what it is in all iterations
+    limit = UpperBound(c, loop.input(j), visits);  // the same in all iterations
   }
   if (!limit.has_value()) return std::nullopt;
   const int64_t room = *limit - counter->start + (equal ? 1 : 0);
@@ -98,7 +98,7 @@ Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
   return BoundOfPredicate(c, loop, c.bodies.at(loop.id())[0]->fetches[0], visits);
 }
 
-// A number, or what a loop that has a bound has counted to.
+// A constant, or the final value of a counter of a bounded loop.
 Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
   if (constant.has_value()) return constant;

@@ -8,9 +8,9 @@
 
 namespace mirrorflow {
 
-// How often the loop runs at most: where its condition compares a value that the body adds a
-// constant to with a value that has an upper bound, alone or under LogicalAnd. What the bodies'
-// values are must have been inferred. Nothing if that is not how it counts.
+// The maximum number of iterations of the loop. It is known if the condition compares, alone or
+// under LogicalAnd, a value to which the body adds a constant with a value that has an upper bound;
+// otherwise nullopt. The values of the bodies must have been inferred.
 std::optional<int64_t> LoopBound(const Compilation& c, const Node& loop);
 
 }  // namespace mirrorflow

@@ -34,7 +34,7 @@ ListInfo InfoOf(const Compilation& c, const Output& list) {
 
 class Lowering {
  public:
-  // `lists`: what stands for the feeds that are lists.
+  // `lists`: the lowered form of the feeds that are lists.
   Lowering(Compilation& c, const ListsByValue& all, absl::flat_hash_map<Output, ListParts> lists)
       : c_(c), all_(all), lists_(std::move(lists)) {}
 
@@ -62,7 +62,7 @@ class Lowering {
     return changed;
   }
 
-  // What stands for `list` where `want` is expected.
+  // The parts of `list`, converted to those of `want`.
   absl::StatusOr<ListParts> PartsAs(const Scope& scope, const Output& list,
                                     const ListInfo& want) const {
     return SelectParts(scope, all_.at(list), want, false,
@@ -70,12 +70,12 @@ class Lowering {
   }
 
  private:
-  // New nodes wait for what the old one waited for and are named after it.
+  // New nodes are named after `node` and have its control inputs.
   Scope ScopeOf(const Node& node) {
     return c_.scope().SubScope(absl::StrCat(node.name(), "/rows")).WithControlInputsOf(node);
   }
 
-  // How many elements there must be room for.
+  // The number of elements that the list must have room for.
   absl::StatusOr<int64_t> Capacity(const Node& node, const ListInfo& all) const {
     if (node.op().name == ops::kEmptyTensorList) {
       const Tensor& max = c_.values().at(node.input(1)).constant;
@@ -118,12 +118,12 @@ class Lowering {
     return parts;
   }
 
-  // Pushes `item` onto `parts`, those of a list of lists that is `all`.
+  // Pushes `item` onto `parts`, those of a list of lists described by `all`.
   absl::Status PushParts(const Scope& scope, const Output& item, const ListInfo& all,
                          ListParts* parts) {
     const std::vector<ListKind> kinds = all.kinds();
     for (size_t k = 0; k < kinds.size(); ++k) {
-      if (kinds[k].inner.empty()) continue;  // an optional that is of a tensor at other times
+      if (kinds[k].inner.empty()) continue;  // an optional that may hold a tensor
       ListInfo want;
       static_cast<ListKind&>(want) = kinds[k];
       want.max_length = kinds[k].inner[0];
@@ -148,10 +148,10 @@ class Lowering {
     const Scope scope = ScopeOf(*node);
     const Output first = node->input(0);
     if (!IsList(first)) return NoListTaken();
-    ListParts list = lists_.at(first);  // output 0, if that is one
-    ListRows& rows = list[0];           // where the elements are tensors that is all
+    ListParts list = lists_.at(first);  // output 0, if that is a list
+    ListRows& rows = list[0];           // the only part if the elements are tensors
     Output value;                       // the output that is a tensor
-    ListParts item;                     // the element that is a list
+    ListParts item;                     // the element, if that is a list
     if (op == ops::kTensorListStack) {
       value = StackRows(scope, rows, node->attr<int64_t>("num_elements"));
     } else if (op == ops::kTensorListGetItem) {
@@ -210,10 +210,10 @@ class Lowering {
   }
 
   static absl::Status NoListTaken() {
-    return absl::UnimplementedError("takes a list of tensors; expected a tensor");
+    return absl::UnimplementedError("does not support a list of tensors; expected a tensor");
   }
 
-  // Makes the parts of `from` those of `to`, which it becomes.
+  // Converts the parts of `from` to those of `to`, which it becomes.
   absl::Status KeepKinds(const Scope& scope, const Output& from, const Output& to,
                          ListParts* list) const {
     MF_ASSIGN_OR_RETURN(*list, SelectParts(scope, all_.at(from), all_.at(to), false,
@@ -239,7 +239,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Adds to `sum`, the first input, the others.
+  // Adds the other inputs to `sum`, the first one.
   absl::Status Add(const Scope& scope, const Node& node, ListRows* sum) {
     const Output length = LengthOf(scope, *sum);
     std::vector<Output> rows;
@@ -247,7 +247,8 @@ class Lowering {
     for (const Output& in : node.inputs()) {
       const ListInfo& all = all_.at(in);
       if (!all.inner.empty() || !all.others.empty()) {
-        return absl::UnimplementedError("adds lists of lists; expected lists of tensors");
+        return absl::UnimplementedError(
+            "does not support lists of lists; expected lists of tensors");
       }
       const ListRows& part = lists_.at(in)[0];
       rows.push_back(part.rows);
@@ -303,8 +304,8 @@ class Lowering {
     return Rebuild(node, inputs, results);
   }
 
-  // What goes through a branch or loop, argument by argument or result by result: what of a list,
-  // nothing of a tensor.
+  // The values that pass through a branch or loop, by argument or by result: the ListInfo of a
+  // list, nullopt for a tensor.
   using Carried = std::vector<std::optional<ListInfo>>;
 
   absl::Status AppendAs(const Scope& scope, const Output& value,
@@ -318,8 +319,8 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Its arguments and results that are lists become rows, and lengths where those vary; `inputs`
-  // are what the arguments will be.
+  // Replaces arguments and results that are lists by rows, and by lengths where these vary;
+  // `inputs` are the values passed for the new arguments.
   absl::Status LowerBody(Compilation& body, const std::vector<Output>& inputs,
                          const Carried& arguments, const Carried* results) {
     absl::flat_hash_map<Output, ListParts> lists;
@@ -356,7 +357,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // A list may be another one behind the node, but must have as much room.
+  // A branch or loop may return a different list, but with the same capacity.
   absl::Status CheckRows(const Node& node, const Compilation::Bodies& bodies,
                          const std::vector<Output>& inputs) const {
     const bool loops = node.op().role == OpRole::kLoop;
@@ -366,15 +367,15 @@ class Lowering {
       const Shape& want = loops ? c_.values().shape(inputs[i])
                                 : bodies.front()->values().shape(bodies.front()->fetches[i]);
       if (have.IsCompatibleWith(want)) continue;
-      return absl::UnimplementedError(absl::StrCat(
-          "a list must have room for as many elements ",
-          loops ? "before and after an iteration" : "from one branch as from the other",
-          "; got rows ", want.ToString(), " and ", have.ToString()));
+      return absl::UnimplementedError(
+          absl::StrCat("a list must have the same capacity ",
+                       loops ? "before and after an iteration" : "in both branches", "; got rows ",
+                       want.ToString(), " and ", have.ToString()));
     }
     return absl::OkStatus();
   }
 
-  // Puts a node without lists in the place of `node`.
+  // Replaces `node` by a node without lists.
   absl::Status Rebuild(Node* node, const std::vector<Output>& inputs, const Carried& results) {
     const bool loops = node->op().role == OpRole::kLoop;
     NodeBuilder builder =
@@ -419,7 +420,7 @@ class Lowering {
 
   Compilation& c_;
   const ListsByValue& all_;
-  absl::flat_hash_map<Output, ListParts> lists_;  // by what they stand for
+  absl::flat_hash_map<Output, ListParts> lists_;  // by the list that they replace
 };
 
 }  // namespace
@@ -434,7 +435,7 @@ absl::StatusOr<bool> LowerTensorLists::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const bool changed, Lowering(c, all, {}).Run());
   if (!changed) return false;
   c.RemoveDeadNodes();
-  return InferAndFold().Run(c);  // of what stands for the lists now
+  return InferAndFold().Run(c);  // of the tensors that replace the lists
 }
 
 }  // namespace mirrorflow

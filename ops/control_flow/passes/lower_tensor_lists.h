@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LowerTensorLists: makes lists of tensors into tensors, one row an element, and their lengths,
-// also where they go through branches and loops. Behind it no value is a variant. The shape of the
-// rows and how long a list becomes are known here (InferAndFold, LoopBound), so every list has room
-// for all of its elements from the start, and what sets or pushes one writes one row.
+// LowerTensorLists: replaces lists of tensors by tensors, with one row per element, and their
+// lengths, also where lists pass through branches and loops. Afterwards no value is a variant. The
+// shape of the rows and the maximum length of a list are known here (InferAndFold, LoopBound), so
+// every list has room for all of its elements from the start, and setting or pushing one writes one
+// row.
 #ifndef MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
 #define MIRRORFLOW_OPS_CONTROL_FLOW_PASSES_LOWER_TENSOR_LISTS_H_
 
@@ -16,7 +17,7 @@ class LowerTensorLists final : public Pass {
   absl::string_view name() const override { return "lower_tensor_lists"; }
   Facts needs() const override { return kPruned | kShapesKnown; }
   Facts gives() const override { return kListsLowered; }
-  bool enters_bodies() const override { return true; }  // with the lists of the node around them
+  bool enters_bodies() const override { return true; }  // with the lists of the enclosing node
   absl::StatusOr<bool> Run(Compilation& c) override;
 };
 

@@ -17,7 +17,7 @@ bool SameFunction(const Node& loop, const char* attr, const Node& with_history,
 bool DoesTheSame(const Node& with_history, const Node& loop) {
   if (&loop == &with_history || loop.op().role != OpRole::kLoop) return false;
   if (loop.num_inputs() > with_history.num_inputs()) return false;
-  // A file may say so of a loop that comes after the other.
+  // In a graph from a file, the loop with histories may depend on the other one.
   for (const Output& further : with_history.inputs().subspan(loop.num_inputs())) {
     if (further.node == &loop) return false;
   }
@@ -35,7 +35,7 @@ bool MergeLoops(Compilation& c) {
                         with_history->has_attr(kInsteadOfCond) &&
                         with_history->has_attr(kInsteadOfBody);
     if (!is_one || with_history->num_inputs() == 0) continue;
-    // All of its inputs are used by the loop that it stands for, if that is here.
+    // The loop that it replaces, if present, uses the same inputs.
     Node* loop = nullptr;
     for (const Use& use : with_history->input(0).node->uses()) {
       if (DoesTheSame(*with_history, *use.user)) loop = use.user;

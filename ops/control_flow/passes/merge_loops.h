@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Puts a loop that keeps a history for a gradient (ops/control_flow/loop_gradient.h) in the place
-// of the loop that does the same without. True if there was one.
+// Replaces each loop for which there is an equivalent loop that also keeps histories for a gradient
+// (ops/control_flow/loop_gradient.h). Returns whether there was one.
 bool MergeLoops(Compilation& c);
 
 }  // namespace mirrorflow

@@ -6,8 +6,8 @@
 
 namespace mirrorflow {
 
-// Who reads the rows of a list reads them before they are written over, where that is possible:
-// else each iteration of a loop would copy the whole list.
+// Orders reads of the rows of a list before the writes that overwrite them, where possible.
+// Otherwise each iteration of a loop would copy the whole list.
 void ReadBeforeWriting(Compilation& body);
 
 }  // namespace mirrorflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gloo: all-reduce of floats between two ranks over loopback TCP, each a thread with a context and
-// a core of its own. `gloo_peer ring|bcube BYTES`; peer.py says what is asked and answered.
+// Gloo: all-reduce of floats between two ranks over loopback TCP. Each rank is a thread with its
+// own context and core. Usage: `gloo_peer ring|bcube BYTES`; peer.py describes the protocol.
 #include <gloo/allreduce.h>
 #include <gloo/config.h>
 #include <gloo/math.h>
@@ -65,7 +65,7 @@ class Rank {
   std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
-// Seconds that `steps` take.
+// The seconds that `steps` steps take.
 double Time(std::vector<std::unique_ptr<Rank>>& ranks, long steps) {
   std::thread other([&] { ranks[1]->Run(steps); });
   const double began = Seconds();

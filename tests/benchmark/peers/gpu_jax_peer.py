@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX on a GPU: one jitted step whose state is donated. bf16 is a cast of float weights in each
-step; reductions, norms and losses stay in float."""
+"""JAX on a GPU: one jitted step whose state is donated. With bf16, each step casts float weights;
+reductions, norms and losses stay in float."""
 
 import functools
 import os
 import sys
 
-# Others take turns with us on the GPU.
+# Other programs take turns with this one on the GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 if "--device=cpu" in sys.argv:
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -137,7 +137,7 @@ def gpt2(heads, dtype, weights, moving, tokens):
 
 
 def make_model(args, case, dtype):
-    """(forward, weights, moving statistics)"""
+    """Returns (forward, weights, moving statistics)."""
     random = np.random.default_rng(1)
     if args.language_model:
         heads = args.language_model[2]
@@ -197,7 +197,7 @@ def make_variant(name, args, case):
         weights, state = update(weights, state, gradients)
         return weights, state, moved, loss
 
-    # A copy of its own of each: a buffer that two names share cannot be donated twice.
+    # Copies each tree, because a buffer that two names share cannot be donated twice.
     now = [jax.tree.map(jnp.array, tree) for tree in (weights, state, moving)]
 
     def run(steps):

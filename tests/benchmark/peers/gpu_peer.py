@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers on a GPU share: flags, turns, and what they print.
+"""Code that the peers on a GPU share: flags, turns and output.
 
-Alone, a peer prepares its variants, lets each train for --rounds turns, one variant after the other
-and the next time in the reverse order, and prints one line of JSON a variant. With --serve it says
-`ready` when they are prepared, takes one turn of each and says `done` for every line that it reads,
-and prints the JSON when its input ends: so several programs take turns on one GPU.
+On its own, a peer prepares its variants, trains them in turns for --rounds rounds, in reverse order
+every other round, and prints one line of JSON per variant. With --serve it prints `ready` when they
+are prepared, takes one turn of each and prints `done` for every line that it reads, and prints the
+JSON when its input ends. In this way several programs take turns on one GPU.
 
-A variant that is not prepared when --seconds are over, or that fails, has a line that says why. Peak
+A variant that is not prepared within --seconds, or that fails, has a line with the reason. Peak
 memory is what the framework has allocated for a variant, without what it keeps for later.
 """
 
@@ -21,16 +21,16 @@ import traceback
 import numpy as np
 
 BEGAN = time.monotonic()
-CHECKED_STEPS = 3  # whose losses are compared
-LEARNING_RATE = 0.01  # of mlp, cnn and resnet50: SGD, with MOMENTUM for the last
+CHECKED_STEPS = 3  # steps whose losses are compared
+LEARNING_RATE = 0.01  # for SGD of mlp, cnn and resnet50; only the last has MOMENTUM
 MOMENTUM = 0.9
-ADAM_LEARNING_RATE = 1e-4  # of language models
+ADAM_LEARNING_RATE = 1e-4  # for language models
 CLASSES = {"resnet50": 1000}
 # (layers, width, heads, vocabulary, positions): GPT-2 of 124M parameters, its vocabulary rounded up
-# to a multiple of 128, and one that is small enough for launches to count.
+# to a multiple of 128, and a model small enough for launches to matter.
 LANGUAGE_MODELS = {"gpt2": (12, 768, 12, 50304, 1024), "transformer": (4, 256, 4, 8192, 256)}
 TINY_LANGUAGE_MODEL = (2, 32, 2, 128, 16)
-# Blocks of each stage, and the pixels of an image.
+# Blocks of each stage, and the height and width of an image.
 RESNET50 = ((3, 4, 6, 3), 224)
 TINY_RESNET = ((1, 1, 1, 1), 32)
 MLP_LAYERS = ((784, 512), (512, 512), (512, 10))
@@ -67,7 +67,7 @@ def arguments(variants):
 
 
 class Case:
-    """Inputs, labels and, of mlp and cnn, weights: kernel and bias of each layer."""
+    """Inputs, labels and, for mlp and cnn, weights: the kernel and bias of each layer."""
 
     def __init__(self, args):
         random = np.random.default_rng(1)
@@ -97,7 +97,7 @@ class Case:
 
 
 class Variant:
-    """`run(steps)` trains, waits for the end and returns the last loss."""
+    """`run(steps)` trains, waits for completion and returns the last loss."""
 
     def __init__(self, name, run, peak_memory):
         self.name = name
@@ -129,10 +129,10 @@ class Variant:
 
 
 def prepare(name, args, make, deadline):
-    """A Variant, or why there is none."""
+    """Returns a Variant, or the reason why there is none."""
 
     def too_late(signum, frame):
-        raise TimeoutError(f"all variants together were not prepared in {args.seconds:.0f} s")
+        raise TimeoutError(f"the variants were not all prepared within {args.seconds:.0f} s")
 
     signal.signal(signal.SIGALRM, too_late)
     signal.setitimer(signal.ITIMER_REAL, max(0.001, deadline - time.monotonic()))
@@ -141,7 +141,7 @@ def prepare(name, args, make, deadline):
         variant = make(name)
         variant.warm_up(args.round_ms, began)
         return variant
-    except Exception as error:  # whatever it is, the other variants are measured
+    except Exception as error:  # any error; the other variants are still measured
         traceback.print_exc(file=sys.stderr)
         return f"{type(error).__name__}: {error}".splitlines()[0]
     finally:
@@ -149,7 +149,7 @@ def prepare(name, args, make, deadline):
 
 
 def serve(args, framework, version, make):
-    """Prepares, measures and prints: see above."""
+    """Prepares, measures and prints, as described above."""
     deadline = BEGAN + args.seconds
     prepared = {name: prepare(name, args, make, deadline) for name in args.variants}
     variants = [v for v in prepared.values() if isinstance(v, Variant)]
@@ -174,5 +174,5 @@ def serve(args, framework, version, make):
                         rounds_ms=ms, losses=variant.losses,
                         first_step_ms=variant.first_step_ms, peak_memory=variant.peak_memory())
         else:
-            line["skipped"] = "no turn was asked for"
+            line["skipped"] = "no turn was requested"
         print(json.dumps(line), flush=True)

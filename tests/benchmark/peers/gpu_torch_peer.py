@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on a GPU: eager, compiled, compiled with max-autotune (CUDA graphs are part of that), and
+"""PyTorch on a GPU: eager, compiled, compiled with max-autotune (which includes CUDA graphs), and
 eager captured by hand as one CUDA graph. Channels last, fused optimizers; bf16 is autocast over
 float weights."""
 
@@ -37,7 +37,7 @@ class FeedForward(nn.Module):
             if isinstance(layer, nn.Conv2d):
                 x = F.max_pool2d(F.relu(layer(x)), 2)
                 continue
-            if x.ndim == 4:  # channels last, as the weights have it
+            if x.ndim == 4:  # channels last, as in the weights
                 x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
             x = layer(x)
             if i + 1 < len(self.steps):
@@ -136,7 +136,7 @@ def make_optimizer(args, model, capturable):
 
 
 class Capture:
-    """A step that is captured when it has run often enough for libraries to be set up."""
+    """A step that is captured once it has run often enough for libraries to be set up."""
 
     def __init__(self, step, optimizer):
         self.step, self.optimizer = step, optimizer
@@ -182,7 +182,7 @@ def make_variant(name, args, case):
     def precision():
         if args.precision != "bf16":
             return contextlib.nullcontext()
-        # Its cache of casts would outlive a captured step.
+        # The cache of casts would outlive a captured step.
         return torch.autocast(args.device, torch.bfloat16, cache_enabled=name != "graph")
 
     def step():
@@ -219,7 +219,7 @@ def make_variant(name, args, case):
 
 
 def main():
-    # What takes longest to prepare comes last.
+    # The variant that takes longest to prepare comes last.
     args = gpu_peer.arguments(["eager", "graph", "compile", "max-autotune"])
     if args.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("torch: no GPU")

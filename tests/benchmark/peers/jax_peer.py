@@ -9,7 +9,7 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import peer  # before the others: it says on which cores
+import peer  # before other libraries, because it sets the cores
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def lstm(weights, moving, x):
         return (jax.nn.sigmoid(o) * jnp.tanh(state), state), None
 
     zeros = jnp.zeros_like(x[:, 0])
-    # A loop of two steps each: as one long graph it took 1.8 times as long.
+    # Two steps per iteration; a single long graph takes 1.8 times as long.
     (output, _), _ = lax.scan(cell, (zeros, zeros), x.swapaxes(0, 1), unroll=2)
     return output @ last_kernel + last_bias, moving
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one core does without a framework; peer.py says what is asked and answered.
-//   kernels_peer peak FLOPS               so many multiplications and additions in registers
-//   kernels_peer onednn_matmul M N K      one product, plain row-major operands
+// Measures one core without a framework; peer.py describes the protocol.
+//   kernels_peer peak FLOPS               FLOPS multiplications and additions in registers
+//   kernels_peer onednn_matmul M N K      one product of plain row-major operands
 //   kernels_peer onednn_conv N HW IN OUT  a 3x3 convolution, padding SAME, and both its gradients;
-//                                         images NHWC, filters as oneDNN likes them
-//   kernels_peer eigen_conv N HW IN OUT   the same as products of patches
+//                                         NHWC images, filters in the layout that oneDNN prefers
+//   kernels_peer eigen_conv N HW IN OUT   the same as matrix products of patches
 // `loss` is the sum of the squares of all results.
 #include <sched.h>
 
@@ -22,7 +22,7 @@
 
 #include "dnnl.hpp"
 
-extern "C" void omp_set_num_threads(int);  // of oneDNN's run-time
+extern "C" void omp_set_num_threads(int);  // of oneDNN's OpenMP runtime
 
 namespace {
 
@@ -39,7 +39,7 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// As bench_kernels.cc has it.
+// The same numbers as in bench_kernels.cc.
 Floats Numbers(long count, long seed) {
   Floats numbers(count);
   for (long i = 0; i < count; ++i) {
@@ -54,12 +54,12 @@ Work Peak(const Dims& d) {
 #else
   using Vector = float __attribute__((vector_size(32)));
 #endif
-  constexpr long kChains = 12;  // more than a multiply-add takes cycles on two units
+  constexpr long kChains = 12;  // enough to hide the latency of multiply-adds on two units
   const long turns = d[0] / static_cast<long>(kChains * 2 * sizeof(Vector) / sizeof(float));
   auto sums = std::make_shared<Floats>();
   auto step = [turns, sums] {
     Vector chain[kChains];
-    // Unlike one another and unknown to the compiler, which would make one chain of equal ones.
+    // Different from one another and unknown to the compiler, which would merge equal chains.
     volatile float first = 1;
     for (Vector& v : chain) v = Vector{} + (first = first * 1.1f);
     const Vector factor = Vector{} + 0.999f, summand = Vector{} + 0.001f;
@@ -157,7 +157,8 @@ Work OneDnnConv(const Dims& d) {
           }};
 }
 
-// An image at a time: its patches are then still in the cache when they are multiplied.
+// Processes one image at a time, so that its patches are still in the cache when they are
+// multiplied.
 struct EigenConv {
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Map = Eigen::Map<Matrix>;
@@ -178,7 +179,7 @@ struct EigenConv {
         dw(w.size()),
         patches(hw * hw, 9 * in) {}
 
-  // Calls f(row of patches, column of the first channel, image's position or -1 outside of it).
+  // Calls f(row of patches, column of the first channel, position in the image or -1 outside it).
   template <typename F>
   void ForEachTap(const F& f) const {
     for (long p = 0; p < hw * hw; ++p) {

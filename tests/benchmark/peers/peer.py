@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all peers share: the case, and the conversation with `mirrorflow bench`.
+"""Code that all peers share: the case, and the protocol with `mirrorflow bench`.
 
-A peer is started as `PEER.py MODEL REPLICAS CASE.npz`. The case has `inputs` and `labels` of the
-global batch and the initial weights in the order in which the model made them. The peer prints `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`; then for
-each line `run SECONDS` that it reads it trains for about so long and prints `ran STEPS SECONDS`.
-It ends when its input does.
+A peer is started as `PEER.py MODEL REPLICAS CASE.npz`. The case holds `inputs` and `labels` of the
+global batch, and the initial weights in the order in which the model created them. The peer prints
+`version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each line
+`run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It ends
+when its input does.
 """
 
 import os
 import sys
 import time
 
-# One core a replica, before any library asks how many there are.
+# One core per replica, set before any library asks how many there are.
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[2])])
 
 import numpy as np
@@ -26,13 +27,15 @@ CHAIN_LENGTH = 1000
 class Case:
     """One model with its weights and its batch, as arrays.
 
-    mlp, cnn, big: kernel and bias of each layer. A kernel of rank 4 is a 3x3 convolution's without
-        padding, [h, w, in, out], followed by ReLU and max-pooling; the others, but the last, by ReLU.
-    lstm: one kernel for [input, output] and all gates in the order input, forget, new, output, its
-        bias; kernel and bias of the layer that classifies the last output.
-    resnet: kernel, gamma and beta of each convolution, in `moving` mean and variance; kernel and
-        bias of the last layer. RESNET_STRIDES are those of its blocks of two convolutions.
-    chain: none; CHAIN_LENGTH sines of one number.
+    mlp, cnn, big: the kernel and bias of each layer. A kernel of rank 4 is that of a 3x3
+        convolution without padding, [h, w, in, out], followed by ReLU and max-pooling; the others,
+        except the last, are followed by ReLU.
+    lstm: one kernel for [input, output] and all gates in the order input, forget, new, output, with
+        its bias; then the kernel and bias of the layer that classifies the last output.
+    resnet: the kernel, gamma and beta of each convolution, whose mean and variance are in `moving`;
+        then the kernel and bias of the last layer. RESNET_STRIDES are those of its blocks of two
+        convolutions.
+    chain: no weights; CHAIN_LENGTH sines of one number.
     """
 
     def __init__(self, model, replicas, path):
@@ -47,14 +50,14 @@ class Case:
         self.weights = [w for w, m in zip(weights, moves) if not m]
 
     def rows_of(self, replica):
-        """The part of the batch that a replica trains on."""
+        """The rows of the batch that a replica trains on."""
         rows = len(self.inputs) // self.replicas
         part = slice(replica * rows, (replica + 1) * rows)
         return self.inputs[part], self.labels[part]
 
 
 def pairs(weights):
-    """Kernel and bias of each layer."""
+    """The kernel and bias of each layer."""
     return list(zip(weights[0::2], weights[1::2]))
 
 
@@ -67,11 +70,12 @@ def say(*words):
 
 
 def talk(version, run, agree=lambda steps: steps):
-    """`run(steps)` trains and returns the last loss as a number; `agree` tells other processes."""
+    """Runs the protocol. `run(steps)` trains and returns the last loss as a number; `agree` shares
+    the number of steps with other processes."""
     say("version", version)
     for _ in range(CHECKED_STEPS):
         say("loss", repr(float(run(agree(1)))))
-    # Warm; and how long a step takes.
+    # Warms up, and measures how long a step takes.
     steps = 1
     while True:
         began = time.perf_counter()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow: one tf.function a step; one intra-op thread a replica; MirroredStrategy over logical
-CPUs, gradients reduced together."""
+"""TensorFlow: one tf.function per step and one intra-op thread per replica; MirroredStrategy over
+logical CPUs, with the gradients reduced together."""
 
 import os
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
-import peer  # before the others: it says on which cores
+import peer  # before other libraries, because it sets the cores
 
 import tensorflow as tf
 
@@ -46,7 +46,7 @@ def batch_norm(x, gamma, beta, mean, variance):
         mean.assign(new_mean)
         variance.assign(new_variance)
         return y
-    # Of all replicas, as Keras does it with synchronized=True.
+    # Statistics of all replicas, as in Keras with synchronized=True.
     moments = tf.stack([tf.reduce_mean(x, [0, 1, 2]), tf.reduce_mean(x * x, [0, 1, 2])])
     moments = context.all_reduce(tf.distribute.ReduceOp.MEAN, moments)
     batch_mean, batch_variance = moments[0], moments[1] - moments[0] * moments[0]
@@ -78,7 +78,7 @@ MODELS = {"lstm": lstm, "resnet": resnet}
 
 @tf.function
 def chain(x):
-    for _ in range(peer.CHAIN_LENGTH):  # of Python: unrolled
+    for _ in range(peer.CHAIN_LENGTH):  # a Python loop, so it is unrolled
         x = tf.sin(x)
     return x
 
@@ -124,7 +124,7 @@ def main():
         step = lambda: chain(number)
     elif case.replicas == 1:
         feeds = (tf.constant(case.inputs), tf.constant(case.labels))
-        # XLA makes two or three times as fast what is nothing but small ops, and slows the others.
+        # XLA makes models of only small ops two or three times as fast, and slows down the others.
         step = tf.function(lambda: replica_step(*feeds), jit_compile=case.model == "lstm")
     else:
         feeds = tuple(

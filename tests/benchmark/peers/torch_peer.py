@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch: eager, channels last, fused SGD, one thread a process; DistributedDataParallel over gloo
-with the gradients as views of its buckets and a static graph. Compiled models were slower."""
+"""PyTorch: eager, channels last, fused SGD, one thread per process; DistributedDataParallel over
+gloo with the gradients as views of its buckets and a static graph. Compiled models are slower."""
 
 import os
 import sys
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import peer  # before the others: it says on which cores
+import peer  # before other libraries, because it sets the cores
 
 import torch
 import torch.distributed as dist
@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
             if isinstance(layer, nn.Conv2d):
                 x = nn.functional.max_pool2d(nn.functional.relu(layer(x)), 2)
                 continue
-            if x.ndim == 4:  # channels last, as the weights have it
+            if x.ndim == 4:  # channels last, as in the weights
                 x = x.permute(0, 2, 3, 1).reshape(len(x), -1)
             x = layer(x)
             if i + 1 < len(self.steps):
@@ -55,7 +55,7 @@ class FeedForward(nn.Module):
 
 
 class Lstm(nn.Module):
-    """Its order of the gates is ours; of its two biases one stays zero."""
+    """PyTorch orders the gates as we do, but has two biases, of which one stays zero."""
 
     def __init__(self, case):
         super().__init__()
@@ -81,7 +81,7 @@ class ResNet(nn.Module):
         weights, moving = iter(case.weights), iter(case.moving)
 
         def conv_norm(strides):
-            # What "SAME" pads, with two strides and an even size, only below and to the right.
+            # With stride 2 and an even size, "SAME" pads only below and to the right.
             kernel = next(weights)
             norm = nn.BatchNorm2d(kernel.shape[3], peer.EPSILON, peer.MOVING_FACTOR)
             with torch.no_grad():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every WorkerGroup must do; the one in memory so far.
+// Tests the contract of WorkerGroup on MemoryWorkerGroup.
 #include "framework/session/worker_group.h"
 
 #include <atomic>
@@ -37,25 +37,25 @@ class WorkerGroupTest : public testing::Test {
       CreateMemoryWorkerGroups(kWorkers);
 };
 
-TEST_F(WorkerGroupTest, JoinBeginsTheSameIncarnationOnAllWithAnEmptyStore) {
+TEST_F(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
   for (uint64_t round = 1; round <= 3; ++round) {
     std::atomic<uint64_t> sum{0};
     OnEach([&](WorkerGroup& group) { sum += group.Join(Late()).value(); });
     EXPECT_EQ(sum, kWorkers * round);
     EXPECT_EQ(group(0).Put("key", "value", Late()), absl::OkStatus());
   }
-  // Nobody who has come counts for the next one.
+  // Workers that joined an incarnation do not count towards the next one.
   for (int w = 0; w < kWorkers; ++w) EXPECT_FALSE(group(w).Join(Soon()).ok()) << w;
 }
 
-TEST_F(WorkerGroupTest, JoinThatMissesAWorkerNamesIt) {
+TEST_F(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
   absl::Status status;
   std::thread second([&] { group(1).Join(Soon()).status().IgnoreError(); });
   status = group(0).Join(absl::Now() + absl::Milliseconds(40)).status();
   second.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "missing worker")) << status;
-  // Who gave up does not count for the next.
+  // Workers that gave up do not count towards the next join.
   EXPECT_FALSE(group(2).Join(Soon()).ok());
 }
 
@@ -72,7 +72,7 @@ TEST_F(WorkerGroupTest, GetWaitsForTheKey) {
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(WorkerGroupTest, BarrierHoldsUntilAllHaveCome) {
+TEST_F(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
   std::atomic<int> arrived{0};
   OnEach([&](WorkerGroup& group) {
     ++arrived;
@@ -84,7 +84,7 @@ TEST_F(WorkerGroupTest, BarrierHoldsUntilAllHaveCome) {
   EXPECT_TRUE(absl::StrContains(alone.message(), "missing worker 0, 2")) << alone;
 }
 
-TEST_F(WorkerGroupTest, FirstReportedFailureEndsTheWaitsOfAll) {
+TEST_F(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
   std::vector<absl::Status> heard(kWorkers);
   for (int w = 0; w < kWorkers; ++w) {
     group(w).OnFailure([&heard, w](const absl::Status& why) { heard[w] = why; });
@@ -97,20 +97,20 @@ TEST_F(WorkerGroupTest, FirstReportedFailureEndsTheWaitsOfAll) {
   waiting.join();
   EXPECT_EQ(waited, first);
   EXPECT_EQ(heard[0], first);
-  EXPECT_EQ(heard[1], absl::OkStatus());  // it knows
+  EXPECT_EQ(heard[1], absl::OkStatus());  // the reporter is not notified
   EXPECT_EQ(heard[2], first);
   EXPECT_EQ(group(0).Barrier("b", Late()), first);
-  // Nor is one missed that came before.
+  // A callback that is registered after the failure is called at once.
   absl::Status known;
   group(0).OnFailure([&](const absl::Status& why) { known = why; });
   EXPECT_EQ(known, first);
-  // A new incarnation knows nothing of it.
+  // A new incarnation starts without the failure.
   OnEach([&](WorkerGroup& group) { EXPECT_TRUE(group.Join(Late()).ok()); });
   EXPECT_EQ(group(0).Put("key", "", Late()), absl::OkStatus());
   for (int w = 0; w < kWorkers; ++w) group(w).OnFailure(nullptr);
 }
 
-TEST_F(WorkerGroupTest, SilentWorkerIsNotHeardAndHearsNothingUntilItsDeadline) {
+TEST_F(WorkerGroupTest, SilentWorkerIsUnreachableAndTimesOut) {
   group(1).SetSilent(true);
   EXPECT_EQ(group(1).Put("key", "", Soon()).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(group(0).Get("key", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what a collective of threads allocates. A program of its own, because the counter sees
-// the whole process.
+// Counts the allocations of the collectives of a team. It is a separate program because the counter
+// covers the whole process.
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int64_t kCount = 10000;
 
-// Runs one collective of each kind, several times, between two barriers of which neither counts.
+// Runs one collective of each kind 100 times between two barriers. The barriers are not counted.
 void RunAll(Communicator& communicator, float* memory, absl::Span<const int64_t> counts,
             int64_t* counted) {
   const Collective barrier{.operation = Barrier{}, .name = "barrier"};
@@ -34,7 +34,7 @@ void RunAll(Communicator& communicator, float* memory, absl::Span<const int64_t>
           .operation = operation,
           .in = memory,
           .out = in_place ? memory : memory + kCount,
-          .name = "a name that is too long to be kept within a string object itself"};
+          .name = "a name that is too long for the buffer inside a std::string"};
       ok = communicator.Run(collective).ok() && ok;
     }
   }
@@ -43,7 +43,7 @@ void RunAll(Communicator& communicator, float* memory, absl::Span<const int64_t>
   ASSERT_EQ(communicator.Run(barrier), absl::OkStatus());
 }
 
-TEST(TeamAllocationsTest, CollectivesThatSucceedAllocateNothing) {
+TEST(TeamAllocationsTest, SuccessfulCollectivesAllocateNothing) {
   auto ranks = CreateTeamCommunicators(kRanks).value();
   const std::vector<int64_t> counts = {kCount / 2, 0, kCount / 2};
   std::vector<std::vector<float>> memory(kRanks, std::vector<float>(2 * kCount));
@@ -57,7 +57,7 @@ TEST(TeamAllocationsTest, CollectivesThatSucceedAllocateNothing) {
   EXPECT_EQ(counted, std::vector<int64_t>(kRanks, 0));
 }
 
-TEST(TeamAllocationsTest, AreSeenByThisTest) {
+TEST(TeamAllocationsTest, CounterSeesAllocationsOfCreation) {
   const int64_t before = CountHotPath().allocations;
   auto ranks = CreateTeamCommunicators(1).value();
   EXPECT_GT(CountHotPath().allocations, before);

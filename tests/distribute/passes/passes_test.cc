@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of SHARDING.md, a small graph each, text to text: how values come to lie on the
-// replicas, and where collectives are put, joined and ordered.
+// The rules of SHARDING.md, each as a small graph from text to text: the sharding of values, and
+// the placement, joining and ordering of collectives.
 #include <string>
 
 #include "distribute/passes/bucket_collectives.h"
@@ -19,7 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The step with the collectives that its values need, and the sharding of each value; or the error.
+// The step as text, with the collectives that its values need and the sharding of each value; or
+// the error.
 std::string Sharded(absl::string_view text, const StepNames& names) {
   const auto step = ParseStep(text, names);
   if (!step.ok()) return step.status().ToString();
@@ -29,7 +30,7 @@ std::string Sharded(absl::string_view text, const StepNames& names) {
   return status.ok() ? StepToText(c, {.shardings = true}) : std::string(status.message());
 }
 
-TEST(PropagateShardingTest, AMeanOverTheBatchIsASumDividedByTheGlobalCount) {
+TEST(PropagateShardingTest, MeanOverBatchBecomesSumDividedByGlobalCount) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 axes = Const() {dtype=int32, value=int32<2>{0, 1}}
@@ -44,7 +45,7 @@ mean = Mean(x, axes) {T=float}
             "mean/RealDiv/all_reduce = AllReduce(mean/RealDiv) : replicated\n");
 }
 
-TEST(PropagateShardingTest, AMeanOverWholeRowsStaysWithThem) {
+TEST(PropagateShardingTest, MeanWithinRowsStaysSharded) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 axes = Const() {dtype=int32, value=int32<1>{1}}
@@ -56,7 +57,7 @@ mean = Mean(x, axes) {T=float}
             "mean = Mean(x, axes) : sharded(a0, dim 0, x1)\n");
 }
 
-TEST(PropagateShardingTest, AContractedBatchLeavesAPartialProductAndAPredicateItsOwnReduction) {
+TEST(PropagateShardingTest, ContractedBatchGivesPartialValueOfMatchingReduction) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 rows = Const() {dtype=int32, value=int32<1>{0}}
@@ -77,15 +78,15 @@ all = All(finite, rows)
             "all/all_reduce = AllReduce(all) : replicated\n");
 }
 
-// An op whose decomposition holds the op itself again.
+// An op whose decomposition contains the op itself.
 const OpRegistry& EndlessOps() {
   static const OpRegistry* const ops = [] {
     auto* registry = new OpRegistry();
     registry->Define("Endless")
         .Input("x: float")
         .Output("y: float")
-        .Doc("Has no end.")
-        .NoGradient("a test's")
+        .Doc("Decomposes into itself.")
+        .NoGradient("test only")
         .Shape([](ShapeContext& c) {
           c.set_output(0, Shape());
           return absl::OkStatus();
@@ -103,7 +104,7 @@ const OpRegistry& EndlessOps() {
   return *ops;
 }
 
-TEST(PropagateShardingTest, ADecompositionWithoutEndIsAnErrorThatNamesTheNode) {
+TEST(PropagateShardingTest, EndlessDecompositionReportsNode) {
   const auto step = ParseStep("x = Placeholder() {dtype=float, shape=<?,2>}",
                               {.feeds = {{"x", {6, 2}}}, .fetches = {"x"}});
   ASSERT_TRUE(step.ok()) << step.status();
@@ -111,7 +112,7 @@ TEST(PropagateShardingTest, ADecompositionWithoutEndIsAnErrorThatNamesTheNode) {
   c.fetches[0] = c.scope().WithName("loop").Build(EndlessOps(), "Endless").Input(c.feeds[0]).One();
   const absl::Status status = RunPasses(c, InferAndFold(), PropagateSharding());
   EXPECT_THAT(status.message(), HasSubstr("Endless(loop/Endless/"));
-  EXPECT_THAT(status.message(), HasSubstr("its decomposition has no end"));
+  EXPECT_THAT(status.message(), HasSubstr("its decomposition does not terminate"));
 }
 
 constexpr char kGradient[] = R"(
@@ -121,7 +122,7 @@ w = ReadVariableOp(v) {dtype=float}
 gradient = MatMul(x, x) {T=float, transpose_a=true}
 )";
 
-TEST(PropagateShardingTest, WeightDecayIsAddedToTheReducedGradient) {
+TEST(PropagateShardingTest, WeightDecayIsAddedToReducedGradient) {
   EXPECT_EQ(Sharded(std::string(kGradient) + R"(
 decayed = AddV2(gradient, w) {T=float}
 write = AssignSubVariableOp(v, decayed) {dtype=float}
@@ -136,7 +137,7 @@ write = AssignSubVariableOp(v, decayed) {dtype=float}
             "write = AssignSubVariableOp(v, decayed)\n");
 }
 
-TEST(PropagateShardingTest, AFactorIsAppliedToThePartialGradientAndReducedWithIt) {
+TEST(PropagateShardingTest, ReplicatedFactorMultipliesGradientBeforeReduction) {
   EXPECT_EQ(Sharded(std::string(kGradient) + R"(
 scaled = Mul(gradient, w) {T=float}
 write = AssignSubVariableOp(v, scaled) {dtype=float}
@@ -151,7 +152,7 @@ write = AssignSubVariableOp(v, scaled) {dtype=float}
             "write = AssignSubVariableOp(v, scaled/all_reduce)\n");
 }
 
-TEST(PropagateShardingTest, TwoPartialFactorsAreReducedFirst) {
+TEST(PropagateShardingTest, ProductOfPartialFactorsReducesThemFirst) {
   EXPECT_EQ(Sharded(std::string(kGradient) + "square = Mul(gradient, gradient) {T=float}\n",
                     {.feeds = {{"x", {6, 2}}}, .fetches = {"square"}}),
             "x = Placeholder() : sharded(a0, dim 0, x1)\n"
@@ -160,7 +161,7 @@ TEST(PropagateShardingTest, TwoPartialFactorsAreReducedFirst) {
             "square = Mul(gradient/all_reduce, gradient/all_reduce) : replicated\n");
 }
 
-TEST(PropagateShardingTest, GradientsOfTiedWeightsAreAddedWhilePartialAndReducedOnce) {
+TEST(PropagateShardingTest, GradientsOfTiedWeightsAreAddedBeforeOneReduction) {
   EXPECT_EQ(Sharded(std::string(kGradient) + R"(
 other = MatMul(x, x) {T=float, transpose_a=true}
 zero = Const() {dtype=float, value=float<2,2>{0, 0, 0, 0}}
@@ -178,7 +179,7 @@ write = AssignSubVariableOp(v, sum) {dtype=float}
             "write = AssignSubVariableOp(v, sum/all_reduce)\n");
 }
 
-TEST(PropagateShardingTest, AValueThatAnyUseNeedsWholeIsReducedOnceForAll) {
+TEST(PropagateShardingTest, PartialValueNeededWholeIsReducedOnceForAllUses) {
   EXPECT_EQ(Sharded(std::string(kGradient) + R"(
 square = Square(gradient) {T=float}
 negated = Neg(gradient) {T=float}
@@ -191,7 +192,7 @@ negated = Neg(gradient) {T=float}
             "negated = Neg(gradient/all_reduce) : replicated\n");
 }
 
-TEST(PropagateShardingTest, ReshapesKeepTheShardingOfTheOutermostDimension) {
+TEST(PropagateShardingTest, ReshapeKeepsShardingOfOutermostDimension) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 merged_shape = Const() {dtype=int32, value=int32<1>{24}}
@@ -211,7 +212,7 @@ thirds = Reshape(merged, thirds_shape) {T=float}
             "thirds = Reshape(merged, thirds_shape) : sharded(a0, dim 0, x2)\n");
 }
 
-TEST(PropagateShardingTest, AReshapeThatCutsThroughRowsGathers) {
+TEST(PropagateShardingTest, ReshapeAcrossShardBoundariesGathers) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 perm = Const() {dtype=int32, value=int32<2>{1, 0}}
@@ -239,7 +240,7 @@ wide = Reshape(x, wide_shape) {T=float}
             "wide = Reshape(x/gather/AllGather, wide_shape) : replicated\n");
 }
 
-TEST(PropagateShardingTest, AConcatenationOfRowsGathersAndOneOfColumnsDoesNot) {
+TEST(PropagateShardingTest, ConcatenationGathersOnlyAlongShardedDimension) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 zero = Const() {dtype=int32, value=int32<>{0}}
@@ -256,7 +257,7 @@ columns = ConcatV2(x, x, one) {N=2, T=float}
             "rows = ConcatV2(x/gather/AllGather, x/gather/AllGather, zero) : replicated\n");
 }
 
-TEST(PropagateShardingTest, RowsFromNothingAreMadeWhereTheyAreUsed) {
+TEST(PropagateShardingTest, GeneratedRowsAreShardedLikeTheirUse) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,1024>}
 shape = Shape(x) {T=float}
@@ -278,7 +279,7 @@ sum = AddN(x, noise, filled, repeated) {N=4, T=float}
             "sum = AddN(x, noise, filled, repeated) : sharded(a0, dim 0, x1)\n");
 }
 
-TEST(PropagateShardingTest, RowsFromNothingThatSomebodyNeedsWholeAreMadeWhole) {
+TEST(PropagateShardingTest, GeneratedRowsNeededWholeAreReplicated) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 shape = Shape(x) {T=float}
@@ -293,7 +294,7 @@ sum = AddV2(x, noise) {T=float}
             "sum = AddV2(x, noise/share) : sharded(a0, dim 0, x1)\n");
 }
 
-TEST(PropagateShardingTest, ADimensionThatBroadcastsIsGathered) {
+TEST(PropagateShardingTest, BroadcastDimensionIsGathered) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 y = Placeholder() {dtype=float, shape=<3,2>}
@@ -306,7 +307,7 @@ sum = AddV2(x, y) {T=float}
             "sum = AddV2(x/gather/AllGather, y) : replicated\n");
 }
 
-TEST(PropagateShardingTest, FeedsWithAsManyRowsShareAnAxisAndOthersMeetWhole) {
+TEST(PropagateShardingTest, FeedsWithEqualRowCountShareAxisAndOthersAreGathered) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 y = Placeholder() {dtype=float, shape=<?,4>}
@@ -324,7 +325,7 @@ product = MatMul(x, z) {T=float, transpose_b=true}
             "product = MatMul(x, z/gather/AllGather) : sharded(a0, dim 0, x1)\n");
 }
 
-TEST(PropagateShardingTest, AGatherOfRowsByShardedIndicesIsShardedAndItsGradientPartial) {
+TEST(PropagateShardingTest, GatherByShardedIndicesIsShardedAndItsGradientPartial) {
   EXPECT_EQ(Sharded(R"(
 ids = Placeholder() {dtype=int32, shape=<?>}
 v = VarHandleOp() {dtype=float, shape=<5,2>}
@@ -345,7 +346,7 @@ gradient = UnsortedSegmentSum(rows, ids, count) {T=float, Tindices=int32}
             "gradient/all_reduce = AllReduce(gradient) : replicated\n");
 }
 
-TEST(PropagateShardingTest, NamesThePathOfAPerReplicaValueToAMirroredVariable) {
+TEST(PropagateShardingTest, PerReplicaValueWrittenToMirroredVariableReportsPath) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=float, shape=<?>}
 v = VarHandleOp() {dtype=int32, shape=<>}
@@ -359,7 +360,7 @@ write = AssignVariableOp(v, scaled) {dtype=int32}
             "that is equal on all replicas, or one that can be reduced");
 }
 
-TEST(PropagateShardingTest, WhatIsMadeOfAPerReplicaValueIsPerReplicaAndTheRestOfItIsWhole) {
+TEST(PropagateShardingTest, PerReplicaOperandMakesResultPerReplicaAndGathersOthers) {
   EXPECT_EQ(Sharded(R"(
 x = Placeholder() {dtype=int32, shape=<?>}
 index = ReplicaIndex()
@@ -373,7 +374,7 @@ sum = AddV2(x, index) {T=int32}
             "sum = AddV2(x/gather/AllGather, index) : per-replica\n");
 }
 
-// The step with its collectives joined and ordered; each with its place.
+// The collectives of the step after joining and ordering, one per line with the attributes.
 std::string Ordered(absl::string_view text, const StepNames& names, int64_t small_bucket_bytes) {
   const auto step = ParseStep(text, names);
   if (!step.ok()) return step.status().ToString();
@@ -388,7 +389,7 @@ std::string Ordered(absl::string_view text, const StepNames& names, int64_t smal
   return text_of_collectives;
 }
 
-// Partial sums in two dtypes, a maximum, and one that depends on another.
+// Partial sums in two dtypes, a maximum, and a sum that depends on another one.
 constexpr char kReductions[] = R"(
 x = Placeholder() {dtype=float, shape=<?,2>}
 y = Placeholder() {dtype=double, shape=<?,2>}
@@ -406,7 +407,7 @@ StepNames ReductionNames() {
           .fetches = {"product", "double_sum", "largest", "later"}};
 }
 
-TEST(BucketCollectivesTest, JoinsReductionsOfOneKindThatFallDueTogether) {
+TEST(BucketCollectivesTest, JoinsReductionsOfSameKindNeededTogether) {
   EXPECT_EQ(Ordered(kReductions, ReductionNames(), 64),
             "double_sum/all_reduce = AllReduce(double_sum) {N=1, T=double, _sequence=0, "
             "bucket=-1, reduction=\"sum\"}\n"
@@ -418,7 +419,7 @@ TEST(BucketCollectivesTest, JoinsReductionsOfOneKindThatFallDueTogether) {
             "reduction=\"sum\"}\n");
 }
 
-TEST(BucketCollectivesTest, ClosesABucketBeforeItGrowsTooLarge) {
+TEST(BucketCollectivesTest, StartsNewBucketAtSizeLimit) {
   EXPECT_EQ(Ordered(kReductions, ReductionNames(), 16),
             "sum/all_reduce = AllReduce(sum) {N=1, T=float, _sequence=0, bucket=-1, "
             "reduction=\"sum\"}\n"
@@ -432,7 +433,7 @@ TEST(BucketCollectivesTest, ClosesABucketBeforeItGrowsTooLarge) {
             "reduction=\"sum\"}\n");
 }
 
-// Three updates, in another order than their gradients are made in.
+// Three updates, in an order that differs from the order in which their gradients are computed.
 constexpr char kTraining[] = R"(
 x = Placeholder() {dtype=float, shape=<?,4>}
 rate = Const() {dtype=float, value=float<>{0.1}}
@@ -449,7 +450,7 @@ u2 = ResourceApplyGradientDescent(v2, rate, g2) {T=float}
 u3 = ResourceApplyGradientDescent(v3, rate, g3) {T=float}
 )";
 
-TEST(BucketCollectivesTest, PutsGradientsIntoTheBucketsOfTheSessionInOrderOfReadiness) {
+TEST(BucketCollectivesTest, FillsSessionBucketsInOrderOfGradientReadiness) {
   const StepNames names = {.feeds = {{"x", {6, 4}}}, .targets = {"u1", "u2", "u3"}};
   StepNames small = names;
   small.bucket_bytes = 128;
@@ -463,7 +464,7 @@ TEST(BucketCollectivesTest, PutsGradientsIntoTheBucketsOfTheSessionInOrderOfRead
             "reduction=\"sum\"}\n");
 }
 
-TEST(BucketCollectivesTest, SplitsABucketWhereAVariableIsNotTrained) {
+TEST(BucketCollectivesTest, SplitsBucketAtUntrainedVariable) {
   EXPECT_EQ(Ordered(kTraining, {.feeds = {{"x", {6, 4}}}, .targets = {"u1", "u3"}}, 64),
             "all_reduce/bucket_0 = AllReduce(g3) {N=1, T=float, _sequence=0, bucket=0, "
             "reduction=\"sum\"}\n"
@@ -471,19 +472,19 @@ TEST(BucketCollectivesTest, SplitsABucketWhereAVariableIsNotTrained) {
             "reduction=\"sum\"}\n");
 }
 
-TEST(InsertCollectivesTest, InsertsNothingOnOneDevice) {
+TEST(InsertCollectivesTest, OneDeviceGetsNoCollectives) {
   const auto step = ParseStep(kReductions, ReductionNames());
   ASSERT_TRUE(step.ok()) << step.status();
   Compilation& c = (*step)->c;
-  c.options.shard = false;
+  c.shard = false;
   ASSERT_TRUE(RunPasses(c, InferAndFold()).ok());
   const std::string before = StepToText(c);
   ASSERT_TRUE(RunPasses(c, PropagateSharding(), InsertCollectives(), BucketCollectives(64)).ok());
   EXPECT_EQ(StepToText(c), before);
 }
 
-// Both wait for the gate, which is deeper than their gradients.
-TEST(OrderCollectivesTest, UpdatesBehindOneGateComeInTheOrderInWhichTheirGradientsAreReady) {
+// Both updates wait for the gate, which lies deeper in the graph than their gradients.
+TEST(OrderCollectivesTest, UpdatesBehindGateFollowGradientReadiness) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}
 w = VarHandleOp() {dtype=float, shape=<2>, shared_name="w"}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small plan that is right, and every way of CheckPlan to find one wrong, planted into it.
+// A small valid plan, and a planted violation for each error that CheckPlan reports.
 #include "framework/compiler/plan/check_plan.h"
 
 #include "gtest/gtest.h"
@@ -18,7 +18,7 @@ MemoryAccess Writes(RegionId region, int64_t offset, int value) {
   return {{region, offset}, 64, true, value};
 }
 
-// Where each instruction of ValidPlan() stands.
+// Positions of the instructions of ValidPlan().
 enum Position {
   kGradient0,
   kRecord0,
@@ -35,8 +35,8 @@ enum Position {
   kUpdate,
 };
 
-// Two gradients; a collective over each, the first one in flight while the second gradient is made;
-// an update of a variable.
+// Two gradients, a collective over each, and an update of a variable. The first collective is in
+// flight while the second gradient is computed.
 Plan ValidPlan() {
   Plan plan;
   plan.num_events = 3;
@@ -89,7 +89,7 @@ void Swap(Plan& plan, int i, int j) {
   std::swap(plan.accesses[i], plan.accesses[j]);
 }
 
-TEST(CheckPlanTest, SaysNothingOfAPlanThatIsRight) {
+TEST(CheckPlanTest, AcceptsValidPlan) {
   const absl::Status status = CheckPlan::Check(ValidPlan());
   EXPECT_TRUE(status.ok()) << status;
 }
@@ -101,45 +101,45 @@ struct Violation {
 };
 
 constexpr Violation kViolations[] = {
-    {"EventThatIsNotThere", [](Plan& p) { p.instructions[kRecord1].event = 3; },
+    {"EventDoesNotExist", [](Plan& p) { p.instructions[kRecord1].event = 3; },
      "instruction 5 names an event that does not exist"},
-    {"WaitBeforeItsRecord", [](Plan& p) { Swap(p, kRecord0, kWait0); },
+    {"WaitPrecedesRecord", [](Plan& p) { Swap(p, kRecord0, kWait0); },
      "instruction 1 waits for an event before its record"},
     {"EventRecordedTwice", [](Plan& p) { p.instructions[kRecord1].event = 0; },
      "instruction 5 records an event again"},
-    {"WaitLeftOut", [](Plan& p) { Erase(p, kWait0); },
+    {"WaitIsMissing", [](Plan& p) { Erase(p, kWait0); },
      "instruction 2 (AllReduce(reduce0)) reads region 2 bytes [0, 64) and is not ordered after "
      "instruction 0 (MatMul(gradient0))"},
-    {"WaitForTheWrongEvent", [](Plan& p) { p.instructions[kWait1].event = 0; },
+    {"WaitForWrongEvent", [](Plan& p) { p.instructions[kWait1].event = 0; },
      "instruction 7 (AllReduce(reduce1)) reads region 2 bytes [64, 128) and is not ordered after "
      "instruction 4 (MatMul(gradient1))"},
-    {"UpdateThatDoesNotWait", [](Plan& p) { Erase(p, kWait2); },
+    {"UpdateDoesNotWait", [](Plan& p) { Erase(p, kWait2); },
      "instruction 11 (Update(update)) reads region 2 bytes [0, 64) and is not ordered after "
      "instruction 8 (AllReduce(reduce0))"},
-    {"WriteOverWhatIsBeingRead",
+    {"WriteOverOperandInFlight",
      [](Plan& p) { p.accesses[kGradient1].push_back(Writes(kArena, 32, 7)); },
      "instruction 4 (MatMul(gradient1)) writes region 2 bytes [32, 96) and is not ordered after "
      "instruction 3 (AllReduce(reduce0))"},
-    {"CollectivesStartedInAnotherOrder",
+    {"CollectivesStartOutOfOrder",
      [](Plan& p) {
        p.instructions[kStart0].index = 1;
        p.instructions[kStart1].index = 0;
      },
      "instruction 3 (AllReduce(reduce0)) starts a collective out of order"},
-    {"CollectivesFinishedInAnotherOrder", [](Plan& p) { Swap(p, kFinish0, kFinish1); },
+    {"CollectivesFinishOutOfOrder", [](Plan& p) { Swap(p, kFinish0, kFinish1); },
      "instruction 8 (AllReduce(reduce1)) finishes a collective out of order"},
-    {"FinishedBeforeItsStart", [](Plan& p) { Swap(p, kStart1, kFinish1); },
+    {"FinishPrecedesStart", [](Plan& p) { Swap(p, kStart1, kFinish1); },
      "finishes a collective out of order"},
     {"CollectiveNeverFinished", [](Plan& p) { Erase(p, kFinish1); },
      "a collective is never finished"},
-    {"ReadOfWhatNobodyWrote", [](Plan& p) { p.accesses[kUpdate].push_back(Reads(kArena, 96, 1)); },
+    {"ReadOfUnwrittenBytes", [](Plan& p) { p.accesses[kUpdate].push_back(Reads(kArena, 96, 1)); },
      "instruction 12 (Update(update)) reads arena bytes [96, 160) that nothing wrote in this step"},
-    {"LiveBytesUsedAgain", [](Plan& p) { p.accesses[kStart1].push_back(Writes(kArena, 0, 7)); },
+    {"LiveBytesOverwritten", [](Plan& p) { p.accesses[kStart1].push_back(Writes(kArena, 0, 7)); },
      "instruction 8 (AllReduce(reduce0)) reads arena bytes [0, 64) after instruction 7 "
      "(AllReduce(reduce1)) wrote another value over them"},
-    {"FetchOfWhatNobodyWrote", [](Plan& p) { p.fetches[0].operand.offset = 96; },
+    {"FetchOfUnwrittenBytes", [](Plan& p) { p.fetches[0].operand.offset = 96; },
      "fetch 0 finds arena bytes [96, 160) that nothing wrote in this step"},
-    {"FetchOfWhatIsWrittenOver",
+    {"FetchOfOverwrittenBytes",
      [](Plan& p) { p.accesses[kUpdate].push_back(Writes(kArena, 64, 7)); },
      "fetch 0 finds arena bytes [64, 128) after instruction 12 (Update(update)) wrote another "
      "value"},
@@ -147,7 +147,7 @@ constexpr Violation kViolations[] = {
 
 class CheckPlanViolationTest : public testing::TestWithParam<Violation> {};
 
-TEST_P(CheckPlanViolationTest, IsReportedWithItsPlace) {
+TEST_P(CheckPlanViolationTest, ErrorNamesPlaceOfViolation) {
   Plan plan = ValidPlan();
   GetParam().plant(plan);
   const absl::Status status = CheckPlan::Check(plan);

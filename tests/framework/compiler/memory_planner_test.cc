@@ -13,14 +13,14 @@ namespace {
 
 constexpr int64_t kAlignment = static_cast<int64_t>(kBufferAlignment);
 
-// What a value takes: planned offsets stay aligned.
+// The bytes that a value occupies: its size, rounded up so that offsets stay aligned.
 int64_t Padded(const Lifetime& v) { return static_cast<int64_t>(AlignUp(v.bytes)); }
 
 std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
   std::vector<Lifetime> values;
   for (int i = 0; i < count; ++i) {
     const int first = static_cast<int>(random.Below(steps));
-    // Most values die soon, some live long.
+    // Most values are short-lived, some are long-lived.
     const int64_t span = random.Below(random.Below(5) == 0 ? steps : 4);
     const int last = std::min<int>(steps - 1, first + static_cast<int>(span));
     const int64_t bytes = random.Below(10) == 0 ? 0 : 1 + random.Below(1 << (4 + i % 10));
@@ -29,7 +29,7 @@ std::vector<Lifetime> RandomLifetimes(Random& random, int count, int steps) {
   return values;
 }
 
-// The most that is alive in one step, counted step by step.
+// The peak of live bytes, counted step by step.
 int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   int64_t most = 0;
   for (int step = 0; step < steps; ++step) {
@@ -40,7 +40,7 @@ int64_t BruteForceLive(const std::vector<Lifetime>& values, int steps) {
   return most;
 }
 
-// The first two values that are alive together and share a byte; or "".
+// Names two values that are live at the same time and share a byte; "" if there are none.
 std::string Overlap(const std::vector<Lifetime>& values, const MemoryPlan& plan) {
   for (size_t i = 0; i < values.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -70,7 +70,7 @@ void ExpectValid(const std::vector<Lifetime>& values, int steps) {
   EXPECT_GE(plan.peak_bytes, plan.live_bytes);
 }
 
-TEST(PackValuesTest, KeepsValuesThatAreAliveTogetherApart) {
+TEST(PackValuesTest, KeepsSimultaneouslyLiveValuesApart) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const int steps = static_cast<int>(1 + random.Below(60));
@@ -81,12 +81,12 @@ TEST(PackValuesTest, KeepsValuesThatAreAliveTogetherApart) {
   }
 }
 
-TEST(PackValuesTest, KeepsThemApartWhenThereAreTooManyForTheQuadraticHeuristic) {
+TEST(PackValuesTest, KeepsValuesApartEvenIfTooManyForQuadraticHeuristic) {
   Random random(5);
   ExpectValid(RandomLifetimes(random, 6000, 4000), 4000);
 }
 
-TEST(PackValuesTest, NeedsLittleMoreThanWhatIsAlive) {
+TEST(PackValuesTest, PeakIsCloseToLiveBytes) {
   double worst = 1, sum = 0;
   constexpr int kPlans = 200;
   for (uint64_t seed = 1; seed <= kPlans; ++seed) {
@@ -100,7 +100,7 @@ TEST(PackValuesTest, NeedsLittleMoreThanWhatIsAlive) {
   EXPECT_LE(worst, 1.2);
 }
 
-TEST(PackValuesTest, NeedsExactlyWhatIsAliveOfAChain) {
+TEST(PackValuesTest, PeakOfChainEqualsLiveBytes) {
   std::vector<Lifetime> values;
   for (int i = 0; i < 50; ++i) values.push_back({i, i + 1, 1000});
   const MemoryPlan plan = PackValues(values);
@@ -108,13 +108,13 @@ TEST(PackValuesTest, NeedsExactlyWhatIsAliveOfAChain) {
   EXPECT_EQ(plan.live_bytes, 2 * 1024);
 }
 
-TEST(PackValuesTest, PlansNothing) {
+TEST(PackValuesTest, NoValuesNeedNoMemory) {
   const MemoryPlan plan = PackValues({});
   EXPECT_EQ(plan.peak_bytes, 0);
   EXPECT_EQ(plan.live_bytes, 0);
 }
 
-// The plan of one replica that feeds x [rows, 256] and fetches `build(x)`.
+// The plan of a step on one replica that feeds x, of shape [4, 256], and fetches `build(x)`.
 absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&, Output)) {
   Graph graph;
   const Scope root(&graph);
@@ -122,14 +122,14 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanOf(Output (*build)(const Scope&,
   const Output y = build(root, x);
   MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, {}));
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {y}));
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({Shape({4, 256})}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {Shape({4, 256})}));
   return plans.plans[0];
 }
 
 constexpr int64_t kValueBytes = 4 * 256 * 4;
 
-TEST(PlanTest, WritesElementwiseResultsOverWhatNobodyReadsAgain) {
-  // The feed is not the arena's to write over; all behind it are one value.
+TEST(PlanTest, WritesElementwiseResultsOverDeadInputs) {
+  // The feed is outside the arena and not overwritten; all results after it share one buffer.
   const auto plan = PlanOf([](const Scope& s, Output x) {
     return ops::Tanh(s, ops::Exp(s, ops::Neg(s, ops::Sin(s, ops::Neg(s, x)))));
   });
@@ -138,7 +138,7 @@ TEST(PlanTest, WritesElementwiseResultsOverWhatNobodyReadsAgain) {
   EXPECT_LE((*plan)->arena_bytes, kValueBytes);
 }
 
-TEST(PlanTest, DoesNotWriteOverWhatIsReadAgain) {
+TEST(PlanTest, KeepsInputsWithLaterReads) {
   const auto plan = PlanOf([](const Scope& s, Output x) {
     const Output a = ops::Sin(s, x);
     return ops::MatMul(s, ops::Exp(s, a), a, {.transpose_b = true});
@@ -147,7 +147,7 @@ TEST(PlanTest, DoesNotWriteOverWhatIsReadAgain) {
   EXPECT_GE((*plan)->arena_bytes, 2 * kValueBytes);
 }
 
-TEST(PlanTest, TakesLittleMoreMemoryThanWhatIsAliveInTrainingSteps) {
+TEST(PlanTest, ArenaOfTrainingStepsIsCloseToLiveBytes) {
   int64_t arena = 0, live = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const auto program = MakeRandomProgram(seed, {.num_ops = 15, .max_batch = 200});
@@ -158,7 +158,7 @@ TEST(PlanTest, TakesLittleMoreMemoryThanWhatIsAliveInTrainingSteps) {
     ASSERT_TRUE(step.ok()) << step.status();
     std::vector<Shape> shapes;
     for (const Tensor& value : program->values) shapes.push_back(value.shape());
-    const auto plans = step->Compile(shapes);
+    const auto plans = CompileStep(*step, shapes);
     ASSERT_TRUE(plans.ok()) << plans.status();
     arena += plans->plans[0]->arena_bytes;
     live += plans->plans[0]->live_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The passes that name no op, text to text.
+// The passes that do not depend on particular ops: a step as text before and after each pass.
 #include <string>
 
 #include "framework/compiler/passes/common_subexpressions.h"
@@ -14,7 +14,7 @@
 namespace mirrorflow {
 namespace {
 
-// The step after the passes, or the error.
+// Returns the step after the passes, or the error message.
 template <typename... P>
 std::string After(absl::string_view text, const StepNames& names) {
   const auto step = ParseStep(text, names);
@@ -22,14 +22,14 @@ std::string After(absl::string_view text, const StepNames& names) {
   const absl::Status status = RunPasses((*step)->c, P()...);
   if (!status.ok()) return std::string(status.message());
   const std::string once = StepToText((*step)->c);
-  // A pass that has done its work has nothing more to do.
+  // Passes are idempotent.
   const absl::Status again = RunPasses((*step)->c, P()...);
   EXPECT_TRUE(again.ok()) << again;
   EXPECT_EQ(StepToText((*step)->c), once);
   return once;
 }
 
-TEST(PruneTest, KeepsWhatFeedsFetchesAndTargetsNeed) {
+TEST(PruneTest, KeepsFeedsAndNodesThatFetchesAndTargetsNeed) {
   EXPECT_EQ(
       After<Prune>(
           R"(
@@ -51,7 +51,7 @@ other_write = AssignVariableOp(v, y) {dtype=float}
       "write = AssignVariableOp(v, x, ^before)\n");
 }
 
-TEST(PruneTest, MakesAPlaceholderOfWhatIsFed) {
+TEST(PruneTest, ReplacesFedNodeWithPlaceholder) {
   EXPECT_EQ(After<Prune>(R"(
 x = Placeholder() {dtype=float, shape=<?>}
 hidden = Relu(x) {T=float}
@@ -73,14 +73,14 @@ target = Pack(rows, columns) {N=2, T=int32}
 y = Reshape(x, target) {T=float}
 )";
 
-TEST(InferAndFoldTest, FoldsShapeArithmeticForTheFedShape) {
+TEST(InferAndFoldTest, FoldsShapeArithmeticForFedShape) {
   EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2, 3}}}, .fetches = {"y"}}),
             "x = Placeholder()\n"
             "target/folded = Const() = int32<2>{5, -1}\n"
             "y = Reshape(x, target/folded)\n");
 }
 
-TEST(InferAndFoldTest, NeverFoldsRandomNumbersNorWhatIsTooLarge) {
+TEST(InferAndFoldTest, DoesNotFoldRandomOpsOrLargeResults) {
   EXPECT_EQ(After<InferAndFold>(R"(
 small = Const() {dtype=int32, value=int32<1>{4}}
 large = Const() {dtype=int32, value=int32<1>{4000}}
@@ -98,7 +98,7 @@ kept = Fill(large, one) {T=float}
             "folded/folded = Const() = float<4>{1.0, 1.0, 1.0, 1.0}\n");
 }
 
-TEST(InferAndFoldTest, MakesOnesOfAShapeWithoutWaitingForTheValue) {
+TEST(InferAndFoldTest, FoldsOnesLikeFromShapeAlone) {
   EXPECT_EQ(After<InferAndFold>(R"(
 x = Placeholder() {dtype=float, shape=<>}
 y = Exp(x) {T=float}
@@ -110,7 +110,7 @@ z = Neg(ones) {T=float}
             "z/folded = Const() = float<>{-1.0}\n");
 }
 
-TEST(InferAndFoldTest, LetsWhatIsFoldedWaitForWhatTheNodeWaitedFor) {
+TEST(InferAndFoldTest, FoldedConstantKeepsControlInputs) {
   EXPECT_EQ(After<InferAndFold>(R"(
 v = VarHandleOp() {dtype=float, shape=<>}
 one = Const() {dtype=float, value=float<>{1}}
@@ -126,7 +126,7 @@ y = ReadVariableOp(v, ^minus_one) {dtype=float}
             "minus_one/folded = Const(^write) = float<>{-1.0}\n");
 }
 
-TEST(InferAndFoldTest, RefusesShapesThatDependOnData) {
+TEST(InferAndFoldTest, RejectsDataDependentShapes) {
   EXPECT_EQ(After<InferAndFold>(R"(
 x = Placeholder() {dtype=float, shape=<?>}
 shape = Placeholder() {dtype=int32, shape=<1>}
@@ -137,14 +137,14 @@ y = Reshape(x, shape) {T=float}
             "data are not supported");
 }
 
-TEST(InferAndFoldTest, RefusesAPlaceholderThatIsNotFedAndAFeedOfAnotherShape) {
+TEST(InferAndFoldTest, RejectsMissingFeedAndFeedOfWrongShape) {
   EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.fetches = {"y"}}),
             "Placeholder(x): the step needs this placeholder, but it is not fed");
   EXPECT_EQ(After<InferAndFold>(kShapeArithmetic, {.feeds = {{"x", {5, 2}}}, .fetches = {"y"}}),
             "feed x: expected shape [?,2,3], got [5,2]");
 }
 
-TEST(CommonSubexpressionsTest, MakesOneOfNodesThatComputeTheSame) {
+TEST(CommonSubexpressionsTest, MergesNodesThatComputeSameValue) {
   EXPECT_EQ(
       After<CommonSubexpressions>(R"(
 x = Placeholder() {dtype=float, shape=<2>}
@@ -167,7 +167,7 @@ sum = AddN(c, d, e, f) {N=4, T=float}
       "sum = AddN(c, c, e, f)\n");
 }
 
-TEST(CommonSubexpressionsTest, KeepsNodesOfOtherAttributesControlsOrRandomNumbersApart) {
+TEST(CommonSubexpressionsTest, KeepsNodesWithOtherAttributesControlsOrRandomNumbersApart) {
   EXPECT_EQ(
       After<CommonSubexpressions>(R"(
 x = Placeholder() {dtype=float, shape=<2,2>}
@@ -190,7 +190,7 @@ s = RandomUniform(shape) {T=int32, dtype=float}
       "s = RandomUniform(shape)\n");
 }
 
-TEST(CommonSubexpressionsTest, AHandleMayComeWithAnOrder) {
+TEST(CommonSubexpressionsTest, KeepsReadsApartIfHandleCarriesOrder) {
   EXPECT_EQ(After<CommonSubexpressions>(R"(
 v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
 one = Const() {dtype=float, value=float<>{1}}
@@ -208,7 +208,7 @@ after = ReadVariableOp(same_v) {dtype=float}
             "after = ReadVariableOp(same_v)\n");
 }
 
-TEST(CommonSubexpressionsTest, MakesOneOfReadsInOnePlaceAmongTheWrites) {
+TEST(CommonSubexpressionsTest, MergesReadsBetweenSameWrites) {
   EXPECT_EQ(After<CommonSubexpressions>(R"(
 v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
 also_v = VarHandleOp() {dtype=float, shape=<>, shared_name="v"}
@@ -229,7 +229,7 @@ after = ReadVariableOp(v, ^write) {dtype=float}
             "after = ReadVariableOp(v, ^write)\n");
 }
 
-TEST(OrderVariablesTest, PutsTheUsersOfAReadBeforeTheWrite) {
+TEST(OrderVariablesTest, OrdersUsersOfReadBeforeWrite) {
   EXPECT_EQ(After<OrderVariables>(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 shape = Const() {dtype=int32, value=int32<2>{1, 2}}
@@ -249,7 +249,7 @@ write = AssignVariableOp(v, one) {dtype=float}
             "write = AssignVariableOp(v, one, ^view, ^user)\n");
 }
 
-TEST(OrderVariablesTest, CopiesAReadThatIsFetchedOrUsedAfterTheWrite) {
+TEST(OrderVariablesTest, CopiesReadFetchedOrUsedAfterWrite) {
   const auto step =
       ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
@@ -281,7 +281,7 @@ seen_after = ReadVariableOp(w, ^write_w) {dtype=float}
   EXPECT_FALSE(c.graph.FindNode("seen_after")->has_attr(kCopyAttr));
 }
 
-TEST(OrderVariablesTest, RunsWritesWithoutAnOrderInOrderOfCreation) {
+TEST(OrderVariablesTest, RunsUnorderedWritesInOrderOfCreation) {
   EXPECT_EQ(After<OrderVariables>(R"(
 v = VarHandleOp() {dtype=float, shape=<>}
 w = VarHandleOp() {dtype=float, shape=<>}
@@ -301,7 +301,7 @@ third = AssignAddVariableOp(v, one) {dtype=float}
             "third = AssignAddVariableOp(v, one, ^first, ^second)\n");
 }
 
-TEST(FreeReadersTest, TakesOffTheEdgesOfReadersAndKeepsTheOrderOfWrites) {
+TEST(FreeReadersTest, RemovesEdgesOfReadersAndKeepsOrderOfWrites) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -338,8 +338,8 @@ second = AssignVariableOp(v, x) {dtype=float}
   EXPECT_EQ(StepToText(c), ordered);
 }
 
-// What has become of the update is in its place among the collectives and among the writes.
-TEST(FreeReadersTest, AnOperationThatReplacesAnotherTakesItsPlace) {
+// The replacement takes its place among the collectives and among the writes.
+TEST(FreeReadersTest, ReplacementOperationTakesPlaceOfOriginal) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 rate = Placeholder() {dtype=float, shape=<>}
@@ -373,9 +373,9 @@ write = AssignAddVariableOp(v, x) {dtype=float}
             "write = AssignAddVariableOp(v, x, ^other, ^user)\n");
 }
 
-// In the second half the collectives have their order: early before late, so `user` cannot run
-// before `write`.
-TEST(OrderVariablesTest, CopiesAReadWhoseUserComesAfterTheWriteByTheOrderOfCollectives) {
+// In the second half of the compiler the collectives are ordered: `early` precedes `late`. Hence
+// `user` cannot run before `write`.
+TEST(OrderVariablesTest, CopiesReadWhoseUserFollowsWriteByOrderOfCollectives) {
   const auto step = ParseStep(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}

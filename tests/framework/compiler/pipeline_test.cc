@@ -5,7 +5,7 @@
 namespace mirrorflow {
 namespace {
 
-// Adds nodes nowhere: counts its runs in `log` and says that it changed something `changes` times.
+// Leaves the graph unchanged, counts its runs in `runs`, and reports a change `changes` times.
 class TestPass : public Pass {
  public:
   explicit TestPass(std::string name = "test", int changes = 0, Facts needs = 0, Facts gives = 0)
@@ -40,7 +40,7 @@ class NeverStable final : public TestPass {
   NeverStable() : TestPass("never_stable", 1 << 20) {}
 };
 
-TEST(PipelineTest, RunsAStageUntilNoneOfItsPassesChangesAnything) {
+TEST(PipelineTest, RunsStageUntilNoPassChangesAnything) {
   Pipeline p;
   p.AddUntilStable<Optional, ChangesThrice>(8);
   Compilation c;
@@ -49,7 +49,7 @@ TEST(PipelineTest, RunsAStageUntilNoneOfItsPassesChangesAnything) {
   EXPECT_EQ(TestPass::runs, 2 * 4);  // three rounds with changes, and one without
 }
 
-TEST(PipelineTest, ReportsAStageThatDoesNotBecomeStable) {
+TEST(PipelineTest, ReportsStageThatDoesNotBecomeStable) {
   Pipeline p;
   p.AddUntilStable<Optional, NeverStable>(8);
   Compilation c;
@@ -57,7 +57,7 @@ TEST(PipelineTest, ReportsAStageThatDoesNotBecomeStable) {
             "INTERNAL: pass optional, never_stable did not become stable in 8 rounds");
 }
 
-TEST(PipelineTest, RunsAPassOnceThatSaysItChangedSomething) {
+TEST(PipelineTest, RunsPassOutsideStageOnce) {
   Pipeline p;
   p.Add<NeverStable>();
   Compilation c;
@@ -66,7 +66,7 @@ TEST(PipelineTest, RunsAPassOnceThatSaysItChangedSomething) {
   EXPECT_EQ(TestPass::runs, 1);
 }
 
-TEST(PipelineTest, RefusesAPassWhoseFactsNobodyGives) {
+TEST(PipelineTest, RejectsPassThatNeedsMissingFacts) {
   Pipeline p;
   p.Add<TestPass>("first", 0, 0, kPruned);
   p.Add<TestPass>("second", 0, kPruned | kSharded);
@@ -80,8 +80,8 @@ class EndsShardings final : public TestPass {
   Facts ends() const override { return kSharded; }
 };
 
-// What a half leaves behind, the next one starts from; and facts end.
-TEST(PipelineTest, FactsHoldInTheNextPipelineUntilAPassEndsThem) {
+// A pipeline starts with the facts that the one before it established, until a pass ends them.
+TEST(PipelineTest, FactsHoldInNextPipelineUntilPassEndsThem) {
   Pipeline first, second;
   first.Add<TestPass>("shards", 0, 0, kSharded);
   second.Add<TestPass>("needs", 0, kSharded);
@@ -93,7 +93,7 @@ TEST(PipelineTest, FactsHoldInTheNextPipelineUntilAPassEndsThem) {
             "INTERNAL: pass needs needs facts that no earlier pass gives");
 }
 
-TEST(PipelineTest, LeavesOutOptionalPassesOnly) {
+TEST(PipelineTest, DisablesOnlyOptionalPasses) {
   Pipeline p;
   p.Phase("one");
   p.Add<Optional>();
@@ -111,19 +111,24 @@ TEST(PipelineTest, LeavesOutOptionalPassesOnly) {
   EXPECT_EQ(p.Run(c).ToString(), "INVALID_ARGUMENT: pass changes_thrice cannot be left out");
 }
 
-TEST(PipelineTest, ShowsTheGraphBeforeAndAfterEveryPass) {
+TEST(PipelineTest, CallsObserverBeforeAndAfterEveryPass) {
   Pipeline p;
   p.Add<Optional>();
   p.Add<ChangesThrice>();
+  struct Log final : PassObserver {
+    void BeforePass(absl::string_view pass, const Compilation&) override {
+      absl::StrAppend(&text, "before ", pass, "\n");
+    }
+    void AfterPass(absl::string_view pass, const Compilation&) override {
+      absl::StrAppend(&text, "after ", pass, "\n");
+    }
+    std::string text;
+  } log;
   Compilation c;
-  std::string log;
-  c.options.observer = [](absl::string_view pass, const Compilation&, bool after, void* arg) {
-    *static_cast<std::string*>(arg) +=
-        std::string(after ? "after " : "before ") + std::string(pass) + "\n";
-  };
-  c.options.observer_arg = &log;
+  c.options.observer = &log;
   ASSERT_TRUE(p.Run(c).ok());
-  EXPECT_EQ(log, "before optional\nafter optional\nbefore changes_thrice\nafter changes_thrice\n");
+  EXPECT_EQ(log.text,
+            "before optional\nafter optional\nbefore changes_thrice\nafter changes_thrice\n");
 }
 
 }  // namespace

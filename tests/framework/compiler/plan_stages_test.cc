@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of the second half one by one: a step as text, and what a stage makes of it.
+// The stages of the compiler's second half, each applied to a step given as text.
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +21,7 @@
 namespace mirrorflow {
 namespace {
 
-// A step and its plan's state; `collectives` in their order, by name.
+// A step and the state of its plan. `collectives` lists the names of the collectives in order.
 struct StepPlan {
   StepPlan(absl::string_view text, const StepNames& names,
            const std::vector<std::string>& collectives = {}, const DeviceTraits& traits = {}) {
@@ -49,7 +49,7 @@ struct StepPlan {
   std::unique_ptr<PlanState> state;
 };
 
-TEST(LocaliseTest, ShardedValuesHaveOneReplicasRows) {
+TEST(LocaliseTest, ShardedValuesHaveRowsOfOneReplica) {
   const auto step = ParseStep(R"(
 x = Placeholder() {dtype=float, shape=<6,3>}
 w = Placeholder() {dtype=float, shape=<3>}
@@ -85,7 +85,7 @@ flat = Reshape(y, sizes) {T=float}
 write = AssignVariableOp(v, copied) {dtype=float}
 )";
 
-TEST(ChooseKernelsTest, WhatComputesOrCopiesHasAKernel) {
+TEST(ChooseKernelsTest, NodesThatComputeOrCopyHaveKernel) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}, .targets = {"write"}});
   ASSERT_TRUE(plan.Run(Localise(), ChooseKernels()));
   std::vector<std::string> names;
@@ -97,20 +97,21 @@ TEST(ChooseKernelsTest, WhatComputesOrCopiesHasAKernel) {
   EXPECT_FALSE(plan.state->plan->fails_on_data);
 }
 
-TEST(ChooseKernelsTest, AnOpWithoutAKernelForTheDeviceIsAnErrorThatNamesIt) {
+TEST(ChooseKernelsTest, OpWithoutKernelForDeviceIsErrorThatNamesNode) {
   StepPlan plan(kProducts, {.feeds = {{"x", {3, 4}}}, .fetches = {"flat"}}, {}, {.type = "XPU"});
   const absl::Status status = RunPasses(*plan.state, Localise(), ChooseKernels());
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
   EXPECT_NE(status.message().find("copied"), absl::string_view::npos) << status;
 }
 
-// The graph after the stage, and the order of collectives; `check` can fail on its data.
+// Returns the graph after the stage and the order of collectives. The kernel of `check` can fail on
+// its data.
 std::string Guarded(absl::string_view text, const StepNames& names,
                     const std::vector<std::string>& collectives = {}, bool shard = true) {
   StepPlan plan(text, names, collectives);
   if (!plan.status.ok()) return plan.status.ToString();
   PlanState& s = *plan.state;
-  s.options.shard = shard;
+  s.shard = shard;
   s.kernel_plans.resize(s.graph.id_limit());
   s.kernel_plans[plan.output("check").node->id()].fails_on_data = true;
   if (!plan.Run(GuardWrites())) return plan.status.ToString();
@@ -119,8 +120,8 @@ std::string Guarded(absl::string_view text, const StepNames& names,
   return result;
 }
 
-// A rank that has seen the end of r2 knows that the check has passed on every rank.
-TEST(GuardWritesTest, ChecksComeBeforeACollectiveAndWritesAfterIt) {
+// A rank that has finished `r` knows that the check has passed on every rank.
+TEST(GuardWritesTest, ChecksPrecedeCollectiveAndWritesFollowIt) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 w = VarHandleOp() {dtype=float, shape=<2>}
@@ -156,7 +157,7 @@ const StepNames& CheckedNames() {
   return names;
 }
 
-TEST(GuardWritesTest, ABarrierIsAddedWhereNoCollectiveComesAfterAllChecks) {
+TEST(GuardWritesTest, BarrierIsAddedIfNoCollectiveFollowsAllChecks) {
   EXPECT_EQ(Guarded(kCheckedWrite, CheckedNames()),
             "v = VarHandleOp()\n"
             "x = Placeholder()\n"
@@ -175,7 +176,7 @@ TEST(GuardWritesTest, OneDeviceNeedsNoBarrier) {
             "collectives:");
 }
 
-TEST(GuardWritesTest, AWriteThatTheGraphWantsBeforeACheckIsLeftAlone) {
+TEST(GuardWritesTest, WriteOrderedBeforeCheckIsLeftAlone) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -192,8 +193,8 @@ check = Sign(read) {T=float}
             "collectives:");
 }
 
-// An edge would make a rank wait for the end of the first before it starts the second.
-TEST(GuardWritesTest, UpdatesThatAreCollectivesWaitForTheFirstOfThemByTheirOrderAlone) {
+// A control edge would make a rank finish the first collective before it starts the second.
+TEST(GuardWritesTest, CollectiveUpdatesFollowFirstOneWithoutControlEdges) {
   EXPECT_EQ(Guarded(R"(
 v = VarHandleOp() {dtype=float, shape=<2>, shared_name="v"}
 w = VarHandleOp() {dtype=float, shape=<2>, shared_name="w"}
@@ -214,7 +215,7 @@ u2 = ResourceApplyGradientDescent(w, rate, x) {T=float, _reduction="sum"}
             "collectives: u1 u2");
 }
 
-// The stages up to where instructions have operands, in the order of their ids.
+// Runs the stages up to and including AssignStorage.
 bool Assign(StepPlan& plan) {
   return plan.Run(Localise(), ChooseKernels(), ScheduleNodes(), AssignStorage());
 }
@@ -235,15 +236,15 @@ d = Mul(c, used_twice) {T=float}
                 {.feeds = {{"x", {4}}}, .fetches = {"d", "b"}});
   ASSERT_TRUE(Assign(plan));
   EXPECT_EQ(plan.root("read"), plan.root("v"));
-  EXPECT_NE(plan.root("a"), plan.root("x"));  // what is fed is not written over
-  EXPECT_EQ(plan.root("b"), plan.root("a"));  // nothing else reads a
+  EXPECT_NE(plan.root("a"), plan.root("x"));  // feeds are not overwritten
+  EXPECT_EQ(plan.root("b"), plan.root("a"));  // no other node reads a
   EXPECT_EQ(plan.root("view"), plan.root("b"));
   EXPECT_NE(plan.root("used_twice"), plan.root("view"));  // b is fetched
-  EXPECT_NE(plan.root("c"), plan.root("used_twice"));     // which d reads later
+  EXPECT_NE(plan.root("c"), plan.root("used_twice"));     // d reads used_twice later
   EXPECT_EQ(plan.state->storage.of(plan.output("sizes")), -1);
 }
 
-TEST(AssignStorageTest, OperandsOfAnAllReduceLieSideBySideAndAreMadeThere) {
+TEST(AssignStorageTest, OperandsOfAllReduceAreContiguousAndComputedInPlace) {
   StepPlan plan(R"(
 x = Placeholder() {dtype=float, shape=<4>}
 a = Neg(x) {T=float}
@@ -264,7 +265,7 @@ r = AllReduce(a, b, x) {N=3, T=float}
   }
 }
 
-// What the plan does, without events.
+// The instructions of the plan, without those for events.
 std::string Instructions(const Plan& plan) {
   std::vector<std::string> all;
   for (const Instruction& i : plan.instructions) {
@@ -278,7 +279,7 @@ std::string Instructions(const Plan& plan) {
   return absl::StrJoin(all, ", ");
 }
 
-TEST(EmitInstructionsTest, ACollectiveIsFinishedWhereItsResultIsFirstUsed) {
+TEST(EmitInstructionsTest, CollectiveIsFinishedBeforeFirstUseOfResult) {
   StepPlan plan(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}},
                 {"r3", "r2", "r1"});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
@@ -288,9 +289,9 @@ TEST(EmitInstructionsTest, ACollectiveIsFinishedWhereItsResultIsFirstUsed) {
             "u2, finish r1, u1");
 }
 
-// Nothing in the step waits for it; after the product that comes next the other ranks have started
+// No other node waits for the update. By the end of the next product the other ranks have started
 // theirs.
-TEST(EmitInstructionsTest, AnUpdateIsFinishedBeforeTheSecondProductBehindIt) {
+TEST(EmitInstructionsTest, UpdateIsFinishedBeforeSecondProductAfterIt) {
   StepPlan plan(R"(
 v = VarHandleOp() {dtype=float, shape=<4>}
 rate = Const() {dtype=float, value=float<>{0.5}}
@@ -307,8 +308,8 @@ c = MatMul(b, x) {T=float}
   EXPECT_EQ(Instructions(*plan.state->plan), "start u, a, finish u, b, c");
 }
 
-// What x is checked for makes every rank come to the barrier before any writes.
-TEST(EmitInstructionsTest, ABarrierIsFinishedBeforeTheWritesThatItGuards) {
+// The check of x can fail, so every rank must reach the barrier before any rank writes.
+TEST(EmitInstructionsTest, BarrierIsFinishedBeforeWritesThatItGuards) {
   StepPlan plan(R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -325,7 +326,7 @@ check = CheckNumerics(x) {T=float, message="x"}
   EXPECT_EQ(made.collectives[0].name, "before_writes");
 }
 
-TEST(PlanMemoryTest, ValuesThatAreNotAliveTogetherShareTheArenaAndOperandsPointThere) {
+TEST(PlanMemoryTest, ValuesWithDisjointLifetimesShareArena) {
   StepPlan plan(R"(
 x = Placeholder() {dtype=float, shape=<64>}
 two = Const() {dtype=float, value=float<1>{2}}
@@ -354,7 +355,7 @@ d = Softmax(c) {T=float}
   EXPECT_EQ(made.dispatch.instructions.size(), 4);
 }
 
-TEST(PlanMemoryTest, ValuesThatNoMachineHoldsAreRefused) {
+TEST(PlanMemoryTest, ValuesTooLargeForAnyMachineAreRejected) {
   StepPlan plan("x = Placeholder() {dtype=float, shape=<1>}\ny = Neg(x) {T=float}\n",
                 {.feeds = {{"x", {1}}}, .fetches = {"y"}});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions()));
@@ -362,12 +363,11 @@ TEST(PlanMemoryTest, ValuesThatNoMachineHoldsAreRefused) {
   EXPECT_EQ(RunPasses(*plan.state, PlanMemory()).code(), absl::StatusCode::kResourceExhausted);
 }
 
-// A step that says so itself passes CheckPlan only if it is asked for.
-TEST(CheckPlanTest, LooksAtAPlanOnlyIfAskedTo) {
+TEST(CheckPlanTest, ChecksPlanOnlyIfOptionIsSet) {
   StepPlan plan("x = Placeholder() {dtype=float, shape=<1>}\ny = Neg(x) {T=float}\n",
                 {.feeds = {{"x", {1}}}, .fetches = {"y"}});
   ASSERT_TRUE(Assign(plan) && plan.Run(EmitInstructions(), PlanMemory()));
-  plan.state->plan->accesses[0].clear();  // so nothing writes what is fetched
+  plan.state->plan->accesses[0].clear();  // so that no instruction writes the fetched value
   EXPECT_TRUE(RunPasses(*plan.state, CheckPlan()).ok());
   plan.state->options.check_plan = true;
   EXPECT_FALSE(RunPasses(*plan.state, CheckPlan()).ok());

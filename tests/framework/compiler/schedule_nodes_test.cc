@@ -15,7 +15,7 @@ std::string Names(const std::vector<Node*>& nodes) {
   return absl::StrJoin(nodes, " ", [](std::string* out, const Node* n) { out->append(n->name()); });
 }
 
-// The names in the order of the schedule. Neg takes long.
+// Returns the names in the order of the schedule. Neg is an expensive kernel.
 std::string Schedule(const Compilation& c) {
   PlanState s(c, {}, DeviceTraits(), nullptr);
   s.kernel_plans.resize(s.graph.id_limit());
@@ -33,13 +33,13 @@ std::string Schedule(absl::string_view text, const StepNames& names) {
   return status.ok() ? Schedule((*step)->c) : status.ToString();
 }
 
-TEST(ScheduleNodesTest, StartsACollectiveWhenItsOperandsAreReadyAndUsesItWhenALaterOneIsInFlight) {
+TEST(ScheduleNodesTest, StartsCollectiveWhenReadyAndUsesItWhenNextIsInFlight) {
   EXPECT_EQ(Schedule(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}}),
             "v1 v2 v3 x g3 r3 g2 r2 u3 g1 r1 u2 u1");
 }
 
-// Whatever the ids are: passes give high ones to what they add.
-TEST(ScheduleNodesTest, RunsFirstWhatTheNextCollectiveWaitsFor) {
+// Ids do not matter: nodes that passes add have high ids.
+TEST(ScheduleNodesTest, RunsOperandsOfNextCollectiveFirst) {
   constexpr char kText[] = R"(
 v = VarHandleOp() {dtype=float, shape=<2>}
 x = Placeholder() {dtype=float, shape=<2>}
@@ -55,8 +55,9 @@ u = AssignSubVariableOp(v, r) {dtype=float}
       "v x sum loss g r other u");
 }
 
-// Else all of the backward pass would run first, as the loss could be in flight beside it.
-TEST(ScheduleNodesTest, UsesACollectiveBetweenLongKernelsWhereTheNextCollectiveWaitsForIt) {
+// Otherwise all of the backward pass would run first, since the all-reduce of the loss could be in
+// flight beside it.
+TEST(ScheduleNodesTest, UsesCollectiveBetweenLongKernelsIfNextCollectiveNeedsIt) {
   constexpr char kText[] = R"(
 v1 = VarHandleOp() {dtype=float, shape=<2>}
 v2 = VarHandleOp() {dtype=float, shape=<2>}
@@ -78,7 +79,7 @@ u2 = AssignSubVariableOp(v2, r2) {dtype=float}
             "v1 v2 x loss sign g2 gate gated2 r2 short g1 gated1 r1 u2 u1");
 }
 
-TEST(ScheduleNodesTest, KeepsTheProgramsOrderOfCollectivesWhenALaterOneIsReadyFirst) {
+TEST(ScheduleNodesTest, KeepsOrderOfCollectivesEvenIfLaterOneIsReadyFirst) {
   const auto step = ParseStep(kBackward, {.feeds = {{"x", {2}}}, .targets = {"u1", "u2", "u3"}});
   ASSERT_TRUE(step.ok()) << step.status();
   Compilation& c = (*step)->c;

@@ -9,7 +9,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(DataTypeTest, NamesParseBackToTheSameType) {
+TEST(DataTypeTest, NamesParseBackToSameType) {
   int known = 0;
   for (int number = 0; number < 256; ++number) {
     if (!IsKnownDataType(number)) continue;
@@ -22,23 +22,23 @@ TEST(DataTypeTest, NamesParseBackToTheSameType) {
   EXPECT_EQ(known, 18);
 }
 
-TEST(DataTypeTest, NumbersWithoutANameAreUnknown) {
+TEST(DataTypeTest, NumbersWithoutNameAreUnknown) {
   EXPECT_FALSE(IsKnownDataType(DT_INVALID));
   EXPECT_FALSE(IsKnownDataType(11));   // qint8
-  EXPECT_FALSE(IsKnownDataType(101));  // a reference
+  EXPECT_FALSE(IsKnownDataType(101));  // a reference type
   EXPECT_FALSE(IsKnownDataType(-1));
   EXPECT_EQ(DataTypeName(static_cast<DataType>(11)), "invalid");
   EXPECT_EQ(DataTypeSize(static_cast<DataType>(11)), 0u);
 }
 
-TEST(DataTypeTest, ParsingNamesTheUnknownType) {
+TEST(DataTypeTest, ParseErrorNamesUnknownType) {
   const absl::StatusOr<DataType> dtype = ParseDataType("Float");
   EXPECT_EQ(dtype.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(dtype.status().message(), "unknown dtype 'Float'");
   EXPECT_FALSE(ParseDataType("invalid").ok());
 }
 
-TEST(DataTypeTest, SizesAreThoseOfTheCppTypes) {
+TEST(DataTypeTest, SizesMatchCppTypes) {
   EXPECT_EQ(DataTypeSize(DT_FLOAT), sizeof(float));
   EXPECT_EQ(DataTypeSize(DT_BOOL), sizeof(bool));
   EXPECT_EQ(DataTypeSize(DT_HALF), 2u);
@@ -57,7 +57,7 @@ TEST(DataTypeTest, KindsDoNotOverlap) {
   }
 }
 
-TEST(DispatchDataTypeTest, CallsWithTheTypeOfTheDtype) {
+TEST(DispatchDataTypeTest, CallsFunctionWithMatchingCppType) {
   for (DataType dtype : {DT_FLOAT, DT_DOUBLE, DT_INT32, DT_INT64, DT_UINT8, DT_BOOL}) {
     const DataType seen = DispatchDataType(
         dtype, [](auto tag) { return DataTypeOf<typename decltype(tag)::type>(); }, DT_INVALID);
@@ -65,7 +65,7 @@ TEST(DispatchDataTypeTest, CallsWithTheTypeOfTheDtype) {
   }
 }
 
-TEST(DispatchDataTypeTest, ReturnsTheOtherValueWhereNothingComputes) {
+TEST(DispatchDataTypeTest, ReturnsFallbackForDtypesWithoutKernels) {
   for (DataType dtype : {DT_HALF, DT_STRING, DT_INVALID}) {
     EXPECT_EQ(DispatchDataType(
                   dtype, [](auto) { return 1; }, 2),

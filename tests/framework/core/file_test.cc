@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A directory of the test's own, empty at its start.
+// Gives each test its own directory, initially empty.
 class FileTest : public ::testing::Test {
  protected:
   FileTest()
@@ -53,7 +53,7 @@ class FileTest : public ::testing::Test {
   const std::string directory_;
 };
 
-TEST_F(FileTest, ReadsWhatWasWritten) {
+TEST_F(FileTest, ReadReturnsWrittenBytes) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"one ", "", "two"}).ok());
   const auto file = InputFile::Open(Path("a"));
   ASSERT_TRUE(file.ok()) << file.status();
@@ -64,14 +64,14 @@ TEST_F(FileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
 
-TEST_F(FileTest, WritesAnEmptyFileAndReplacesAnOldOne) {
+TEST_F(FileTest, WriteReplacesOldFileWithEmptyOne) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old contents"}).ok());
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {}).ok());
   EXPECT_EQ(std::filesystem::file_size(Path("a")), 0u);
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
 
-TEST_F(FileTest, WritesIntoTheWorkingDirectoryAndUnderALongName) {
+TEST_F(FileTest, WriteAcceptsPlainAndLongNames) {
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(directory_);
   EXPECT_TRUE(WriteFileAtomically("plain", {"x"}).ok());
@@ -80,7 +80,7 @@ TEST_F(FileTest, WritesIntoTheWorkingDirectoryAndUnderALongName) {
   EXPECT_TRUE(WriteFileAtomically(Path(std::string(255, 'n')), {"x"}).ok());
 }
 
-TEST_F(FileTest, ReadingBeyondTheEndIsAnErrorWithBothSizes) {
+TEST_F(FileTest, ReadPastEndFailsWithBothSizes) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"1234"}).ok());
   const auto file = InputFile::Open(Path("a"));
   char text[8];
@@ -90,7 +90,7 @@ TEST_F(FileTest, ReadingBeyondTheEndIsAnErrorWithBothSizes) {
             absl::StrCat(Path("a"), ": the file ends too early; expected 10 bytes, got 4"));
 }
 
-TEST_F(FileTest, OpensOnlyRegularFiles) {
+TEST_F(FileTest, OpenAcceptsOnlyRegularFiles) {
   EXPECT_EQ(InputFile::Open(Path("missing")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(InputFile::Open(Path("missing")).status().message()),
               HasSubstr(Path("missing")));
@@ -103,7 +103,7 @@ TEST_F(FileTest, OpensOnlyRegularFiles) {
               HasSubstr("got a device"));
 }
 
-TEST_F(FileTest, RefusesToReplaceWhatIsNoFile) {
+TEST_F(FileTest, WriteRejectsNonRegularFiles) {
   for (const std::string& path : {directory_, std::string("/dev/null")}) {
     EXPECT_EQ(WriteFileAtomically(path, {"x"}).code(), absl::StatusCode::kFailedPrecondition);
   }
@@ -114,13 +114,13 @@ TEST_F(FileTest, RefusesToReplaceWhatIsNoFile) {
   EXPECT_EQ(WriteFileAtomically("", {"x"}).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(FileTest, NamesTheMissingDirectory) {
+TEST_F(FileTest, WriteErrorNamesMissingDirectory) {
   const absl::Status status = WriteFileAtomically(Path("no/such/file"), {"x"});
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr(Path("no/such/file")));
 }
 
-TEST_F(FileTest, KeepsTheOldFileAndLeavesNothingBehindWhenThereIsNoRoom) {
+TEST_F(FileTest, WriteWithoutSpaceKeepsOldFileAndLeavesNoTemporary) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
   rlimit before;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -136,7 +136,7 @@ TEST_F(FileTest, KeepsTheOldFileAndLeavesNothingBehindWhenThereIsNoRoom) {
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
 
-TEST_F(FileTest, ChecksWhetherAFileCanBeWrittenAndLeavesNothing) {
+TEST_F(FileTest, CheckWritableLeavesNothingBehind) {
   EXPECT_TRUE(CheckWritable(Path("a")).ok());
   EXPECT_TRUE(Names().empty());
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
@@ -151,7 +151,7 @@ TEST_F(FileTest, ChecksWhetherAFileCanBeWrittenAndLeavesNothing) {
   }
 }
 
-TEST_F(FileTest, IsDurableBeforeItIsRenamedAndTheDirectoryAfterwards) {
+TEST_F(FileTest, WriteSyncsFileBeforeRenameAndDirectoryAfter) {
   std::vector<std::string> steps;
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"x", "y"}, [&](absl::string_view step) {
                 steps.emplace_back(step);
@@ -160,7 +160,7 @@ TEST_F(FileTest, IsDurableBeforeItIsRenamedAndTheDirectoryAfterwards) {
                                  "fsync of the directory"));
 }
 
-TEST_F(FileTest, ACrashAtAnyStepLeavesTheOldFileOrTheNewOne) {
+TEST_F(FileTest, CrashAtAnyStepLeavesOldOrNewFile) {
   constexpr int kSteps = 8;
   for (int crash_at = 0; crash_at < kSteps; ++crash_at) {
     ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old"}).ok());
@@ -180,12 +180,16 @@ TEST_F(FileTest, ACrashAtAnyStepLeavesTheOldFileOrTheNewOne) {
   }
 }
 
-TEST_F(FileTest, FileIsNotForOthersToReadOrWrite) {
-  umask(0);
-  ASSERT_TRUE(WriteFileAtomically(Path("a"), {"x"}).ok());
-  struct stat info;
-  ASSERT_EQ(stat(Path("a").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0640u);
+TEST_F(FileTest, WrittenFileHasPermissionsThatUmaskLeaves) {
+  for (const auto& [mask, expected] : {std::pair(0u, 0666u), {022u, 0644u}, {077u, 0600u}}) {
+    const mode_t before = umask(mask);
+    const absl::Status written = WriteFileAtomically(Path("a"), {"x"});
+    umask(before);
+    ASSERT_TRUE(written.ok()) << written;
+    struct stat info;
+    ASSERT_EQ(stat(Path("a").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, expected);
+  }
 }
 
 }  // namespace

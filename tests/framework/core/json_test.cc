@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(JsonQuoteTest, EscapesWhatJsonDemandsAndNothingElse) {
+TEST(JsonQuoteTest, EscapesOnlyWhatJsonRequires) {
   EXPECT_EQ(JsonQuote(""), R"("")");
   EXPECT_EQ(JsonQuote("a/b <ü> €"), "\"a/b <ü> €\"");
   EXPECT_EQ(JsonQuote("\"\\\b\f\n\r\t"), R"("\"\\\b\f\n\r\t")");
@@ -28,11 +28,11 @@ TEST(JsonQuoteTest, EveryByteStringBecomesValidJson) {
   }
 }
 
-TEST(JsonQuoteTest, ReplacesEachByteThatIsNotUtf8) {
+TEST(JsonQuoteTest, ReplacesEachInvalidByte) {
   EXPECT_EQ(JsonQuote("a\xFFz\xE2\x82"), "\"a\uFFFDz\uFFFD\uFFFD\"");
 }
 
-TEST(IsUtf8Test, AcceptsTheFirstAndLastCharacterOfEachLength) {
+TEST(IsUtf8Test, AcceptsFirstAndLastCharacterOfEachLength) {
   for (const char* text :
        {"\x01", "\x7f", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
         "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
@@ -41,7 +41,7 @@ TEST(IsUtf8Test, AcceptsTheFirstAndLastCharacterOfEachLength) {
   }
 }
 
-TEST(IsUtf8Test, RefusesOverlongSurrogateTooLargeAndCutCharacters) {
+TEST(IsUtf8Test, RejectsOverlongSurrogateTooLargeAndTruncatedCharacters) {
   for (const char* text :
        {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF",
         "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC2", "\xE2\x82",

@@ -21,64 +21,64 @@ TEST(ShapeTest, PrintsScalarsUnknownDimensionsAndUnknownRank) {
   EXPECT_EQ(Shape::UnknownDims(2).ToString(), "[?,?]");
 }
 
-TEST(ShapeTest, IsFullyDefinedOnlyWithoutUnknowns) {
+TEST(ShapeTest, UnknownDimensionsAreNotFullyDefined) {
   EXPECT_TRUE(Shape().IsFullyDefined());
   EXPECT_TRUE(Shape({0, 3}).IsFullyDefined());
   EXPECT_FALSE(Shape({-1, 3}).IsFullyDefined());
   EXPECT_FALSE(Shape::UnknownRank().IsFullyDefined());
 }
 
-TEST(ShapeTest, CountsElementsAsTheProductOfDimensions) {
+TEST(ShapeTest, NumElementsIsProductOfDimensions) {
   EXPECT_EQ(Shape().num_elements(), 1);
   EXPECT_EQ(Shape({2, 3, 4}).num_elements(), 24);
   EXPECT_EQ(Shape({2, 0, 4}).num_elements(), 0);
 }
 
-TEST(ShapeTest, AScalarAndAnUnknownRankDiffer) {
+TEST(ShapeTest, ScalarDiffersFromUnknownRank) {
   EXPECT_NE(Shape(), Shape::UnknownRank());
   EXPECT_EQ(Shape({1, 2}), Shape(absl::Span<const int64_t>({1, 2})));
   EXPECT_NE(absl::HashOf(Shape()), absl::HashOf(Shape::UnknownRank()));
 }
 
-TEST(ShapeValidateTest, AcceptsUnknownsAndTheLargestRank) {
+TEST(ShapeValidateTest, AcceptsUnknownsAndMaximumRank) {
   EXPECT_TRUE(Shape({-1, 0, 5}).Validate(DT_FLOAT).ok());
   EXPECT_TRUE(Shape::UnknownRank().Validate(DT_FLOAT).ok());
   EXPECT_TRUE(Shape::UnknownDims(kMaxRank).Validate(DT_FLOAT).ok());
 }
 
-TEST(ShapeValidateTest, RefusesARankAboveTheLimit) {
+TEST(ShapeValidateTest, RejectsRankAboveLimit) {
   EXPECT_THAT(Shape::UnknownDims(kMaxRank + 1).Validate(DT_FLOAT).message(),
               HasSubstr("at most 8, got 9"));
 }
 
-TEST(ShapeValidateTest, RefusesDimensionsBelowMinusOne) {
+TEST(ShapeValidateTest, RejectsDimensionsBelowMinusOne) {
   EXPECT_THAT(Shape({2, -2}).Validate(DT_FLOAT).message(), HasSubstr("got [2,-2]"));
 }
 
-TEST(ShapeValidateTest, RefusesByteSizesThatOverflow) {
+TEST(ShapeValidateTest, RejectsByteSizeThatOverflows) {
   const Shape shape({int64_t{1} << 31, int64_t{1} << 30});
   EXPECT_TRUE(shape.Validate(DT_UINT8).ok());
   EXPECT_THAT(shape.Validate(DT_FLOAT).message(), HasSubstr("float[2147483648,1073741824]"));
   EXPECT_FALSE(Shape({kMax}).Validate(DT_DOUBLE).ok());
 }
 
-TEST(ShapeValidateTest, RefusesAnEmptyTensorWhoseStridesOverflow) {
+TEST(ShapeValidateTest, RejectsEmptyTensorWhoseStridesOverflow) {
   EXPECT_FALSE(Shape({0, kMax, kMax}).Validate(DT_UINT8).ok());
 }
 
-TEST(ShapeMergeTest, KeepsWhatEitherSideKnows) {
+TEST(ShapeMergeTest, CombinesDimensionsKnownOnEitherSide) {
   EXPECT_EQ(*Shape({-1, 3}).MergeWith(Shape({2, -1})), Shape({2, 3}));
   EXPECT_EQ(*Shape::UnknownRank().MergeWith(Shape({2, -1})), Shape({2, -1}));
   EXPECT_EQ(*Shape({2, -1}).MergeWith(Shape::UnknownRank()), Shape({2, -1}));
 }
 
-TEST(ShapeMergeTest, NamesBothShapesWhenTheyContradict) {
+TEST(ShapeMergeTest, ErrorNamesBothContradictoryShapes) {
   EXPECT_EQ(Shape({2, 3}).MergeWith(Shape({2, 4})).status().message(),
             "shapes [2,3] and [2,4] are incompatible");
   EXPECT_FALSE(Shape({2}).MergeWith(Shape({2, 1})).ok());
 }
 
-TEST(ShapeTest, IsCompatibleWhenSomeShapeIsDescribedByBoth) {
+TEST(ShapeTest, CompatibleIfSomeShapeMatchesBoth) {
   EXPECT_TRUE(Shape({-1, 3}).IsCompatibleWith(Shape({2, -1})));
   EXPECT_TRUE(Shape::UnknownRank().IsCompatibleWith(Shape()));
   EXPECT_FALSE(Shape({1}).IsCompatibleWith(Shape({2})));
@@ -95,7 +95,7 @@ struct BroadcastCase {
   Shape a, b, expected;
 };
 
-TEST(BroadcastShapesTest, FollowsNumPyUnknownsIncluded) {
+TEST(BroadcastShapesTest, FollowsNumPyAlsoForUnknownDimensions) {
   const BroadcastCase cases[] = {
       {{}, {}, {}},
       {{2, 3}, {}, {2, 3}},
@@ -119,7 +119,7 @@ TEST(BroadcastShapesTest, FollowsNumPyUnknownsIncluded) {
   }
 }
 
-TEST(BroadcastShapesTest, NamesShapesThatDoNotFit) {
+TEST(BroadcastShapesTest, ErrorNamesIncompatibleShapes) {
   EXPECT_EQ(BroadcastShapes({2, 3}, {2}).status().message(),
             "shapes [2,3] and [2] do not broadcast against each other");
   EXPECT_FALSE(BroadcastShapes({0}, {2}).ok());

@@ -25,19 +25,19 @@ absl::Status Both(absl::Status first, int* calls) {
   return absl::OkStatus();
 }
 
-TEST(AssignOrReturnTest, MovesTheValueOut) {
+TEST(AssignOrReturnTest, MovesValueOut) {
   int out = 0;
   EXPECT_TRUE(Unboxed(3, &out).ok());
   EXPECT_EQ(out, 3);
 }
 
-TEST(AssignOrReturnTest, ReturnsTheErrorAndAssignsNothing) {
+TEST(AssignOrReturnTest, ReturnsErrorAndAssignsNothing) {
   int out = 0;
   EXPECT_EQ(Unboxed(-1, &out), absl::OutOfRangeError("negative"));
   EXPECT_EQ(out, 0);
 }
 
-TEST(ReturnIfErrorTest, GoesOnOnlyWhenOk) {
+TEST(ReturnIfErrorTest, ContinuesOnlyIfOk) {
   int calls = 0;
   EXPECT_EQ(Both(absl::DataLossError("gone"), &calls), absl::DataLossError("gone"));
   EXPECT_EQ(calls, 0);
@@ -45,13 +45,13 @@ TEST(ReturnIfErrorTest, GoesOnOnlyWhenOk) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(AnnotateTest, PutsThePlaceBeforeTheMessageAndKeepsTheCode) {
+TEST(AnnotateTest, PrependsPlaceToMessageAndKeepsCode) {
   EXPECT_EQ(Annotate(absl::NotFoundError("no file"), "reading x"),
             absl::NotFoundError("reading x: no file"));
   EXPECT_TRUE(Annotate(absl::OkStatus(), "reading x").ok());
 }
 
-TEST(CheckDeathTest, NamesTheConditionAndThePlace) {
+TEST(CheckDeathTest, MessageNamesConditionAndPlace) {
   EXPECT_DEATH(MF_CHECK(1 + 1 == 3), "status_test.cc:[0-9]+: check failed .*: 1 \\+ 1 == 3");
   MF_CHECK(1 + 1 == 2);
 }

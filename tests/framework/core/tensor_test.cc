@@ -17,7 +17,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(BufferTest, IsAlignedAndZeroAlsoWhenHuge) {
+TEST(BufferTest, MemoryIsAlignedAndZeroedAtAnySize) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{65}, size_t{3} << 20}) {
     const auto buffer = Buffer::Allocate(bytes);
     ASSERT_TRUE(buffer.ok());
@@ -27,13 +27,13 @@ TEST(BufferTest, IsAlignedAndZeroAlsoWhenHuge) {
   }
 }
 
-TEST(BufferTest, ReportsWhatItCannotAllocate) {
+TEST(BufferTest, FailedAllocationIsResourceExhausted) {
   const auto buffer = Buffer::Allocate(std::numeric_limits<size_t>::max() - 10);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// The system would promise it, and end the process when it is written.
-TEST(BufferTest, RefusesWhatTheMachineDoesNotHave) {
+// The system may overcommit: it grants the allocation and kills the process on the first write.
+TEST(BufferTest, RejectsMoreThanMemoryAndSwap) {
   struct sysinfo info;
   ASSERT_EQ(sysinfo(&info), 0);
   const size_t all = (info.totalram + info.totalswap) * info.mem_unit;
@@ -42,42 +42,42 @@ TEST(BufferTest, RefusesWhatTheMachineDoesNotHave) {
   EXPECT_NE(buffer.status().message().find("expected at most "), absl::string_view::npos);
 }
 
-TEST(AlignUpTest, RoundsToTheNextMultiple) {
+TEST(AlignUpTest, RoundsUpToNextMultiple) {
   EXPECT_EQ(AlignUp(0), 0u);
   EXPECT_EQ(AlignUp(1), 64u);
   EXPECT_EQ(AlignUp(64), 64u);
   EXPECT_EQ(AlignUp(9, 8), 16u);
 }
 
-TEST(TensorTest, AllocatesZeros) {
+TEST(TensorTest, AllocateReturnsZeros) {
   const auto tensor = Tensor::Allocate(DT_INT32, {2, 3});
   ASSERT_TRUE(tensor.ok());
   EXPECT_EQ(tensor->bytes(), 24u);
   EXPECT_THAT(tensor->flat<int32_t>(), Each(0));
 }
 
-TEST(TensorTest, AllocatesNothingForShapesThatAreNotKnownOrTooLarge) {
+TEST(TensorTest, AllocateRejectsUnknownAndTooLargeShapes) {
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {2, -1}).status().message(),
               HasSubstr("fully defined shape, got [2,?]"));
   EXPECT_FALSE(Tensor::Allocate(DT_FLOAT, Shape::UnknownRank()).ok());
   EXPECT_THAT(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 40, int64_t{1} << 40}).status().message(),
               HasSubstr("overflows"));
-  // More than the address space: no setting of the system grants it.
+  // Exceeds the address space, so that no overcommit setting grants it.
   EXPECT_EQ(Tensor::Allocate(DT_FLOAT, {int64_t{1} << 58}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST(TensorTest, HoldsNoElementsWithoutAFixedSize) {
+TEST(TensorTest, AllocateRejectsDtypesWithoutFixedSize) {
   EXPECT_THAT(Tensor::Allocate(DT_STRING, {}).status().message(), HasSubstr("dtype string"));
   EXPECT_FALSE(Tensor::Allocate(DT_INVALID, {}).ok());
 }
 
-TEST(TensorTest, HasNoValueUntilItIsGivenOne) {
+TEST(TensorTest, HasNoValueIfDefaultConstructed) {
   EXPECT_FALSE(Tensor().has_value());
   EXPECT_TRUE(Tensor::Scalar<float>(0).has_value());
 }
 
-TEST(TensorTest, KeepsTheValuesItIsMadeOf) {
+TEST(TensorTest, HoldsValuesItIsConstructedFrom) {
   EXPECT_EQ(Tensor::Scalar<int64_t>(7).scalar<int64_t>(), 7);
   EXPECT_THAT(Tensor::Vector<float>({1, 2}).flat<float>(), ElementsAre(1, 2));
   const Tensor matrix = Tensor::Of<uint8_t>({2, 2}, {1, 2, 3, 4});
@@ -86,14 +86,16 @@ TEST(TensorTest, KeepsTheValuesItIsMadeOf) {
 }
 
 TEST(TensorDeathTest, DiesWhenReadAsAnotherType) {
-  EXPECT_DEATH((void)Tensor::Scalar<float>(1).data<double>(), "check failed");
+  EXPECT_DEATH((void)Tensor::Scalar<float>(1).data<double>(),
+               "expected to read float\\[\\], got a request for elements of double");
 }
 
-TEST(TensorDeathTest, DiesWhenValuesDoNotFillTheShape) {
-  EXPECT_DEATH(Tensor::Of<float>({3}, {1, 2}), "check failed");
+TEST(TensorDeathTest, DiesWhenValuesDoNotFillShape) {
+  EXPECT_DEATH(Tensor::Of<float>({3}, {1, 2}),
+               "wrong number of values for float\\[3\\]; expected 3, got 2");
 }
 
-TEST(TensorTest, ACopySharesMemoryAndACloneDoesNot) {
+TEST(TensorTest, CopySharesMemoryAndCloneDoesNot) {
   Tensor original = Tensor::Vector<float>({1, 2});
   const Tensor copy = original;
   const Tensor clone = *original.Clone();
@@ -103,7 +105,19 @@ TEST(TensorTest, ACopySharesMemoryAndACloneDoesNot) {
   EXPECT_FALSE(Tensor().Clone()->has_value());
 }
 
-TEST(TensorTest, RowsAreAViewOfTheLeadingDimension) {
+TEST(TensorTest, CopyOfInlineScalarHasValueOfItsOwn) {
+  const Tensor original = Tensor::InlineScalar(DT_FLOAT);
+  original.data<float>()[0] = 1;
+  const Tensor copy = original;
+  original.data<float>()[0] = 2;
+  EXPECT_EQ(copy.scalar<float>(), 1);
+  EXPECT_EQ(original.Clone()->scalar<float>(), 2);
+  EXPECT_TRUE(Tensor::Identical(copy, Tensor::Scalar<float>(1)));
+  EXPECT_TRUE(Tensor::FitsInline(DT_INT64));
+  EXPECT_FALSE(Tensor::FitsInline(DT_RESOURCE));
+}
+
+TEST(TensorTest, RowsAreViewAlongLeadingDimension) {
   const Tensor tensor = Tensor::Of<int32_t>({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor rows = tensor.Rows(1, 3);
   EXPECT_EQ(rows.shape(), Shape({2, 2}));
@@ -113,18 +127,18 @@ TEST(TensorTest, RowsAreAViewOfTheLeadingDimension) {
   EXPECT_EQ(tensor.Rows(2, 2).shape(), Shape({0, 2}));
 }
 
-TEST(TensorDeathTest, DiesForRowsThatAreNotThere) {
-  EXPECT_DEATH(Tensor::Vector<float>({1, 2}).Rows(1, 3), "check failed");
+TEST(TensorDeathTest, DiesForRowsOutOfRange) {
+  EXPECT_DEATH(Tensor::Vector<float>({1, 2}).Rows(1, 3), "no rows \\[1, 3\\) in float\\[2\\]");
 }
 
-TEST(TensorTest, ReshapingKeepsMemoryAndElements) {
+TEST(TensorTest, ReshapedTensorSharesMemory) {
   const Tensor tensor = Tensor::Of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor flat = tensor.Reshaped({6});
   EXPECT_EQ(flat.raw(), tensor.raw());
   EXPECT_EQ(flat.shape(), Shape({6}));
 }
 
-TEST(TensorTest, AViewKeepsItsOwnerAlive) {
+TEST(TensorTest, ViewKeepsOwnerAlive) {
   auto owner = std::make_shared<std::vector<float>>(2, 5.0f);
   const std::weak_ptr<std::vector<float>> watch = owner;
   {
@@ -145,7 +159,7 @@ TEST(TensorTest, IdenticalComparesBitsShapeAndDtype) {
   EXPECT_TRUE(Tensor::Identical(Tensor(), Tensor()));
 }
 
-TEST(IntegersOfTest, ReadsBothIntegerTypesAndNoOther) {
+TEST(IntegersOfTest, ReadsOnlyInt32AndInt64) {
   EXPECT_THAT(*IntegersOf(Tensor::Vector<int32_t>({1, -2})), ElementsAre(1, -2));
   EXPECT_THAT(*IntegersOf(Tensor::Scalar<int64_t>(3)), ElementsAre(3));
   EXPECT_THAT(IntegersOf(Tensor::Scalar(1.0f)).status().message(), HasSubstr("got float"));

@@ -15,7 +15,7 @@ struct Row {
   const char* text;
 };
 
-TEST(AttrValueTest, PrintsEachTypeInTheTextForm) {
+TEST(AttrValueTest, PrintsEachTypeInTextForm) {
   const FunctionRef function{"body", {{"T", DT_FLOAT}, {"n", 2}}};
   const Row rows[] = {
       {"SAME", "string", "\"SAME\""},
@@ -57,14 +57,14 @@ TEST(AttrValueTest, PrintsTensorsOfEveryFixedSizeType) {
   EXPECT_EQ(TensorToString(half), "half<>{15360}");  // the bits of 1.0
 }
 
-TEST(AttrValueTest, CutsLongTensorsWhenAsked) {
+TEST(AttrValueTest, TruncatesLongTensorsOnRequest) {
   const Tensor tensor = Tensor::Vector<int32_t>({1, 2, 3});
   EXPECT_EQ(TensorToString(tensor, 2), "int32<3>{1, 2, …}");
   EXPECT_EQ(TensorToString(tensor, 3), "int32<3>{1, 2, 3}");
   EXPECT_EQ(AttrValue(AttrList{tensor}).ToString(0), "[int32<3>{…}]");
 }
 
-TEST(FloatToStringTest, TellsNansApart) {
+TEST(FloatToStringTest, DistinguishesNaNs) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(FloatToString(nan), "nan");
   EXPECT_EQ(FloatToString(-nan), "-nan");
@@ -73,7 +73,7 @@ TEST(FloatToStringTest, TellsNansApart) {
   EXPECT_EQ(FloatToString(-std::numeric_limits<float>::infinity()), "-inf");
 }
 
-TEST(AttrValueTest, ComparesFloatsAndTensorsByTheirBits) {
+TEST(AttrValueTest, ComparesFloatsAndTensorsBitwise) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(AttrValue(nan), AttrValue(nan));
   EXPECT_NE(AttrValue(0.0f), AttrValue(-0.0f));
@@ -98,12 +98,12 @@ TEST(AttrValueTest, ComparesFunctionsByNameAndAttributes) {
   EXPECT_NE(function("f", 1), function("f", 2));
 }
 
-TEST(AttrValueTest, ListsOfCppValuesBecomeListsOfAttributes) {
+TEST(AttrValueTest, ListOfCppValuesBecomesAttrList) {
   const AttrValue list = AttrValue::List<int64_t>({4, 5});
   EXPECT_EQ(list, AttrValue(AttrList{4, 5}));
 }
 
-TEST(AttrMapTest, PrintsSortedAndQuotesNamesThatAreNoWords) {
+TEST(AttrMapTest, PrintsSortedAndQuotesNonIdentifiers) {
   const AttrMap attrs = {{"b", 1}, {"T", DT_FLOAT}, {"_a b", true}};
   EXPECT_EQ(AttrMapToString(attrs), "{T=float, \"_a b\"=true, b=1}");
   EXPECT_EQ(AttrMapToString({}), "");

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A handful of ops of our own: what is tested names no real op.
+// A registry of toy ops: Gradients() depends on no real op.
 const OpRegistry& ToyOps();
 
 Output Toy(const Scope& scope, absl::string_view op, std::vector<Output> inputs) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<Output>> ProductGrad(const GradContext& c) {
                              Toy(c.scope, "Product", {c.dy[0], c.op.input(0)})};
 }
 
-// Hands on the gradient of whichever output has one.
+// Passes on the gradient of the output that has one.
 absl::StatusOr<std::vector<Output>> ForkGrad(const GradContext& c) {
   return std::vector<Output>{c.dy[0].valid() ? c.dy[0] : c.dy[1]};
 }
@@ -91,7 +91,7 @@ const OpRegistry& ToyOps() {
         .Input("x: float")
         .Output("y: float")
         .Shape(LikeInput)
-        .NoGradient("nobody can see through it");
+        .NoGradient("it is opaque");
     for (const auto& [name, gradient] :
          {std::make_pair("OneTooMany", OneTooMany), std::make_pair("OfWrongType", OfWrongType),
           std::make_pair("OfWrongShape", OfWrongShape)}) {
@@ -151,7 +151,7 @@ class GradientsTest : public ::testing::Test {
   NodeId first_new_ = 0;
 };
 
-TEST_F(GradientsTest, AreMadeInReverseOrderUnderTheForwardNames) {
+TEST_F(GradientsTest, NodesAreBuiltInReverseOrderUnderForwardNames) {
   const Output x = Leaf("x"), w = Leaf("w");
   const Output a = Add("a", "Product", {x, w});
   const Output b = Add("b", "Scale", {a});
@@ -165,10 +165,10 @@ TEST_F(GradientsTest, AreMadeInReverseOrderUnderTheForwardNames) {
   EXPECT_EQ((*grads)[1].ToString(), "gradients/a_grad/Product_1");
 }
 
-TEST_F(GradientsTest, TakeIndependentBranchesLastMadeFirst) {
+TEST_F(GradientsTest, VisitIndependentBranchesNewestFirst) {
   const Output x = Leaf("x");
   const Output a = Add("a", "Scale", {x}), b = Add("b", "Scale", {x});
-  // In whatever order the ys come.
+  // The order of the ys does not matter.
   for (const std::vector<Output>& ys : {std::vector<Output>{a, b}, std::vector<Output>{b, a}}) {
     ASSERT_TRUE(Grad(ys, {x}).ok());
     const std::vector<std::string> added = Added();
@@ -179,7 +179,7 @@ TEST_F(GradientsTest, TakeIndependentBranchesLastMadeFirst) {
   }
 }
 
-TEST_F(GradientsTest, AreAddedOnceWhereAValueIsUsedSeveralTimes) {
+TEST_F(GradientsTest, ValueWithSeveralUsesSumsGradientsOnce) {
   const Output x = Leaf("x");
   const Output square = Add("square", "Product", {x, x});
   const Output y = Add("y", "Product", {square, x});
@@ -189,7 +189,7 @@ TEST_F(GradientsTest, AreAddedOnceWhereAValueIsUsedSeveralTimes) {
   EXPECT_EQ((*grads)[0].node->num_inputs(), 3);
 }
 
-TEST_F(GradientsTest, OfAnXThatNothingReachesIsInvalid) {
+TEST_F(GradientsTest, UnreachableXHasInvalidGradient) {
   const Output x = Leaf("x"), other = Leaf("other");
   const auto grads = Grad({Add("y", "Scale", {x})}, {other, x});
   ASSERT_TRUE(grads.ok()) << grads.status();
@@ -197,7 +197,7 @@ TEST_F(GradientsTest, OfAnXThatNothingReachesIsInvalid) {
   EXPECT_TRUE((*grads)[1].valid());
 }
 
-TEST_F(GradientsTest, OfAValueByItselfIsTheInitialGradient) {
+TEST_F(GradientsTest, ValueWithRespectToItselfHasInitialGradient) {
   const Output x = Leaf("x");
   const auto ones = Grad({x}, {x});
   ASSERT_TRUE(ones.ok());
@@ -209,7 +209,7 @@ TEST_F(GradientsTest, OfAValueByItselfIsTheInitialGradient) {
   EXPECT_THAT(Added(), ElementsAre());
 }
 
-TEST_F(GradientsTest, OfAnXBeforeAnotherXAreTotalDerivatives) {
+TEST_F(GradientsTest, XUpstreamOfAnotherXHasTotalDerivative) {
   const Output x = Leaf("x");
   const Output middle = Add("middle", "Scale", {x});
   const auto grads = Grad({Add("y", "Product", {middle, x})}, {middle, x});
@@ -218,7 +218,7 @@ TEST_F(GradientsTest, OfAnXBeforeAnotherXAreTotalDerivatives) {
   EXPECT_EQ((*grads)[1].ToString(), "gradients/x_grad/Total");
 }
 
-TEST_F(GradientsTest, EndAtStopGradientsButAreGivenForThem) {
+TEST_F(GradientsTest, EndAtStopGradientsButIncludeThem) {
   const Output x = Leaf("x");
   const Output middle = Add("middle", "Scale", {x});
   const Output y = Add("y", "Product", {middle, x});
@@ -244,17 +244,17 @@ TEST_F(GradientsTest, DoNotFlowAlongControlEdges) {
   EXPECT_FALSE((*grads)[0].valid());
 }
 
-TEST_F(GradientsTest, FailNamingTheNodeOnTheWayThatHasNone) {
+TEST_F(GradientsTest, FailWithNameOfNonDifferentiableNodeOnPath) {
   const Output x = Leaf("x"), z = Leaf("z");
   const Output y = Add("y", "Product", {Add("wall", "Opaque", {x}), z});
-  EXPECT_TRUE(Grad({y}, {z}).ok());  // not on the way
+  EXPECT_TRUE(Grad({y}, {z}).ok());  // not on the path
   const auto grads = Grad({y}, {x});
   EXPECT_EQ(grads.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(grads.status().message()), HasSubstr("Opaque(wall)"));
-  EXPECT_THAT(std::string(grads.status().message()), HasSubstr("nobody can see through it"));
+  EXPECT_THAT(std::string(grads.status().message()), HasSubstr("it is opaque"));
 }
 
-TEST_F(GradientsTest, SeeAnInvalidGradientOfAnOutputThatIsNotUsed) {
+TEST_F(GradientsTest, PassInvalidGradientForUnusedOutput) {
   const Output x = Leaf("x");
   Node* fork = Add("fork", "Fork", {x}).node;
   const auto grads = Grad({Add("y", "Scale", {fork->output(1)})}, {x});
@@ -262,14 +262,14 @@ TEST_F(GradientsTest, SeeAnInvalidGradientOfAnOutputThatIsNotUsed) {
   EXPECT_EQ((*grads)[0].ToString(), "gradients/y_grad/Scale");
 }
 
-TEST_F(GradientsTest, OfOneOutputDoNotDependOnTheOther) {
+TEST_F(GradientsTest, OutputsOfOneNodeAreIndependent) {
   Node* fork = Add("fork", "Fork", {Leaf("x")}).node;
   const auto grads = Grad({Add("y", "Scale", {fork->output(0)})}, {fork->output(1)});
   ASSERT_TRUE(grads.ok()) << grads.status();
   EXPECT_FALSE((*grads)[0].valid());
 }
 
-TEST_F(GradientsTest, OfAHandleAreThoseOfAllThatWasReadFromIt) {
+TEST_F(GradientsTest, HandleSumsGradientsOfAllReads) {
   const Output handle = Add("v", "Handle", {});
   const Output a = Add("a", "Read", {handle}), b = Add("b", "Read", {handle});
   const auto grads = Grad({Add("y", "Product", {a, b})}, {handle});
@@ -277,7 +277,7 @@ TEST_F(GradientsTest, OfAHandleAreThoseOfAllThatWasReadFromIt) {
   EXPECT_EQ((*grads)[0].ToString(), "gradients/v_grad/Total");
 }
 
-TEST_F(GradientsTest, VisitEachEdgeOnceHoweverManyPathsThereAre) {
+TEST_F(GradientsTest, VisitEachEdgeOnceDespiteExponentiallyManyPaths) {
   const Output x = Leaf("x");
   Output y = x;
   constexpr int kLevels = 20000;  // 2^20000 paths, and too deep to recurse
@@ -287,7 +287,7 @@ TEST_F(GradientsTest, VisitEachEdgeOnceHoweverManyPathsThereAre) {
   EXPECT_EQ(graph_.id_limit() - first_new_, 1 + 3 * kLevels);
 }
 
-TEST_F(GradientsTest, FailOnArgumentsThatDoNotFit) {
+TEST_F(GradientsTest, FailOnInvalidArguments) {
   const Output x = Leaf("x"), y = Add("y", "Scale", {x}), i = Add("i", "ToInt", {x});
   auto message = [&](const absl::StatusOr<std::vector<Output>>& grads) {
     return std::string(grads.status().message());
@@ -300,7 +300,7 @@ TEST_F(GradientsTest, FailOnArgumentsThatDoNotFit) {
   EXPECT_THAT(message(Grad({y}, {x}, {.stop_gradients = {Output()}})), HasSubstr("stop gradient"));
 }
 
-TEST_F(GradientsTest, FailWhereAGradientFunctionReturnsWhatDoesNotFit) {
+TEST_F(GradientsTest, FailWhenGradientFunctionReturnsMismatch) {
   const Output x = Leaf("x");
   for (const char* op : {"OneTooMany", "OfWrongType", "OfWrongShape"}) {
     const auto grads = Grad({Add("y", op, {x})}, {x});
@@ -309,7 +309,7 @@ TEST_F(GradientsTest, FailWhereAGradientFunctionReturnsWhatDoesNotFit) {
   }
 }
 
-TEST_F(GradientsTest, FailOnACycle) {
+TEST_F(GradientsTest, FailOnCycle) {
   const Output x = Leaf("x");
   const Output a = Add("a", "Product", {x, x});
   const Output b = Add("b", "Scale", {a});

@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What TensorFlow writes for {x: Placeholder float; y: Square(x)}, without default attributes.
+// TensorFlow's bytes for {x: Placeholder float; y: Square(x)}, without default attributes.
 constexpr char kGolden[] =
     "0a1d0a0178120b506c616365686f6c6465722a0b0a05647479706512023001"
     "0a170a017912065371756172651a01782a070a0154120230012205"
@@ -67,7 +67,7 @@ const proto::NodeDef& NodeOf(const proto::GraphDef& def, absl::string_view name)
   return def.node(0);
 }
 
-TEST(GraphDefTest, ReadsTensorFlowsBytes) {
+TEST(GraphDefTest, ReadsBytesWrittenByTensorFlow) {
   proto::GraphDef def;
   ASSERT_TRUE(def.ParseFromString(absl::HexStringToBytes(kGolden)));
   const Graph graph = Read(def);
@@ -76,13 +76,13 @@ TEST(GraphDefTest, ReadsTensorFlowsBytes) {
   EXPECT_EQ(def.versions().producer(), 808);
 }
 
-TEST(GraphDefTest, WritesTensorFlowsBytesButForTheDefaults) {
+TEST(GraphDefTest, WritesSameBytesAsTensorFlowExceptDefaults) {
   proto::GraphDef def = Written(Parsed("x = Placeholder() {dtype=float}\ny = Square(x) {T=float}"));
   def.mutable_node(0)->mutable_attr()->erase("shape");
   EXPECT_EQ(absl::BytesToHexString(*SerializeDeterministically(def)), kGolden);
 }
 
-TEST(GraphDefTest, EqualGraphsGiveEqualBytesAndComeBackEqual) {
+TEST(GraphDefTest, EqualGraphsGiveEqualBytesAndRoundTrip) {
   constexpr char kText[] =
       "x = Placeholder() {dtype=float, shape=<?,3>}\n"
       "axis = Const() {dtype=int32, value=int32<>{0}}\n"
@@ -100,7 +100,7 @@ TEST(GraphDefTest, EqualGraphsGiveEqualBytesAndComeBackEqual) {
   EXPECT_EQ(*SerializeDeterministically(Written(copy)), bytes);
 }
 
-TEST(GraphDefTest, WritesNodesInTopologicalOrderWithInputsAsTensorFlowSpellsThem) {
+TEST(GraphDefTest, WritesNodesInTopologicalOrderWithTensorFlowInputSyntax) {
   const proto::GraphDef def =
       Written(Parsed("sum = AddN(split:1, split, ^late) {N=2, T=float}\n"
                      "late = NoOp()\n"
@@ -113,7 +113,7 @@ TEST(GraphDefTest, WritesNodesInTopologicalOrderWithInputsAsTensorFlowSpellsThem
   EXPECT_THAT(NodeOf(def, "sum").input(), ElementsAre("split:1", "split", "^late"));
 }
 
-TEST(GraphDefTest, ReadsNodesInAnyOrderAndInfersTheirShapes) {
+TEST(GraphDefTest, ReadsNodesInAnyOrderAndInfersShapes) {
   const Graph graph = Read(Def(R"pb(
     node {
       name: "y"
@@ -146,7 +146,7 @@ TEST(GraphDefTest, ReadsNodesInAnyOrderAndInfersTheirShapes) {
   EXPECT_EQ(graph.values().shape(graph.FindNode("y")->output(0)), Shape({-1, 3}));
 }
 
-TEST(GraphDefTest, KeepsOwnAttributesAndDropsHintsOfTensorFlow) {
+TEST(GraphDefTest, KeepsUnderscoreAttributesAndDropsTensorFlowHints) {
   const Graph graph = Read(Def(R"pb(
     node {
       name: "x"
@@ -179,7 +179,7 @@ TEST(GraphDefTest, KeepsOwnAttributesAndDropsHintsOfTensorFlow) {
   EXPECT_EQ(Read(Written(graph)).FindNode("x")->attrs(), attrs);
 }
 
-TEST(GraphDefTest, ReportsAllErrorsByNodeInputAndAttribute) {
+TEST(GraphDefTest, ReportsAllErrorsWithNodeInputAndAttribute) {
   EXPECT_EQ(ReadError(Def(R"pb(
               node {
                 name: "x"
@@ -262,7 +262,7 @@ TEST(GraphDefTest, ReportsAllErrorsByNodeInputAndAttribute) {
             "NoOp(i): op NoOp has no attribute 'other'");
 }
 
-TEST(GraphDefTest, NamesAreMadePrintableAndCutInErrors) {
+TEST(GraphDefTest, ErrorsEscapeAndTruncateNames) {
   proto::GraphDef def;
   def.add_node()->set_name("evil\n\x1b[31m");
   def.mutable_node(0)->set_op(std::string(1000000, 'A'));
@@ -272,7 +272,7 @@ TEST(GraphDefTest, NamesAreMadePrintableAndCutInErrors) {
   EXPECT_THAT(error, Not(HasSubstr("\n")));
 }
 
-TEST(GraphDefTest, FindsACycleOfAHundredThousandNodes) {
+TEST(GraphDefTest, FindsCycleOfHundredThousandNodes) {
   constexpr int kNodes = 100000;
   proto::GraphDef def;
   for (int i = 0; i < kNodes; ++i) {
@@ -285,7 +285,7 @@ TEST(GraphDefTest, FindsACycleOfAHundredThousandNodes) {
   EXPECT_LT(ReadError(def).size(), 200u);
 }
 
-TEST(GraphDefTest, RefusesGraphsForOtherReaders) {
+TEST(GraphDefTest, RejectsGraphsForOtherConsumerVersions) {
   EXPECT_THAT(ReadError(Def("versions { producer: 3000 min_consumer: 2000 }")),
               HasSubstr("expected min_consumer of at most 808, got 2000"));
   EXPECT_THAT(ReadError(Def("versions { producer: 3000 bad_consumers: [1, 808] }")),
@@ -293,7 +293,7 @@ TEST(GraphDefTest, RefusesGraphsForOtherReaders) {
   Read(Def("versions { producer: 3000 min_consumer: 12 }"));
 }
 
-TEST(GraphDefTest, RefusesNestingWithoutEnd) {
+TEST(GraphDefTest, RejectsExcessiveNesting) {
   proto::GraphDef def;
   def.add_node()->set_name("x");
   def.mutable_node(0)->set_op("NoOp");
@@ -322,17 +322,17 @@ TEST(GraphDefTest, RepeatedValuesOfAllNodesShareOneBudget) {
                 "expected at most 3999 bytes in this graph from here on, got 4000"));
 }
 
-TEST(GraphDefTest, WhatFailedWhileBuildingComesOut) {
+TEST(GraphDefTest, ToGraphDefReturnsErrorOfConstruction) {
   Graph graph;
   graph.Fail(absl::InvalidArgumentError("MatMul(y): no"));
   EXPECT_EQ(graph.ToGraphDef().status().message(), "MatMul(y): no");
 }
 
-TEST(GraphDefTest, AListOfListsHasNoPlaceInIt) {
+TEST(GraphDefTest, ToGraphDefRejectsNestedAndMixedLists) {
   EXPECT_EQ(Parsed("x = NoOp() {_l=[[1]]}").ToGraphDef().status().message(),
             "NoOp(x): attribute '_l': a list of lists cannot be exported");
   EXPECT_THAT(Parsed("x = NoOp() {_l=[1, \"a\"]}").ToGraphDef().status().message(),
-              HasSubstr("a list of values of several types"));
+              HasSubstr("a list of mixed types"));
 }
 
 // --- arguments that TensorFlow's op does not have ------------------------------------------------
@@ -344,7 +344,7 @@ ok = Placeholder() {dtype=bool, shape=<>}
 first = NoOp()
 )";
 
-TEST(OwnArgumentTest, IsWrittenAsControlInputAndAttribute) {
+TEST(OwnArgumentTest, TensorIsWrittenAsControlInputAndAttribute) {
   const Graph graph = Parsed(absl::StrCat(
       kUpdate, "u = ResourceApplyGradientDescent(v, x, x, gates, ^first) {T=float, _gates=1}"));
   const proto::GraphDef def = Written(graph);
@@ -359,7 +359,7 @@ TEST(OwnArgumentTest, IsWrittenAsControlInputAndAttribute) {
   EXPECT_EQ(*SerializeDeterministically(Written(copy)), *SerializeDeterministically(def));
 }
 
-TEST(OwnArgumentTest, OfSeveralTensorsIsAList) {
+TEST(OwnArgumentTest, SeveralTensorsAreWrittenAsList) {
   const Graph graph = Parsed(absl::StrCat(
       kUpdate, "u = ResourceApplyGradientDescent(v, x, x, ok, gates, gates) {T=float, _gates=3}"));
   const proto::NodeDef update = NodeOf(Written(graph), "u");
@@ -368,7 +368,7 @@ TEST(OwnArgumentTest, OfSeveralTensorsIsAList) {
   EXPECT_EQ(Read(Written(graph)).FindNode("u")->DebugString(), graph.FindNode("u")->DebugString());
 }
 
-TEST(OwnArgumentTest, LeavesNoTraceWhenItIsNotThere) {
+TEST(OwnArgumentTest, LeavesNoTraceWhenAbsent) {
   const Graph graph =
       Parsed(absl::StrCat(kUpdate, "u = ResourceApplyGradientDescent(v, x, x) {T=float}"));
   const proto::NodeDef update = NodeOf(Written(graph), "u");
@@ -377,7 +377,7 @@ TEST(OwnArgumentTest, LeavesNoTraceWhenItIsNotThere) {
   EXPECT_EQ(Read(Written(graph)).FindNode("u")->attr<int64_t>("_gates"), 0);
 }
 
-TEST(OwnArgumentTest, IsCheckedLikeAnyInput) {
+TEST(OwnArgumentTest, NameIsCheckedLikeAnyInput) {
   proto::GraphDef def = Written(Parsed(
       absl::StrCat(kUpdate, "u = ResourceApplyGradientDescent(v, x, x, ok) {T=float, _gates=1}")));
   proto::AttrValue* predicate = nullptr;
@@ -439,7 +439,7 @@ constexpr char kLibrary[] = R"pb(
   }
 )pb";
 
-TEST(FunctionTest, TheLibraryComesBack) {
+TEST(FunctionTest, LibraryRoundTrips) {
   const proto::GraphDef def = Def(kLibrary);
   const Graph graph = Read(def);
   EXPECT_NE(graph.functions().Find("outer"), nullptr);
@@ -449,14 +449,14 @@ TEST(FunctionTest, TheLibraryComesBack) {
   EXPECT_EQ(*SerializeDeterministically(written.library()), *SerializeDeterministically(expected));
 }
 
-TEST(FunctionTest, TheLibraryComesBackThroughText) {
+TEST(FunctionTest, LibraryRoundTripsThroughText) {
   const Graph graph = Read(Def(kLibrary));
   const Graph copy = Parsed(GraphToText(graph));
   EXPECT_EQ(*SerializeDeterministically(Written(copy)),
             *SerializeDeterministically(Written(graph)));
 }
 
-TEST(FunctionTest, RefusesFunctionsThatCallEachOtherInACircle) {
+TEST(FunctionTest, RejectsRecursiveFunctions) {
   EXPECT_THAT(ReadError(Def(R"pb(
                 library {
                   function {
@@ -486,7 +486,7 @@ TEST(FunctionTest, RefusesFunctionsThatCallEachOtherInACircle) {
                   }
                 }
               )pb")),
-              HasSubstr("functions of the library call each other in a circle: f -> g -> f"));
+              HasSubstr("functions of the library call each other in a cycle: f -> g -> f"));
   EXPECT_THAT(ReadError(Def(R"pb(
                 library {
                   function {
@@ -498,7 +498,7 @@ TEST(FunctionTest, RefusesFunctionsThatCallEachOtherInACircle) {
               HasSubstr("f -> f"));
 }
 
-TEST(FunctionTest, RefusesAFunctionWithoutANameOrDefinedTwice) {
+TEST(FunctionTest, RejectsUnnamedAndDuplicateFunctions) {
   EXPECT_THAT(ReadError(Def("library { function { } }")), HasSubstr("has no name"));
   EXPECT_THAT(ReadError(Def(R"pb(
                 library {
@@ -509,17 +509,17 @@ TEST(FunctionTest, RefusesAFunctionWithoutANameOrDefinedTwice) {
               HasSubstr("function 'f' is defined twice, with different bodies"));
 }
 
-TEST(FunctionTest, ALibraryThatHoldsNoFunctionsIsAnErrorNotACrash) {
+TEST(FunctionTest, MalformedLibraryIsErrorNotCrash) {
   EXPECT_THAT(Parsed("@f = \"\\xff\"").ToGraphDef().status().message(),
-              HasSubstr("function 'f' of the library is no FunctionDef"));
+              HasSubstr("function 'f' of the library is not a FunctionDef"));
   EXPECT_THAT(Parsed("@ = \"\\xff\"").ToGraphDef().status().message(),
-              HasSubstr("no FunctionDefLibrary"));
+              HasSubstr("not a FunctionDefLibrary"));
 }
 
 // -------------------------------------------------------------------------------------------------
 
-// Whatever is done to the bytes: an error, or a valid graph that comes back.
-TEST(GraphDefTest, NoMutationCrashesOrSlipsThrough) {
+// Random edits of the bytes give either an error or a valid graph that round-trips.
+TEST(GraphDefTest, RandomEditsGiveErrorOrValidGraph) {
   Graph graph = Parsed(
       absl::StrCat(kUpdate,
                    "u = ResourceApplyGradientDescent(v, x, x, ok) {T=float, _gates=1}\n"
@@ -527,7 +527,7 @@ TEST(GraphDefTest, NoMutationCrashesOrSlipsThrough) {
                    "funcs=[@f{a=1}], types=[half], ints=[1, 2]}\n"));
   graph.functions() = Read(Def(kLibrary)).functions();
   const std::string bytes = *SerializeDeterministically(Written(graph));
-  const google::protobuf::LogSilencer silencer;  // it reports strings that are not UTF-8
+  const google::protobuf::LogSilencer silencer;  // protobuf logs strings that are not UTF-8
   std::mt19937 random(1);
   const auto below = [&](size_t n) {
     return std::uniform_int_distribution<size_t>(0, n - 1)(random);
@@ -559,11 +559,11 @@ TEST(GraphDefTest, NoMutationCrashesOrSlipsThrough) {
     ++valid;
     ASSERT_TRUE(VerifyGraph(*read).ok()) << VerifyGraph(*read);
     const absl::StatusOr<proto::GraphDef> written = read->ToGraphDef();
-    // A list of several types can be read and not be written.
+    // Lists of mixed types can be read but not written.
     if (!written.ok()) continue;
     ASSERT_EQ(GraphToText(Read(*written)), GraphToText(*read));
   }
-  EXPECT_GT(valid, 100);  // else nothing was tried
+  EXPECT_GT(valid, 100);  // otherwise the test covers nothing
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/graph/text_form.h"
@@ -49,7 +50,7 @@ std::string ReadError(const std::string& path) {
 
 const char* const kNames[] = {"graph.pb", "graph.pbtxt", "graph.pb.txt", "graph.txt"};
 
-TEST(GraphFileTest, EveryFormatComesBackAndGivesTheSameBytesAgain) {
+TEST(GraphFileTest, EveryFormatRoundTripsToSameBytes) {
   const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const char* name : kNames) {
@@ -64,23 +65,30 @@ TEST(GraphFileTest, EveryFormatComesBackAndGivesTheSameBytesAgain) {
   EXPECT_THAT(Get(Path("graph.txt")), HasSubstr("sum = AddV2(x, c)"));
 }
 
-TEST(GraphFileTest, AFileCutAtAnyByteIsAnErrorThatNamesThePlace) {
+TEST(GraphFileTest, FileTruncatedAtAnyByteIsErrorThatNamesPath) {
   const absl::StatusOr<Graph> graph = ParseGraph(kText, TestOps());
   for (const char* name : {"graph.pb", "graph.pbtxt", "graph.txt"}) {
     ASSERT_TRUE(WriteGraphFile(*graph, Path(name)).ok());
     std::string whole = Get(Path(name));
     while (whole.back() == '\n') whole.pop_back();
     const std::string path = Path(absl::StrCat("cut_", name));
+    int num_read = 0;
     for (size_t size = 0; size < whole.size(); ++size) {
       Put(path, whole.substr(0, size));
       const absl::StatusOr<Graph> read = ReadGraphFile(path, TestOps());
+      // A GraphDef that ends between two nodes is read with a warning.
+      if (read.ok() && !absl::EndsWith(name, ".txt")) {
+        ++num_read;
+        continue;
+      }
       ASSERT_FALSE(read.ok()) << name << " cut at byte " << size;
       EXPECT_THAT(std::string(read.status().message()), StartsWith(path));
     }
+    EXPECT_LE(num_read, 2 * graph->num_nodes()) << name;  // with and without the end of the line
   }
 }
 
-TEST(GraphFileTest, SaysWhatIsWrongWithABinaryFile) {
+TEST(GraphFileTest, ErrorsOfBinaryFileNameByteAndCause) {
   const std::string path = Path("bad.pb");
   Put(path, "");
   EXPECT_THAT(ReadError(path), HasSubstr("expected a graph of 1 byte to 2 GiB, got 0 bytes"));
@@ -88,11 +96,36 @@ TEST(GraphFileTest, SaysWhatIsWrongWithABinaryFile) {
   EXPECT_THAT(ReadError(path), HasSubstr("the field at byte 8 of 11 cannot be read"));
   Put(path, "node { name: \"x\" }");
   EXPECT_THAT(ReadError(path), AllOf(HasSubstr("at byte 0"), HasSubstr("neither *.pbtxt nor")));
-  Put(path, std::string("\x0a\x09\x0a\x01x\x12\x04NoOp", 11));
-  EXPECT_THAT(ReadError(path), HasSubstr("has no versions"));
 }
 
-TEST(GraphFileTest, SaysWhereATextIsWrong) {
+TEST(GraphFileTest, GraphDefWithoutVersionsIsReadWithWarning) {
+  const std::string path = Path("old.pb");
+  Put(path, std::string("\x0a\x09\x0a\x01x\x12\x04NoOp", 11));
+  ::testing::internal::CaptureStderr();
+  const absl::StatusOr<Graph> graph = ReadGraphFile(path, TestOps());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("WARNING"), HasSubstr("old.pb: the GraphDef has no versions"),
+                    HasSubstr("may be cut off")));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_NE(graph->FindNode("x"), nullptr);
+}
+
+TEST(GraphFileTest, UnprintableOpNameIsRefusedAndEscaped) {
+  const std::string path = Path("op.pbtxt");
+  Put(path, "node { name: \"x\" op: \"Bad\\nERROR \\033[31mfake\" } versions { producer: 1 }");
+  EXPECT_THAT(ReadError(path),
+              AllOf(HasSubstr("illegal op name"), HasSubstr("Bad\\nERROR \\x1b[31mfake")));
+}
+
+TEST(GraphFileTest, LoopOfTensorFlow1IsNamed) {
+  const std::string path = Path("loop.pbtxt");
+  Put(path,
+      "node { name: \"merge\" op: \"Merge\" input: \"next\" }"
+      "node { name: \"next\" op: \"NextIteration\" input: \"merge\" } versions { producer: 1 }");
+  EXPECT_THAT(ReadError(path), AllOf(HasSubstr("a loop of TensorFlow 1"), HasSubstr("'merge'")));
+}
+
+TEST(GraphFileTest, ErrorsOfTextFileNameLine) {
   Put(Path("bad.pbtxt"), "node {\n  name: 7\n}\n");
   EXPECT_THAT(ReadError(Path("bad.pbtxt")), HasSubstr("line 2, column 9: Expected string"));
   Put(Path("bad.pbtxt"), "node { nam: \"x\" }\n");
@@ -107,7 +140,7 @@ TEST(GraphFileTest, SaysWhereATextIsWrong) {
   EXPECT_THAT(ReadError(Path("bad.txt")), HasSubstr("may be cut off"));
 }
 
-TEST(GraphFileTest, RefusesDeepNestingInEveryFormat) {
+TEST(GraphFileTest, RejectsDeepNestingInEveryFormat) {
   // attr { key: "a" value { func { attr { key: "a" value { func { … } } } } } }, as bytes.
   std::string bytes;
   for (int i = 0; i < 2000; ++i) {
@@ -119,8 +152,8 @@ TEST(GraphFileTest, RefusesDeepNestingInEveryFormat) {
       bytes = absl::StrCat(std::string(1, tag), length, bytes);
     };
     wrap(0x52);                        // func
-    wrap(0x12);                        // value of the map
-    wrap(i + 1 < 2000 ? 0x12 : 0x2a);  // attr of a function, of the node
+    wrap(0x12);                        // value of the map entry
+    wrap(i + 1 < 2000 ? 0x12 : 0x2a);  // attr of a function; outermost, of the node
   }
   const size_t size = bytes.size();
   std::string node = "\x0a";
@@ -144,7 +177,7 @@ TEST(GraphFileTest, RefusesDeepNestingInEveryFormat) {
   EXPECT_THAT(ReadError(Path("deep.txt")), HasSubstr("line 1, column 66: nesting deeper than 50"));
 }
 
-TEST(GraphFileTest, SkipsTheDebugInformationOfATextFile) {
+TEST(GraphFileTest, SkipsDebugInfoOfTextFile) {
   Put(Path("debug.pbtxt"),
       "node { name: 'x' op: 'NoOp' }\n"
       "debug_info { files: 'a.py' traces { key: 'x' value { frame_id: 1 } } }\n"
@@ -154,14 +187,14 @@ TEST(GraphFileTest, SkipsTheDebugInformationOfATextFile) {
   EXPECT_NE(graph->FindNode("x"), nullptr);
 }
 
-TEST(GraphFileTest, ErrorsOfTheFileSystemNameThePath) {
+TEST(GraphFileTest, FileSystemErrorsNamePath) {
   EXPECT_EQ(ReadGraphFile(Path("none.pb"), TestOps()).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(ReadError(Path("none.pb")), HasSubstr("No such file"));
   EXPECT_THAT(ReadError(::testing::TempDir()), HasSubstr("expected a file, got a directory"));
   EXPECT_FALSE(WriteGraphFile(Graph(), Path("no_folder/graph.pb")).ok());
 }
 
-TEST(GraphFileTest, AGraphThatCannotBeWrittenLeavesTheFileAsItWas) {
+TEST(GraphFileTest, FailedWriteLeavesExistingFileUnchanged) {
   const std::string path = Path("kept.pb");
   Put(path, "before");
   Graph graph;
@@ -170,8 +203,8 @@ TEST(GraphFileTest, AGraphThatCannotBeWrittenLeavesTheFileAsItWas) {
   EXPECT_EQ(Get(path), "before");
 }
 
-TEST(GraphFileTest, ATrainingGraphOfTensorFlowIsReadAndWrittenWhateverOpsAreKnown) {
-  // The test ops lack most of its ops.
+TEST(GraphFileTest, TensorFlowTrainingGraphRoundTripsDespiteUnknownOps) {
+  // The test registry lacks most of this graph's ops.
   const absl::StatusOr<Graph> graph =
       ReadGraphFile("tests/references/training/mlp_momentum.pb", TestOps());
   ASSERT_TRUE(graph.ok()) << graph.status();

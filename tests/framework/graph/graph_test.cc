@@ -47,7 +47,7 @@ class GraphTest : public ::testing::Test {
   Graph graph_;
 };
 
-TEST_F(GraphTest, ANodeKnowsItsInputsOutputsAndUses) {
+TEST_F(GraphTest, NodeTracksInputsOutputsAndUses) {
   const Output x = Float("x");
   Node* const sum = Add("sum", "AddV2", {x, x}, {{"T", DT_FLOAT}});
   Node* const last = Add("last", "NoOp", {}, {}, {sum});
@@ -62,18 +62,18 @@ TEST_F(GraphTest, ANodeKnowsItsInputsOutputsAndUses) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, ANodeFindsItsArgumentsByName) {
+TEST_F(GraphTest, InputIndexFindsArgumentsByName) {
   const Output handle =
       Add("v", "VarHandleOp", {}, {{"dtype", DT_FLOAT}, {"shape", Shape()}})->output(0);
   const Output x = Float("x");
   Node* const update =
       Add("update", "ResourceApplyGradientDescent", {handle, x, x}, {{"T", DT_FLOAT}});
   EXPECT_EQ(update->input_index("delta"), 2);
-  EXPECT_EQ(update->input_index("predicate"), -1);  // there is none
+  EXPECT_EQ(update->input_index("predicate"), -1);  // not given
   EXPECT_EQ(update->input_index("nothing"), -1);
 }
 
-TEST_F(GraphTest, AddNodeNamesWhatIsWrong) {
+TEST_F(GraphTest, AddNodeErrorsNameNodeAndCause) {
   const Output x = Float("x");
   const AttrMap t = {{"T", DT_FLOAT}};
   EXPECT_THAT(AddError("x", "NoOp"), HasSubstr("NoOp(x): a node of this name exists already"));
@@ -115,7 +115,7 @@ TEST_F(GraphTest, ReplaceUsesMovesDataUsesOfOneOutputOnly) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, ReplaceUsesMovesEverySlotOfAUser) {
+TEST_F(GraphTest, ReplaceUsesMovesAllSlotsOfUser) {
   const Output x = Float("x"), y = Float("y");
   Node* const sum = Add("sum", "AddV2", {x, x}, {{"T", DT_FLOAT}});
   graph_.ReplaceUses(x, y);
@@ -125,7 +125,7 @@ TEST_F(GraphTest, ReplaceUsesMovesEverySlotOfAUser) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, ReplaceControlUsesMovesThemOrDropsThem) {
+TEST_F(GraphTest, ReplaceControlUsesMovesOrDropsThem) {
   Node* const a = Add("a", "NoOp");
   Node* const b = Add("b", "NoOp");
   Node* const user = Add("user", "NoOp", {}, {}, {a});
@@ -139,7 +139,7 @@ TEST_F(GraphTest, ReplaceControlUsesMovesThemOrDropsThem) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, SetInputMovesTheUse) {
+TEST_F(GraphTest, SetInputMovesUse) {
   const Output x = Float("x"), y = Float("y");
   Node* const square = Square("square", x);
   graph_.SetInput(square, 0, y);
@@ -148,7 +148,7 @@ TEST_F(GraphTest, SetInputMovesTheUse) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, AControlEdgeIsThereOnceAndNeverASelfLoop) {
+TEST_F(GraphTest, ControlEdgesAreUniqueAndNeverSelfLoops) {
   Node* const a = Add("a", "NoOp");
   Node* const b = Add("b", "NoOp");
   graph_.AddControlEdge(a, b);
@@ -162,13 +162,13 @@ TEST_F(GraphTest, AControlEdgeIsThereOnceAndNeverASelfLoop) {
   ExpectValid();
 }
 
-// Edges and uses name each other's place; what goes must leave no wrong place behind, in any order.
-TEST_F(GraphTest, UsesFollowAnySeriesOfEdits) {
+// Edges and uses store each other's index; edits in any order must leave no stale index.
+TEST_F(GraphTest, UsesStayConsistentUnderRandomEdits) {
   std::mt19937 random(7);
   auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
   std::vector<Node*> nodes = {Float("x").node, Float("y").node};
   for (int edit = 0; edit < 2000; ++edit) {
-    // Edges go from older to newer nodes, so that there is no cycle.
+    // Edges go from older to newer nodes, so that the graph stays acyclic.
     const size_t newer = 1 + below(nodes.size() - 1);
     Node* const a = nodes[newer];
     Node* const b = nodes[below(newer)];
@@ -202,7 +202,7 @@ TEST_F(GraphTest, UsesFollowAnySeriesOfEdits) {
   EXPECT_GT(nodes.size(), 10u);
 }
 
-TEST_F(GraphTest, RemovingANodeFreesItsNameButNotItsId) {
+TEST_F(GraphTest, RemoveNodeFreesNameButNotId) {
   const Output x = Float("x");
   Node* const y = Square("y", x);
   const NodeId id = y->id();
@@ -215,7 +215,7 @@ TEST_F(GraphTest, RemovingANodeFreesItsNameButNotItsId) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, RemoveUnneededKeepsWhatIsWantedAndAllBeforeIt) {
+TEST_F(GraphTest, RemoveUnneededKeepsTargetsAndTheirPredecessors) {
   const Output x = Float("x");
   Node* const before = Square("before", x);
   Node* const wanted = Add("wanted", "NoOp", {}, {}, {before});
@@ -226,7 +226,7 @@ TEST_F(GraphTest, RemoveUnneededKeepsWhatIsWantedAndAllBeforeIt) {
   ExpectValid();
 }
 
-TEST_F(GraphTest, WhatWaitsForNothingIsNotDoneBefore) {
+TEST_F(GraphTest, DoneBeforeOmitsInputsThatWaitForNothing) {
   const Output x = Float("x");
   Node* const inner = Square("inner", x);
   Node* const control = Add("control", "NoOp");
@@ -236,7 +236,7 @@ TEST_F(GraphTest, WhatWaitsForNothingIsNotDoneBefore) {
   EXPECT_THAT(before, ElementsAre(control, inner));
 }
 
-TEST_F(GraphTest, RemovingAUsedNodeDies) {
+TEST_F(GraphTest, RemoveNodeDiesIfNodeIsUsed) {
   const Output x = Float("x");
   Square("y", x);
   EXPECT_DEATH(graph_.RemoveNode(x.node), "check failed");
@@ -253,7 +253,7 @@ TEST_F(GraphTest, UniqueNamesCountUp) {
   EXPECT_EQ(graph_.UniquePrefix("layer"), "layer_1");
 }
 
-TEST_F(GraphTest, ACloneIsEqualAndIndependent) {
+TEST_F(GraphTest, CloneIsEqualAndIndependent) {
   const Output x = Float("x");
   graph_.RemoveNode(Square("gone", x));
   Node* const y = Square("y", x);
@@ -280,7 +280,7 @@ TEST_F(GraphTest, ACloneIsEqualAndIndependent) {
   EXPECT_FALSE(clone.FindNode("y")->has_attr("_mark"));
 }
 
-TEST_F(GraphTest, AMovedGraphKeepsItsNodes) {
+TEST_F(GraphTest, MovedGraphKeepsNodes) {
   const Output x = Float("x");
   const Graph moved = std::move(graph_);
   EXPECT_EQ(moved.FindNode("x"), x.node);
@@ -290,7 +290,7 @@ TEST_F(GraphTest, TopologicalOrderPutsInputsFirstAndBreaksTiesById) {
   const Output x = Float("x"), y = Float("y");
   Node* const a = Square("a", x);
   Node* const b = Square("b", y);
-  graph_.SetInput(a, 0, b->output(0));  // a now follows b
+  graph_.SetInput(a, 0, b->output(0));  // a follows b
   Node* const c = Add("c", "NoOp");
   graph_.AddControlEdge(c, x.node);
   const auto order = TopologicalOrder(graph_);
@@ -298,7 +298,7 @@ TEST_F(GraphTest, TopologicalOrderPutsInputsFirstAndBreaksTiesById) {
   EXPECT_THAT(*order, ElementsAre(y.node, b, a, c, x.node));
 }
 
-TEST_F(GraphTest, TopologicalOrderNamesTheNodesOfACycle) {
+TEST_F(GraphTest, TopologicalOrderNamesNodesOfCycle) {
   const Output x = Float("x");
   Node* const a = Square("a", x);
   Node* const b = Square("b", a->output(0));
@@ -310,7 +310,7 @@ TEST_F(GraphTest, TopologicalOrderNamesTheNodesOfACycle) {
   EXPECT_EQ(c->input(0), b->output(0));
 }
 
-TEST_F(GraphTest, TheFirstFailureSticks) {
+TEST_F(GraphTest, FirstFailureSticks) {
   graph_.Fail(absl::InvalidArgumentError("first"));
   graph_.Fail(absl::InvalidArgumentError("second"));
   EXPECT_EQ(graph_.status().message(), "first");

@@ -24,7 +24,7 @@ proto::GraphDef Def(const std::string& text) {
   return def;
 }
 
-// The graph in text form, or the error.
+// Returns the graph in text form, or the error message.
 std::string Inlined(const std::string& text) {
   const absl::StatusOr<Graph> graph = FromGraphDef(Def(text), TestOps());
   return graph.ok() ? GraphToText(*graph) : std::string(graph.status().message());
@@ -41,7 +41,7 @@ constexpr char kX[] =
     " attr { key: 'shape' value { shape { dim { size: 2 } } } } } ";
 constexpr char kFloat[] = " attr { key: 'T' value { type: DT_FLOAT } } ";
 
-// square_sum(a, b) = (a * a + b), nothing of its own order.
+// square_sum(a, b) = a * a + b, without control edges.
 std::string SquareSum() {
   return absl::StrCat(
       "function { signature { name: 'square_sum' input_arg { name: 'a' type: DT_FLOAT }"
@@ -51,7 +51,7 @@ std::string SquareSum() {
       "} ret { key: 'out' value: 'sum:z:0' } } ");
 }
 
-TEST(InlineFunctionsTest, ACallBecomesTheBodyUnderItsName) {
+TEST(InlineFunctionsTest, CallIsReplacedByBodyUnderItsName) {
   EXPECT_THAT(Inlined(absl::StrCat(kX, Call("call", "square_sum", "input: 'x' input: 'x:0'"),
                                    "node { name: 'y' op: 'Square' input: 'call'", kFloat,
                                    "} library {", SquareSum(), "}")),
@@ -62,8 +62,8 @@ TEST(InlineFunctionsTest, ACallBecomesTheBodyUnderItsName) {
                         "call = Identity(call/sum) {T=float}\n"));
 }
 
-// update(): runs `write`, whatever is read of its result.
-TEST(InlineFunctionsTest, WhatMustRunIsWaitedForAndWaitsForWhatTheCallWaitsFor) {
+// The body of `update` must run `write` even if its result is not read.
+TEST(InlineFunctionsTest, ControlDependenciesOfCallApplyToBody) {
   const std::string text = Inlined(absl::StrCat(
       kX, "node { name: 'before' op: 'NoOp' } ",
       Call("call", "update", "input: 'x' input: '^before'"),
@@ -81,7 +81,7 @@ TEST(InlineFunctionsTest, WhatMustRunIsWaitedForAndWaitsForWhatTheCallWaitsFor) 
   EXPECT_THAT(text, HasSubstr("y = Square(call) {T=float}\n"));
 }
 
-TEST(InlineFunctionsTest, AttributesOfTheBodyMayComeFromTheCall) {
+TEST(InlineFunctionsTest, PlaceholderAttributesOfBodyTakeValuesOfCall) {
   const std::string library =
       " library { function { signature { name: 'f' input_arg { name: 'a' type_attr: 'T' }"
       " output_arg { name: 'out' type_attr: 'T' } attr { name: 'T' type: 'type' } }"
@@ -96,7 +96,7 @@ TEST(InlineFunctionsTest, AttributesOfTheBodyMayComeFromTheCall) {
       HasSubstr("call/s = Square(x) {T=float}\n"));
 }
 
-TEST(InlineFunctionsTest, SaysWhichCallIsWrongAndHow) {
+TEST(InlineFunctionsTest, ErrorsNameCallAndCause) {
   const std::string library = absl::StrCat(" library {", SquareSum(), "}");
   EXPECT_EQ(Inlined(absl::StrCat(kX, Call("call", "none", "input: 'x'"), library)),
             "PartitionedCall(call): the library has no function 'none'");
@@ -113,15 +113,15 @@ TEST(InlineFunctionsTest, SaysWhichCallIsWrongAndHow) {
         kFloat, "} node_def { name: 't' op: 'Square' input: '", input, "'", kFloat, "} } }"));
   };
   EXPECT_THAT(body("s:z:0"), HasSubstr("Square(s) has no output 'z'"));
-  EXPECT_THAT(body("s"), HasSubstr("'s' names no output; expected NODE:OUTPUT:INDEX"));
-  EXPECT_THAT(body("x"), HasSubstr("'x' names no argument or node of the function"));
+  EXPECT_THAT(body("s"), HasSubstr("'s' does not name an output; expected NODE:OUTPUT:INDEX"));
+  EXPECT_THAT(body("x"), HasSubstr("'x' does not name an argument or node of the function"));
   EXPECT_THAT(body("a:1"), HasSubstr("'a:1' names an argument that does not exist"));
-  EXPECT_THAT(body("s:y:one"), HasSubstr("'s:y:one' is no input"));
+  EXPECT_THAT(body("s:y:one"), HasSubstr("'s:y:one' is not an input"));
   EXPECT_THAT(body("s:y:3"), HasSubstr("expected an index below 1, got 3"));
-  EXPECT_THAT(body("^none"), HasSubstr("'none' names no node of the function"));
+  EXPECT_THAT(body("^none"), HasSubstr("'none' does not name a node of the function"));
 }
 
-TEST(InlineFunctionsTest, ALongChainOfCallsIsInlinedInLinearSpace) {
+TEST(InlineFunctionsTest, LongChainOfCallsIsInlinedInLinearSpace) {
   constexpr int kDepth = 5000;
   proto::GraphDef def = Def(kX);
   for (int i = 0; i <= kDepth; ++i) {
@@ -145,7 +145,7 @@ TEST(InlineFunctionsTest, ALongChainOfCallsIsInlinedInLinearSpace) {
   EXPECT_TRUE(graph.ok()) << graph.status();
 }
 
-TEST(InlineFunctionsTest, CallsThatReturnOneAnothersResultsAreACycle) {
+TEST(InlineFunctionsTest, MutuallyDependentCallsAreCycle) {
   const std::string library =
       " library { function { signature { name: 'same' input_arg { name: 'a' type: DT_FLOAT }"
       " output_arg { name: 'out' type: DT_FLOAT } } ret { key: 'out' value: 'a' } } }";
@@ -154,7 +154,7 @@ TEST(InlineFunctionsTest, CallsThatReturnOneAnothersResultsAreACycle) {
               HasSubstr("the graph has a cycle"));
 }
 
-TEST(InlineFunctionsTest, ANodeMayHaveTheNameThatABodyWouldGetHere) {
+TEST(InlineFunctionsTest, BodyGetsAnotherPrefixIfNameIsTaken) {
   const std::string text = Inlined(absl::StrCat(
       kX, "node { name: 'call/square' op: 'Square' input: 'x'", kFloat, "} ",
       Call("call", "square_sum", "input: 'x' input: 'x'"), " library {", SquareSum(), "}"));
@@ -163,18 +163,19 @@ TEST(InlineFunctionsTest, ANodeMayHaveTheNameThatABodyWouldGetHere) {
                     HasSubstr("call = Identity(inlined_1/sum)")));
 }
 
-// --- what a stranger may write -----------------------------------------------------------------
+// --- untrusted graphs --------------------------------------------------------------------------
 
-TEST(InlineFunctionsTest, ACallThatNamesNoFunctionIsAnError) {
+TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
   EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' }"),
               HasSubstr("PartitionedCall(call): the library has no function '?'"));
-  // Not even if there is one of that name.
+  // '?' stands for the missing name, so that a function of this name is called.
   EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' } "
                       "library { function { signature { name: '?' } } }"),
               HasSubstr("call = NoOp()\n"));
 }
 
-// f0 gives f1 the attribute func { a = its own, b = its own }, and so on.
+// Each function calls the next one with A = func { a = A }, where the inner A is its own attribute.
+// `once_more` is another attribute of the func.
 std::string GrowingAttribute(int depth, const std::string& once_more) {
   std::string text = "node { name: 'call' op: 'f0' attr { key: 'A' value { s: 'a' } } } library { ";
   for (int i = 0; i < depth; ++i) {
@@ -185,7 +186,7 @@ std::string GrowingAttribute(int depth, const std::string& once_more) {
   return absl::StrCat(text, "function { signature { name: 'f", depth, "' } } }");
 }
 
-TEST(InlineFunctionsTest, AnAttributeThatDoublesWithEachCallIsRefusedBeforeItIsMade) {
+TEST(InlineFunctionsTest, AttributeThatDoublesWithEachCallIsRejectedBeforeExpansion) {
   const std::string twice = "attr { key: 'b' value { placeholder: 'A' } }";
   const GraphLimits limits{.max_bytes = 1 << 20};
   const auto inlined = InlineFunctionCalls(Def(GrowingAttribute(40, twice)), TestOps(), limits);
@@ -196,12 +197,12 @@ TEST(InlineFunctionsTest, AnAttributeThatDoublesWithEachCallIsRefusedBeforeItIsM
   EXPECT_TRUE(InlineFunctionCalls(Def(GrowingAttribute(5, twice)), TestOps(), limits).ok());
 }
 
-TEST(InlineFunctionsTest, AnAttributeThatNestsWithEachCallIsRefused) {
+TEST(InlineFunctionsTest, AttributeThatNestsWithEachCallIsRejected) {
   EXPECT_THAT(Inlined(GrowingAttribute(20000, "")),
               HasSubstr("attribute 'A': nesting deeper than 50"));
 }
 
-TEST(InlineFunctionsTest, NumbersOfResultsAreLimited) {
+TEST(InlineFunctionsTest, NumberOfResultsIsLimited) {
   const auto inlined = [](const std::string& count) {
     return InlineFunctionCalls(
         Def(absl::StrCat(
@@ -219,8 +220,8 @@ TEST(InlineFunctionsTest, NumbersOfResultsAreLimited) {
   EXPECT_TRUE(inlined("3").ok());
 }
 
-TEST(InlineFunctionsTest, ANumberOfResultsIsNoListOfTheirTypes) {
-  // The list would be the attribute without a name.
+TEST(InlineFunctionsTest, NumberOfResultsIsNotMistakenForTypeList) {
+  // The type list would be read from the attribute with an empty name.
   EXPECT_THAT(Inlined(absl::StrCat(
                   kX, "node { name: 'call' op: 'f' input: 'x' attr { key: 'N' value { i: 2 } }",
                   " attr { key: '' value { list { } } } } library { function { signature {",
@@ -229,7 +230,7 @@ TEST(InlineFunctionsTest, ANumberOfResultsIsNoListOfTheirTypes) {
               HasSubstr("IdentityN(call): input 1 ('x:1') names an output that does not exist"));
 }
 
-TEST(InlineFunctionsTest, AnIndexThatNoNodeHasIsAnErrorNotAnOverflow) {
+TEST(InlineFunctionsTest, OutputIndexOutOfRangeIsErrorNotOverflow) {
   for (const char* index : {"2147483648", "9223372036854775807", "9223372036854775808", "-1"}) {
     EXPECT_THAT(
         Inlined(absl::StrCat(
@@ -238,12 +239,12 @@ TEST(InlineFunctionsTest, AnIndexThatNoNodeHasIsAnErrorNotAnOverflow) {
             " node_def { name: 's' op: 'Square' input: 'a'",
             kFloat, "} node_def { name: 't' op: 'Square' input: 's:y:", index, "'", kFloat,
             "} } }")),
-        HasSubstr("is no input"))
+        HasSubstr("is not an input"))
         << index;
   }
 }
 
-TEST(InlineFunctionsTest, WhatACallWaitsForIsNotCopiedWithoutLimit) {
+TEST(InlineFunctionsTest, CopiesOfControlInputsAreLimited) {
   constexpr int kMany = 3000;
   proto::GraphDef def;
   proto::FunctionDef& f = *def.mutable_library()->add_function();
@@ -263,7 +264,7 @@ TEST(InlineFunctionsTest, WhatACallWaitsForIsNotCopiedWithoutLimit) {
   EXPECT_EQ(inlined.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(InlineFunctionsTest, ALongNameThatTheBodyUsesOftenIsNotCopiedWithoutLimit) {
+TEST(InlineFunctionsTest, CopiesOfLongInputNameAreLimited) {
   proto::GraphDef def = Def(kX);
   def.mutable_node(0)->set_name(std::string(100000, 'x'));
   proto::FunctionDef& f = *def.mutable_library()->add_function();
@@ -284,7 +285,7 @@ TEST(InlineFunctionsTest, ALongNameThatTheBodyUsesOftenIsNotCopiedWithoutLimit) 
   EXPECT_TRUE(InlineFunctionCalls(def, TestOps()).ok());
 }
 
-TEST(InlineFunctionsTest, APrefixIsFoundThoughManyAreTaken) {
+TEST(InlineFunctionsTest, FreePrefixIsFoundAmongManyTakenOnes) {
   constexpr int kMany = 20000;
   proto::GraphDef def;
   proto::FunctionDef& f = *def.mutable_library()->add_function();

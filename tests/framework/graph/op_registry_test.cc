@@ -18,7 +18,7 @@ OpBuilder Complete(OpRegistry& ops, absl::string_view name) {
   return ops.Define(name).Doc("doc").Shape(AnyShape).Gathers("a test").NoGradient("a test");
 }
 
-// The attribute that a schema string makes, or null where Seal() refuses it.
+// The attribute that a schema string defines, or null and the error if Seal() rejects it.
 struct ParsedAttr {
   OpRegistry ops;
   const AttrDef* def = nullptr;
@@ -72,7 +72,7 @@ TEST(AttrSpecTest, ReadsSetsOfTypesAndStrings) {
   EXPECT_FALSE(strings.def->default_value.has_value());
 }
 
-TEST(AttrSpecTest, IsRefusedWhenMalformed) {
+TEST(AttrSpecTest, MalformedSpecsAreRejected) {
   const std::pair<const char*, const char*> rows[] = {
       {"strides", "expected 'name: type'"},
       {"a: number", "unknown type 'number'"},
@@ -80,10 +80,10 @@ TEST(AttrSpecTest, IsRefusedWhenMalformed) {
       {"a: {float", "'}' is missing"},
       {"a: {flaot}", "'flaot'"},
       {"a: int >= x", "expected a number after '>='"},
-      {"a: int = x", "'x' is no value of type int"},
+      {"a: int = x", "'x' is not a value of type int"},
       {"a: list(int) = 1", "must be in [ ]"},
       {"a: int nonsense", "unexpected 'nonsense'"},
-      {"a: string = bare", "'bare' is no value of type string"},
+      {"a: string = bare", "'bare' is not a value of type string"},
   };
   for (const auto& [spec, error] : rows) {
     EXPECT_THAT(ParsedAttr(spec).error, AllOf(HasSubstr(spec), HasSubstr(error)));
@@ -113,7 +113,7 @@ TEST(ArgSpecTest, ReadsFixedTypesTypeAttributesCountsAndTypeLists) {
   EXPECT_EQ(inputs[4].type_attr, "");
 }
 
-TEST(SealTest, ListsEverythingThatIsMissing) {
+TEST(SealTest, ReportsAllMissingParts) {
   OpRegistry ops;
   ops.Define("Bare");
   Complete(ops, "Fine");
@@ -135,7 +135,7 @@ TEST(SealTest, ListsEverythingThatIsMissing) {
   EXPECT_THAT(message, Not(HasSubstr("Fine")));
 }
 
-TEST(SealTest, RefusesARuleTogetherWithAReasonForNotHavingIt) {
+TEST(SealTest, RejectsGradientTogetherWithReasonForNone) {
   OpRegistry ops;
   Complete(ops, "Op").Gradient([](const GradContext&) -> absl::StatusOr<std::vector<Output>> {
     return std::vector<Output>();
@@ -143,19 +143,19 @@ TEST(SealTest, RefusesARuleTogetherWithAReasonForNotHavingIt) {
   EXPECT_THAT(ops.Seal().message(), HasSubstr("or both"));
 }
 
-TEST(OpRegistryTest, LookupHintsAtTheNearestName) {
+TEST(OpRegistryTest, LookupSuggestsNearestName) {
   const absl::StatusOr<const OpDef*> op = TestOps().Lookup("Sqare");
   EXPECT_EQ(op.status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(op.status().message(), "unknown op 'Sqare'; did you mean Square?");
   EXPECT_EQ(TestOps().Lookup("Zzzzzzzzz").status().message(), "unknown op 'Zzzzzzzzz'");
 }
 
-TEST(OpRegistryTest, FindsTheFirstOpOfARole) {
+TEST(OpRegistryTest, FindRoleReturnsFirstOpOfRole) {
   EXPECT_EQ(TestOps().FindRole(OpRole::kConstant)->name, "Const");
   EXPECT_EQ(TestOps().FindRole(OpRole::kCollective), nullptr);
 }
 
-TEST(OpRegistryTest, ListsAllOpsSortedByName) {
+TEST(OpRegistryTest, AllReturnsOpsSortedByName) {
   OpRegistry ops;
   EXPECT_TRUE(ops.All().empty());
   Complete(ops, "B");
@@ -165,7 +165,7 @@ TEST(OpRegistryTest, ListsAllOpsSortedByName) {
   EXPECT_EQ(ops.Find("C"), nullptr);
 }
 
-TEST(NearestNameTest, IsEmptyWhenNothingIsCloseOrTheNameIsVeryLong) {
+TEST(NearestNameTest, ReturnsEmptyWithoutCloseMatchOrForVeryLongName) {
   EXPECT_EQ(NearestName("Reul", {"Relu", "Relu6"}), "Relu");
   EXPECT_EQ(NearestName("abc", {"xyz"}), "");
   EXPECT_EQ(NearestName("abc", {}), "");
@@ -182,7 +182,7 @@ std::string CompletionError(absl::string_view op, AttrMap attrs) {
   return std::string(CompleteAttrs(*TestOps().Find(op), &attrs).message());
 }
 
-TEST(CompleteAttrsTest, FillsInDefaultsAndKeepsWhatIsGiven) {
+TEST(CompleteAttrsTest, FillsInDefaultsAndKeepsGivenValues) {
   const AttrMap attrs =
       Completed("MatMul", {{"T", DT_FLOAT}, {"transpose_b", true}, {"_hint", "kept"}});
   EXPECT_EQ(
@@ -190,11 +190,11 @@ TEST(CompleteAttrsTest, FillsInDefaultsAndKeepsWhatIsGiven) {
       (AttrMap{{"T", DT_FLOAT}, {"transpose_a", false}, {"transpose_b", true}, {"_hint", "kept"}}));
 }
 
-TEST(CompleteAttrsTest, AcceptsAnEmptyListForAListOfAnyType) {
+TEST(CompleteAttrsTest, AcceptsEmptyListForListOfAnyType) {
   Completed("AllAttributes", {{"shapes", AttrList{}}, {"ints", AttrList{}}});
 }
 
-TEST(CompleteAttrsTest, NamesTheAttributeThatIsWrong) {
+TEST(CompleteAttrsTest, ErrorsNameAttribute) {
   EXPECT_EQ(CompletionError("MatMul", {}), "attribute 'T' (type) is missing");
   EXPECT_EQ(CompletionError("MatMul", {{"T", 1}}), "attribute 'T' must be of type type, got int");
   EXPECT_EQ(CompletionError("MatMul", {{"T", DT_INT32}}),
@@ -219,7 +219,7 @@ TEST(ArgDataTypesTest, ExpandsCountsAndTypeLists) {
       ElementsAre(DT_INT32, DT_BOOL));
 }
 
-TEST(ArgDataTypesTest, RefusesCountsThatNoGraphHas) {
+TEST(ArgDataTypesTest, RejectsNegativeAndExcessiveCounts) {
   const std::vector<ArgDef>& inputs = TestOps().Find("AddN")->inputs;
   for (int64_t count : {int64_t{-1}, int64_t{1} << 40}) {
     EXPECT_THAT(ArgDataTypes(inputs, {{"N", count}, {"T", DT_FLOAT}}).status().message(),
@@ -227,7 +227,7 @@ TEST(ArgDataTypesTest, RefusesCountsThatNoGraphHas) {
   }
 }
 
-TEST(FindArgTest, SkipsTheTensorsOfEarlierArguments) {
+TEST(FindArgTest, SkipsTensorsOfEarlierArguments) {
   const std::vector<ArgDef>& inputs = TestOps().Find("ResourceApplyGradientDescent")->inputs;
   const auto gates = FindArg(inputs, {{"_gates", 2}, {"T", DT_FLOAT}}, "predicate");
   ASSERT_TRUE(gates.ok());

@@ -21,7 +21,7 @@ class ScopeTest : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(ScopeTest, NodesAreNamedAfterTheirOpUnlessTheyGetAName) {
+TEST_F(ScopeTest, NodesAreNamedAfterOpUnlessNameIsGiven) {
   EXPECT_EQ(Float(root_).node->name(), "Placeholder");
   EXPECT_EQ(Float(root_).node->name(), "Placeholder_1");
   EXPECT_EQ(Float(root_.WithName("x")).node->name(), "x");
@@ -36,11 +36,11 @@ TEST_F(ScopeTest, SubScopesPrefixNamesAndAreUnique) {
   EXPECT_EQ(Float(dense.WithName("x")).node->name(), "dense/x_1");
 }
 
-TEST_F(ScopeTest, ANameDoesNotReachASubScope) {
+TEST_F(ScopeTest, NameDoesNotApplyToSubScope) {
   EXPECT_EQ(Float(root_.WithName("x").SubScope("s")).node->name(), "s/Placeholder");
 }
 
-TEST_F(ScopeTest, ControlDependenciesReachAllNodesOfTheScope) {
+TEST_F(ScopeTest, ControlDependenciesApplyToAllNodesOfScope) {
   const Operation first{Apply(root_.WithName("first"), "NoOp").node};
   const Scope after = root_.WithControlDependencies({first, Operation()});
   EXPECT_THAT(Float(after).node->control_inputs(), ElementsAre(first.node));
@@ -48,7 +48,7 @@ TEST_F(ScopeTest, ControlDependenciesReachAllNodesOfTheScope) {
   EXPECT_TRUE(Float(root_).node->control_inputs().empty());
 }
 
-TEST_F(ScopeTest, ReadsTypesAndCountsOffTheInputs) {
+TEST_F(ScopeTest, DerivesTypesAndCountsFromInputs) {
   const Output x = Float(root_), y = Float(root_);
   EXPECT_EQ(Apply(root_, "AddN", {x, y}).node->DebugString(),
             "AddN = AddN(Placeholder, Placeholder_1) {N=2, T=float}");
@@ -63,7 +63,7 @@ TEST_F(ScopeTest, InfersShapesAsNodesAreAdded) {
   EXPECT_EQ(root_.shape(Output()), Shape::UnknownRank());
 }
 
-TEST_F(ScopeTest, TheFirstErrorSticksAndNothingIsAddedAfterIt) {
+TEST_F(ScopeTest, FirstErrorSticksAndStopsConstruction) {
   const Output a = Float(root_, Shape({2, 3})), b = Float(root_, Shape({2, 4}));
   const int nodes = graph_.num_nodes();
   EXPECT_FALSE(Apply(root_.WithName("sum"), "AddV2", {a, b}).valid());
@@ -75,17 +75,17 @@ TEST_F(ScopeTest, TheFirstErrorSticksAndNothingIsAddedAfterIt) {
   EXPECT_LE(graph_.num_nodes(), nodes + 1);
 }
 
-TEST_F(ScopeTest, AnUnknownOpIsAnErrorWithAHint) {
+TEST_F(ScopeTest, UnknownOpIsErrorWithSuggestion) {
   EXPECT_FALSE(root_.Build(TestOps(), "Sqare").Input(Float(root_)).One().valid());
   EXPECT_EQ(root_.status().message(), "unknown op 'Sqare'; did you mean Square?");
 }
 
-TEST_F(ScopeTest, AMissingArgumentIsAnErrorThatNamesTheNode) {
+TEST_F(ScopeTest, MissingArgumentIsErrorThatNamesNode) {
   EXPECT_EQ(root_.WithName("y").Build(TestOps(), "Square").Finish(), nullptr);
   EXPECT_EQ(root_.status().message(), "Square(y): expected 1 arguments, got 0");
 }
 
-TEST_F(ScopeTest, AnAttributeThatIsGivenWinsOverTheInputs) {
+TEST_F(ScopeTest, GivenAttributeOverridesInputs) {
   const Output x = Float(root_);
   EXPECT_FALSE(Apply(root_.WithName("y"), "Square", {x}, {{"T", DT_INT32}}).valid());
   EXPECT_THAT(root_.status().message(), HasSubstr("expected dtype int32, got float"));

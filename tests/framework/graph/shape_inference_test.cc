@@ -30,25 +30,25 @@ class ShapeInferenceTest : public ::testing::Test {
   Scope root_{&graph_};
 };
 
-TEST_F(ShapeInferenceTest, AConstantIsKnownByValue) {
+TEST_F(ShapeInferenceTest, ConstantIsKnownByValue) {
   const Output c = Const(Tensor::Vector<int32_t>({3, 4}));
   EXPECT_EQ(Info(c).shape, Shape({2}));
   EXPECT_THAT(Info(c).constant.flat<int32_t>(), ElementsAre(3, 4));
 }
 
-TEST_F(ShapeInferenceTest, AConstantShapeInputGivesTheShape) {
+TEST_F(ShapeInferenceTest, ConstantShapeInputDeterminesShape) {
   EXPECT_EQ(root_.shape(Reshape(Const(Tensor::Vector<int32_t>({-1, 4})))), Shape({-1, 4}));
   EXPECT_EQ(root_.shape(Reshape(Const(Tensor::Vector<int64_t>({5})))), Shape({5}));
 }
 
-TEST_F(ShapeInferenceTest, APartlyKnownShapeTravelsThroughAnIntegerVector) {
+TEST_F(ShapeInferenceTest, PartiallyKnownShapePropagatesThroughIntegerVector) {
   const Output shape = Apply(root_, "Shape", {Placeholder(DT_FLOAT, {-1, 784})});
   EXPECT_EQ(Info(shape).shape, Shape({2}));
   EXPECT_FALSE(Info(shape).constant.has_value());
   EXPECT_EQ(root_.shape(Reshape(shape)), Shape({-1, 784}));
 }
 
-TEST_F(ShapeInferenceTest, AFullyKnownShapeIsAConstantOfEitherIntegerType) {
+TEST_F(ShapeInferenceTest, FullyKnownShapeIsConstantOfEitherIntegerType) {
   const Output x = Placeholder(DT_FLOAT, {2, 3});
   for (DataType dtype : {DT_INT32, DT_INT64}) {
     const Output shape = Apply(root_, "Shape", {x}, {{"out_type", dtype}});
@@ -57,7 +57,7 @@ TEST_F(ShapeInferenceTest, AFullyKnownShapeIsAConstantOfEitherIntegerType) {
   }
 }
 
-TEST_F(ShapeInferenceTest, TheLengthOfAnUnknownShapeInputGivesTheRank) {
+TEST_F(ShapeInferenceTest, LengthOfUnknownShapeInputDeterminesRank) {
   EXPECT_EQ(root_.shape(Reshape(Placeholder(DT_INT32, {3}))), Shape::UnknownDims(3));
   EXPECT_EQ(root_.shape(Reshape(Placeholder(DT_INT32, {-1}))), Shape::UnknownRank());
   EXPECT_EQ(root_.shape(Reshape(Placeholder(DT_INT32, Shape::UnknownRank()))),
@@ -67,29 +67,29 @@ TEST_F(ShapeInferenceTest, TheLengthOfAnUnknownShapeInputGivesTheRank) {
       Shape::UnknownRank());
 }
 
-TEST_F(ShapeInferenceTest, AMatrixIsNoShape) {
+TEST_F(ShapeInferenceTest, MatrixIsNotAcceptedAsShape) {
   Reshape(Const(Tensor::Of<int32_t>({1, 1}, {3})));
   EXPECT_THAT(
       root_.status().message(),
       HasSubstr("input 1 must be a vector that holds a shape, got a tensor of shape [1,1]"));
 }
 
-TEST_F(ShapeInferenceTest, AShapeWithADimensionBelowMinusOneIsAnError) {
+TEST_F(ShapeInferenceTest, ShapeWithDimensionBelowMinusOneIsError) {
   Reshape(Const(Tensor::Vector<int32_t>({2, -2})));
   EXPECT_THAT(root_.status().message(), HasSubstr("Reshape(reshape): dimensions must be >= 0"));
 }
 
-TEST_F(ShapeInferenceTest, AShapeOfTooHighARankIsAnError) {
+TEST_F(ShapeInferenceTest, ShapeOfTooHighRankIsError) {
   Reshape(Placeholder(DT_INT32, {kMaxRank + 1}));
   EXPECT_THAT(root_.status().message(), HasSubstr("rank of a shape must be at most 8, got 9"));
 }
 
-TEST_F(ShapeInferenceTest, AnOutputTooLargeForItsDtypeIsAnErrorThatNamesTheNode) {
+TEST_F(ShapeInferenceTest, OversizedOutputIsErrorThatNamesNode) {
   Reshape(Const(Tensor::Vector<int64_t>({int64_t{1} << 31, int64_t{1} << 31})));
   EXPECT_THAT(root_.status().message(), HasSubstr("Reshape(reshape): the byte size of float["));
 }
 
-TEST_F(ShapeInferenceTest, WithRankAcceptsAnUnknownRank) {
+TEST_F(ShapeInferenceTest, WithRankAcceptsUnknownRank) {
   const Output x = Placeholder(DT_FLOAT, Shape::UnknownRank());
   const Output y = Placeholder(DT_FLOAT, {3, 5});
   EXPECT_EQ(root_.shape(Apply(root_, "MatMul", {x, y})), Shape({-1, 5}));
@@ -109,14 +109,14 @@ TEST_F(ShapeInferenceTest, WithRankAtLeastNamesInputAndShape) {
             "Split(split): input 1 must have rank at least 1, got shape []");
 }
 
-TEST_F(ShapeInferenceTest, AHandleCarriesTheDtypeAndShapeOfItsVariable) {
+TEST_F(ShapeInferenceTest, HandleCarriesDtypeAndShapeOfVariable) {
   const Output v = Apply(root_, "VarHandleOp", {}, {{"dtype", DT_FLOAT}, {"shape", Shape({7})}});
   EXPECT_EQ(Info(v).shape, Shape());
   EXPECT_EQ(Info(v).handle_dtype, DT_FLOAT);
   EXPECT_EQ(root_.shape(Apply(root_, "ReadVariableOp", {v}, {{"dtype", DT_FLOAT}})), Shape({7}));
 }
 
-TEST_F(ShapeInferenceTest, NothingIsKnownOfANodeThatWasNotInferredOrWasForgotten) {
+TEST_F(ShapeInferenceTest, ShapeIsUnknownBeforeInferAndAfterForget) {
   const Output x = Placeholder(DT_FLOAT, {2});
   ShapeTable table;
   EXPECT_EQ(table.shape(x), Shape::UnknownRank());
@@ -126,7 +126,7 @@ TEST_F(ShapeInferenceTest, NothingIsKnownOfANodeThatWasNotInferredOrWasForgotten
   EXPECT_EQ(table.shape(x), Shape::UnknownRank());
 }
 
-TEST_F(ShapeInferenceTest, SetOverwritesARow) {
+TEST_F(ShapeInferenceTest, SetOverwritesEntry) {
   const Output x = Placeholder(DT_FLOAT, {-1});
   ValueInfo info;
   info.shape = Shape({4});
@@ -134,13 +134,13 @@ TEST_F(ShapeInferenceTest, SetOverwritesARow) {
   EXPECT_EQ(root_.shape(x), Shape({4}));
 }
 
-TEST(NormalizeAxisTest, CountsNegativeAxesFromTheEnd) {
+TEST(NormalizeAxisTest, CountsNegativeAxesFromEnd) {
   EXPECT_EQ(*NormalizeAxis(-1, 3), 2);
   EXPECT_EQ(*NormalizeAxis(2, 3), 2);
   EXPECT_EQ(*NormalizeAxis(-3, 3), 0);
 }
 
-TEST(NormalizeAxisTest, NamesTheRangeOfAnAxisOutsideIt) {
+TEST(NormalizeAxisTest, ErrorNamesValidRange) {
   EXPECT_EQ(NormalizeAxis(3, 3).status().message(), "axis must be in [-3, 3), got 3");
   EXPECT_EQ(NormalizeAxis(-4, 3, "dim").status().message(), "dim must be in [-3, 3), got -4");
   EXPECT_FALSE(NormalizeAxis(0, 0).ok());

@@ -18,7 +18,7 @@ TEST(ShardingTest, PrintsEachState) {
   EXPECT_EQ(ShardingToString(PerReplica{}), "per-replica");
 }
 
-TEST(ShardingTest, ShardingsMatchOnlyIfAxisDimensionAndFactorDo) {
+TEST(ShardingTest, ShardingsAreEqualOnlyIfAxisDimensionAndFactorAre) {
   const Sharding sharding = Sharded{0, 0, 1};
   EXPECT_EQ(sharding, Sharding(Sharded{0, 0, 1}));
   EXPECT_NE(sharding, Sharding(Sharded{1, 0, 1}));
@@ -28,7 +28,7 @@ TEST(ShardingTest, ShardingsMatchOnlyIfAxisDimensionAndFactorDo) {
   EXPECT_NE(Sharding(Replicated{}), Sharding(PerReplica{}));
 }
 
-TEST(ReductionTest, NamesParseBack) {
+TEST(ReductionTest, NamesParseBackToSameReduction) {
   for (Reduction reduction : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin,
                               Reduction::kAll, Reduction::kAny}) {
     const absl::StatusOr<Reduction> parsed = ParseReduction(ReductionName(reduction));
@@ -45,7 +45,7 @@ TEST(ParseShardingTermsTest, SplitsInputsAndOutputs) {
   EXPECT_THAT(terms->outputs, ElementsAre("mn"));
 }
 
-TEST(ParseShardingTermsTest, TakesScalarsStarsAndNoInputsAtAll) {
+TEST(ParseShardingTermsTest, AcceptsScalarsWildcardsAndNoInputs) {
   const auto reduced = ParseShardingTerms("b,*->", {{5}, {1, 2, 3}}, {{}});
   ASSERT_TRUE(reduced.ok()) << reduced.status();
   EXPECT_THAT(reduced->inputs, ElementsAre("b", "*"));
@@ -58,7 +58,7 @@ TEST(ParseShardingTermsTest, TakesScalarsStarsAndNoInputsAtAll) {
   EXPECT_THAT(made->inputs, IsEmpty());
 }
 
-TEST(ParseShardingTermsTest, NamesTheTermThatDoesNotFit) {
+TEST(ParseShardingTermsTest, ErrorNamesMismatchedTerm) {
   EXPECT_EQ(ParseShardingTerms("m->m", {{2, 3}}, {{2}}).status().message(),
             "sharding rule 'm->m': term 'm' does not fit shape [2,3]");
   EXPECT_THAT(ParseShardingTerms("m->m", {{2}, {2}}, {{2}}).status().message(),

@@ -27,7 +27,7 @@ absl::StatusOr<Tensor> Read(const proto::TensorProto& proto) {
   return TensorFromProto(proto, &repeated_bytes);
 }
 
-// The tensor as text, or the error.
+// Returns the tensor as text, or the error message.
 std::string ReadText(absl::string_view text) {
   const absl::StatusOr<Tensor> tensor = Read(Proto(text));
   return tensor.ok() ? TensorToString(*tensor) : std::string(tensor.status().message());
@@ -41,7 +41,7 @@ TEST(TensorFromProtoTest, ReadsContentAsLittleEndianBytes) {
             "int32<3>{1, 256, -1}");
 }
 
-TEST(TensorFromProtoTest, RepeatsTheLastValueOfAShortListCutsALongOneAndMakesZerosOfNone) {
+TEST(TensorFromProtoTest, RepeatsLastValueOfShortListTruncatesLongOneAndZeroFillsEmptyOne) {
   EXPECT_EQ(ReadText(absl::StrCat("dtype: DT_FLOAT float_val: [1, 2] ", kVector3)),
             "float<3>{1.0, 2.0, 2.0}");
   EXPECT_EQ(ReadText(absl::StrCat("dtype: DT_FLOAT float_val: [1, 2, 3, 4] ", kVector3)),
@@ -71,13 +71,13 @@ TEST(TensorFromProtoTest, ReadsEachDtypeFromItsList) {
   for (const auto& [text, expected] : rows) EXPECT_EQ(ReadText(text), expected);
 }
 
-TEST(TensorFromProtoTest, NamesWhatIsWrong) {
+TEST(TensorFromProtoTest, ErrorsNameCause) {
   const std::pair<const char*, const char*> rows[] = {
       {"dtype: DT_FLOAT tensor_content: 'abc'",
        "tensor_content has the wrong size; expected 4 bytes for float[], got 3"},
       {"dtype: DT_BOOL tensor_content: '\\002'", "a byte that is not 0 or 1"},
-      {"dtype: DT_INT8 int_val: 200", "element 0 is no int8; got 200"},
-      {"dtype: DT_UINT16 int_val: -1", "element 0 is no uint16; got -1"},
+      {"dtype: DT_INT8 int_val: 200", "element 0 is out of range of int8; got 200"},
+      {"dtype: DT_UINT16 int_val: -1", "element 0 is out of range of uint16; got -1"},
       {"dtype: DT_COMPLEX64 scomplex_val: [1, 2, 3]", "without its imaginary part"},
       {"dtype: DT_STRING string_val: 'x'", "cannot hold elements of dtype string"},
       {"dtype: DT_INVALID", "cannot hold elements of dtype invalid"},
@@ -94,13 +94,13 @@ TEST(TensorFromProtoTest, NamesWhatIsWrong) {
   for (const auto& [text, error] : rows) EXPECT_THAT(ReadText(text), HasSubstr(error)) << text;
 }
 
-TEST(TensorFromProtoTest, RefusesAFewBytesThatStandForGigabytes) {
+TEST(TensorFromProtoTest, RejectsFewBytesThatExpandToGigabytes) {
   EXPECT_THAT(ReadText("dtype: DT_FLOAT float_val: 1 tensor_shape { dim { size: 1000000000000 } }"),
               HasSubstr("expected at most 1073741824 bytes in this graph from here on, got "
                         "4000000000000"));
 }
 
-TEST(TensorFromProtoTest, CountsTheMemoryOfAllRepeatedValuesTogether) {
+TEST(TensorFromProtoTest, ChargesAllRepeatedValuesToOneBudget) {
   const proto::TensorProto proto =
       Proto("dtype: DT_FLOAT float_val: 1 tensor_shape { dim { size: 100 } }");
   int64_t repeated_bytes = 1000;
@@ -108,12 +108,12 @@ TEST(TensorFromProtoTest, CountsTheMemoryOfAllRepeatedValuesTogether) {
   EXPECT_EQ(repeated_bytes, 600);
   EXPECT_TRUE(TensorFromProto(proto, &repeated_bytes).ok());
   EXPECT_FALSE(TensorFromProto(proto, &repeated_bytes).ok());
-  // What has all of its elements costs nothing.
+  // A tensor that lists all of its elements is not charged.
   EXPECT_TRUE(TensorFromProto(Proto("dtype: DT_FLOAT float_val: 1"), &repeated_bytes).ok());
   EXPECT_EQ(repeated_bytes, 200);
 }
 
-TEST(TensorToProtoTest, WritesOneValueForARepeatedOneAndBytesOtherwise) {
+TEST(TensorToProtoTest, WritesRepeatedValueOnceAndBytesOtherwise) {
   EXPECT_EQ(TensorToProto(Tensor::Vector<float>({2, 2, 2})).ShortDebugString(),
             "dtype: DT_FLOAT tensor_shape { dim { size: 3 } } float_val: 2");
   EXPECT_EQ(TensorToProto(Tensor::Scalar<int32_t>(-4)).ShortDebugString(),
@@ -124,7 +124,7 @@ TEST(TensorToProtoTest, WritesOneValueForARepeatedOneAndBytesOtherwise) {
             "dtype: DT_FLOAT tensor_shape { dim { } }");
 }
 
-TEST(TensorToProtoTest, EveryDtypeComesBackWithTheSameBits) {
+TEST(TensorToProtoTest, EveryDtypeRoundTripsBitwise) {
   for (int number = 1; number < 32; ++number) {
     const auto dtype = static_cast<DataType>(number);
     if (DataTypeSize(dtype) == 0) continue;
@@ -132,7 +132,7 @@ TEST(TensorToProtoTest, EveryDtypeComesBackWithTheSameBits) {
       for (bool repeated : {false, true}) {
         Tensor tensor = *Tensor::Allocate(dtype, {size});
         for (size_t i = 0; i < tensor.bytes(); ++i) {
-          // 0 and 1 only, so that it is a bool as well.
+          // Only 0 and 1, so that the bytes are valid as bool, too.
           tensor.raw()[i] = std::byte(repeated ? 1 : i / DataTypeSize(dtype) % 2);
         }
         const absl::StatusOr<Tensor> copy = Read(TensorToProto(tensor));
@@ -143,7 +143,7 @@ TEST(TensorToProtoTest, EveryDtypeComesBackWithTheSameBits) {
   }
 }
 
-TEST(TensorToProtoTest, KeepsTheBitsOfNansAndNegativeZeros) {
+TEST(TensorToProtoTest, KeepsBitsOfNaNsAndNegativeZeros) {
   for (float value : {-0.0f, std::nanf("7"), -std::numeric_limits<float>::quiet_NaN()}) {
     const Tensor tensor = Tensor::Vector<float>({value, value});
     EXPECT_TRUE(Tensor::Identical(tensor, *Read(TensorToProto(tensor)))) << value;

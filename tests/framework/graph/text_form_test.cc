@@ -27,24 +27,24 @@ Graph Parsed(absl::string_view text) {
   return graph.ok() ? *std::move(graph) : Graph();
 }
 
-TEST(TextFormTest, PrintsWhatWasParsed) {
+TEST(TextFormTest, PrintingReproducesParsedText) {
   const Graph graph = Parsed(kText);
   EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);
   EXPECT_EQ(GraphToText(graph), kText);
 }
 
-TEST(TextFormTest, APrintedNodeIsItsDebugString) {
+TEST(TextFormTest, PrintedNodeEqualsDebugString) {
   const Graph graph = Parsed(kText);
   const Node* sum = graph.FindNode("sum");
   EXPECT_THAT(kText, HasSubstr(absl::StrCat(sum->DebugString(), "\n")));
 }
 
-TEST(TextFormTest, InfersTheShapesOfWhatItParses) {
+TEST(TextFormTest, ParsingInfersShapes) {
   const Graph graph = Parsed(kText);
   EXPECT_EQ(graph.values().shape(graph.FindNode("sum")->output(0)), Shape({-1, 3}));
 }
 
-TEST(TextFormTest, EveryAttributeComesBackWithTheSameBits) {
+TEST(TextFormTest, EveryAttributeRoundTripsBitwise) {
   Graph graph;
   Scope root(&graph);
   Tensor half = *Tensor::Allocate(DT_HALF, {2});
@@ -82,7 +82,7 @@ TEST(TextFormTest, EveryAttributeComesBackWithTheSameBits) {
   EXPECT_EQ(GraphToText(copy), GraphToText(graph));
 }
 
-TEST(TextFormTest, FunctionsComeBack) {
+TEST(TextFormTest, FunctionsRoundTrip) {
   Graph graph;
   ASSERT_TRUE(graph.functions().Add("body", std::string("\x0a\x00\xff", 3)).ok());
   ASSERT_TRUE(graph.functions().Add("a b", "x").ok());
@@ -94,7 +94,7 @@ TEST(TextFormTest, FunctionsComeBack) {
   EXPECT_EQ(copy.functions().gradients(), "g");
 }
 
-TEST(TextFormTest, NodesFollowTheirInputsWhateverTheirIds) {
+TEST(TextFormTest, NodesFollowInputsRegardlessOfIds) {
   const Graph graph = Parsed(
       "b = Square(a) {T=float}\n"
       "x = Placeholder() {dtype=float, shape=<>}\n"
@@ -105,14 +105,14 @@ TEST(TextFormTest, NodesFollowTheirInputsWhateverTheirIds) {
             "b = Square(a) {T=float}\n");
 }
 
-TEST(TextFormTest, LeavesOutDefaultsWhenAsked) {
+TEST(TextFormTest, OmitsDefaultsOnRequest) {
   const Graph graph = Parsed("all = AllAttributes() {i=7}\nx = Placeholder() {dtype=float}\n");
   EXPECT_EQ(GraphToText(graph, {.omit_defaults = true}),
             "all = AllAttributes() {i=7}\nx = Placeholder() {dtype=float}\n");
   EXPECT_THAT(GraphToText(graph), HasSubstr("x = Placeholder() {dtype=float, shape=<*>}"));
 }
 
-TEST(TextFormTest, WritesCommentsThatTheParserSkips) {
+TEST(TextFormTest, WritesCommentsThatParserSkips) {
   const Graph graph =
       Parsed("# a graph\n\n  x = NoOp()   # first\ny = NoOp(^x) {_c=\"#\"} # last\n");
   const std::string text = GraphToText(
@@ -121,12 +121,12 @@ TEST(TextFormTest, WritesCommentsThatTheParserSkips) {
   EXPECT_EQ(GraphToText(Parsed(text)), GraphToText(graph));
 }
 
-TEST(TextFormTest, CutsLongTensorsWhenAsked) {
+TEST(TextFormTest, TruncatesLongTensorsOnRequest) {
   const Graph graph = Parsed("c = Const() {dtype=int32, value=int32<3>{1, 2, 3}}");
   EXPECT_THAT(GraphToText(graph, {.max_elements = 1}), HasSubstr("value=int32<3>{1, …}"));
 }
 
-TEST(TextFormTest, PrintsAGraphWithACycleInTheOrderOfIds) {
+TEST(TextFormTest, PrintsCyclicGraphInOrderOfIds) {
   Graph graph = Parsed("a = NoOp()\nb = NoOp(^a)\n");
   graph.AddControlEdge(graph.FindNode("b"), graph.FindNode("a"));
   EXPECT_EQ(GraphToText(graph), "a = NoOp(^b)\nb = NoOp(^a)\n");

@@ -29,7 +29,7 @@ std::string GraphError(absl::string_view text) {
   return std::string(graph.status().message());
 }
 
-TEST(ParseAttrValueTest, TellsTypesApart) {
+TEST(ParseAttrValueTest, DistinguishesTypes) {
   const std::pair<const char*, AttrValue> rows[] = {
       {"3", 3},
       {" -9223372036854775808 ", std::numeric_limits<int64_t>::min()},
@@ -58,7 +58,7 @@ TEST(ParseAttrValueTest, TellsTypesApart) {
   }
 }
 
-TEST(ParseAttrValueTest, SaysWhereWhatItExpectedAndWhatItGot) {
+TEST(ParseAttrValueTest, ErrorsNamePlaceExpectedAndActual) {
   EXPECT_EQ(ValueError(""), "line 1, column 1: expected a value, got the end");
   EXPECT_EQ(ValueError("[1, 2"), "line 1, column 6: expected ',' or ']', got the end");
   EXPECT_EQ(ValueError("[1,\n 2;"), "line 2, column 3: expected ',' or ']', got ';'");
@@ -73,7 +73,7 @@ TEST(ParseAttrValueTest, SaysWhereWhatItExpectedAndWhatItGot) {
   EXPECT_EQ(ValueError("\x01"), "line 1, column 1: expected a value, got '\\x01'");
 }
 
-TEST(ParseAttrValueTest, RefusesNumbersThatDoNotFit) {
+TEST(ParseAttrValueTest, RejectsOutOfRangeAndMalformedNumbers) {
   EXPECT_THAT(ValueError("9223372036854775808"), HasSubstr("expected an int or a float"));
   EXPECT_THAT(ValueError("1e39"), HasSubstr("expected an int or a float, got '1e39'"));
   EXPECT_THAT(ValueError("0x10"), HasSubstr("expected an int or a float"));
@@ -81,7 +81,7 @@ TEST(ParseAttrValueTest, RefusesNumbersThatDoNotFit) {
   EXPECT_THAT(ValueError("nan(0x0)"), HasSubstr("expected an int or a float"));
 }
 
-TEST(ParseAttrValueTest, RefusesShapesThatCannotBe) {
+TEST(ParseAttrValueTest, RejectsImpossibleShapes) {
   EXPECT_THAT(ValueError("<1,1,1,1,1,1,1,1,1>"), HasSubstr("rank of a shape must be at most 8"));
   EXPECT_THAT(ValueError("<9223372036854775807,9>"), HasSubstr("overflows"));
   EXPECT_THAT(ValueError("<-1>"), HasSubstr("expected a dimension or '?', got '-1'"));
@@ -99,19 +99,19 @@ TEST(ParseAttrValueTest, LimitsNesting) {
   EXPECT_THAT(ValueError(functions), HasSubstr("nesting deeper than 50"));
 }
 
-TEST(ParseAttrMapTest, ReadsAMapAndTheEmptyText) {
+TEST(ParseAttrMapTest, ReadsMapAndEmptyText) {
   EXPECT_EQ(*ParseAttrMap("{T=float, strides=[1, 2], \"_a b\"=\"x\"}"),
             (AttrMap{{"T", DT_FLOAT}, {"strides", AttrList{1, 2}}, {"_a b", "x"}}));
   EXPECT_TRUE(ParseAttrMap("").value().empty());
   EXPECT_TRUE(ParseAttrMap(" { } ").value().empty());
 }
 
-TEST(ParseAttrMapTest, NamesAnAttributeThatIsGivenTwice) {
+TEST(ParseAttrMapTest, ErrorNamesDuplicateAttribute) {
   EXPECT_EQ(ParseAttrMap("{a=1, a=2}").status().message(),
             "line 1, column 7: attribute 'a' is given twice");
 }
 
-TEST(ParseTensorLiteralTest, TakesIntegersForFloats) {
+TEST(ParseTensorLiteralTest, AcceptsIntegersForFloats) {
   EXPECT_THAT(ParseTensorLiteral("float<2,3>{1, 2.5, -3, 1e3, 0, 6}")->flat<float>(),
               ElementsAre(1, 2.5, -3, 1000, 0, 6));
   const float zero = ParseTensorLiteral("float<>{-0}")->scalar<float>();
@@ -120,7 +120,7 @@ TEST(ParseTensorLiteralTest, TakesIntegersForFloats) {
             123456789012345678901234567890.0);
 }
 
-TEST(ParseTensorLiteralTest, ReadsWhatIsNotFinite) {
+TEST(ParseTensorLiteralTest, ReadsNonFiniteValues) {
   const Tensor t = *ParseTensorLiteral("double<4>{nan, -nan, inf, -inf}");
   EXPECT_TRUE(std::isnan(t.flat<double>()[0]) && !std::signbit(t.flat<double>()[0]));
   EXPECT_TRUE(std::isnan(t.flat<double>()[1]) && std::signbit(t.flat<double>()[1]));
@@ -128,7 +128,7 @@ TEST(ParseTensorLiteralTest, ReadsWhatIsNotFinite) {
   EXPECT_EQ(t.flat<double>()[3], -std::numeric_limits<double>::infinity());
 }
 
-TEST(ParseTensorLiteralTest, ReadsEachTypeToItsLimits) {
+TEST(ParseTensorLiteralTest, ReadsEachTypeUpToItsLimits) {
   for (const char* text : {
            "bool<2>{true, false}",
            "uint8<2>{0, 255}",
@@ -151,7 +151,7 @@ TEST(ParseTensorLiteralTest, ReadsEachTypeToItsLimits) {
   }
 }
 
-TEST(ParseTensorLiteralTest, RefusesElementsThatAreNotOfTheType) {
+TEST(ParseTensorLiteralTest, RejectsElementsOfAnotherType) {
   EXPECT_EQ(TensorError("uint8<1>{256}"), "line 1, column 10: expected uint8, got '256'");
   EXPECT_EQ(TensorError("int8<1>{-129}"), "line 1, column 9: expected int8, got '-129'");
   EXPECT_EQ(TensorError("uint8<1>{-1}"), "line 1, column 10: expected uint8, got '-1'");
@@ -165,7 +165,7 @@ TEST(ParseTensorLiteralTest, RefusesElementsThatAreNotOfTheType) {
             "line 1, column 9: the number of elements is wrong; expected 1 for shape [1], got 0");
 }
 
-TEST(ParseTensorLiteralTest, RefusesShapesAndTypesThatNoTensorHas) {
+TEST(ParseTensorLiteralTest, RejectsInvalidShapesAndTypes) {
   EXPECT_EQ(TensorError("float<?>{1}"), "line 1, column 1: the shape of a tensor must be known");
   EXPECT_THAT(TensorError("float<*>{}"), HasSubstr("the shape of a tensor must be known"));
   EXPECT_THAT(TensorError("string<>{}"), HasSubstr("cannot hold elements of dtype string"));
@@ -173,12 +173,12 @@ TEST(ParseTensorLiteralTest, RefusesShapesAndTypesThatNoTensorHas) {
   EXPECT_THAT(TensorError("double<4611686018427387904>{}"), HasSubstr("overflows"));
 }
 
-TEST(ParseTensorLiteralTest, TakesNoMemoryForElementsThatAreNotThere) {
+TEST(ParseTensorLiteralTest, AllocatesNothingForMissingElements) {
   EXPECT_THAT(TensorError("float<1000000000000>{1}"),
               HasSubstr("expected 1000000000000 for shape [1000000000000], got 1"));
 }
 
-TEST(ParseGraphTest, ReportsEachLineThatCannotBeRead) {
+TEST(ParseGraphTest, ReportsEveryMalformedLine) {
   EXPECT_EQ(GraphError("a = NoOp(\n"
                        "b = NoOp()\n"
                        "c NoOp()\n"
@@ -218,7 +218,7 @@ TEST(ParseGraphTest, ReportsAllStructuralErrorsWithLineNodeAndInput) {
             "line 12: Square(q): op Square has no attribute 'U'");
 }
 
-TEST(ParseGraphTest, ReportsACycleAndAWrongShape) {
+TEST(ParseGraphTest, ReportsCycleAndShapeMismatch) {
   EXPECT_EQ(GraphError("a = NoOp(^b)\n"
                        "b = NoOp(^a)\n"
                        "x = Placeholder() {dtype=float, shape=<2>}\n"
@@ -237,11 +237,11 @@ TEST(ParseGraphTest, StopsAfterTwentyErrors) {
   EXPECT_THAT(error, Not(HasSubstr("n20")));
 }
 
-TEST(ParseGraphTest, RefusesAFunctionThatIsDefinedTwice) {
+TEST(ParseGraphTest, RejectsDuplicateFunction) {
   EXPECT_THAT(GraphError("@f = \"a\"\n@f = \"b\"\n"), HasSubstr("function 'f' is defined twice"));
 }
 
-TEST(ParseGraphTest, RefusesMoreOutputsThanAnyGraphHas) {
+TEST(ParseGraphTest, RejectsExcessiveNumberOfOutputs) {
   EXPECT_EQ(GraphError("axis = Placeholder() {dtype=int32}\n"
                        "x = Placeholder() {dtype=float}\n"
                        "s = Split(axis, x) {T=float, num_split=1048576}\n"),
@@ -257,7 +257,7 @@ TEST(ParseGraphTest, AcceptsCarriageReturns) {
   EXPECT_EQ(graph->num_nodes(), 2);
 }
 
-TEST(ParseGraphTest, SurvivesAHundredThousandNodesInAChain) {
+TEST(ParseGraphTest, ParsesChainOfHundredThousandNodes) {
   std::string text = "n0 = NoOp()\n";
   for (int i = 1; i < 100000; ++i) absl::StrAppend(&text, "n", i, " = NoOp(^n", i - 1, ")\n");
   const absl::StatusOr<Graph> graph = ParseGraph(text, TestOps());
@@ -265,9 +265,9 @@ TEST(ParseGraphTest, SurvivesAHundredThousandNodesInAChain) {
   EXPECT_EQ(graph->num_nodes(), 100000);
 }
 
-// Whatever is done to a text: it parses to a valid graph that prints and parses again, or is an
-// error with a place.
-TEST(ParseGraphTest, NoMutationCrashesOrSlipsThrough) {
+// Random edits of the text give either a valid graph, which prints and parses again, or an error
+// that names the line.
+TEST(ParseGraphTest, RandomEditsGiveErrorOrValidGraph) {
   const std::string original =
       "@f = \"\\001\"\n"
       "x = Placeholder() {dtype=float, shape=<?,3>}  # in\n"
@@ -305,7 +305,7 @@ TEST(ParseGraphTest, NoMutationCrashesOrSlipsThrough) {
     ASSERT_TRUE(again.ok()) << again.status() << "\n" << printed;
     ASSERT_EQ(GraphToText(*again), printed);
   }
-  EXPECT_GT(valid, 100);  // else nothing was tried
+  EXPECT_GT(valid, 100);  // otherwise the test covers nothing
 }
 
 }  // namespace

@@ -23,32 +23,32 @@ std::string Text(const TopologicalSort& sort) {
   return CycleToString(sort.cycle, [](int item) { return absl::StrCat("n", item); });
 }
 
-TEST(TopologicalSortTest, KeepsTheOrderOfNumbersWhereInputsAllow) {
+TEST(TopologicalSortTest, KeepsNumericOrderWhereInputsAllow) {
   EXPECT_THAT(Sort({{}, {}, {}}).order, ElementsAre(0, 1, 2));
   EXPECT_THAT(Sort({{2}, {}, {}, {0}}).order, ElementsAre(1, 2, 0, 3));
 }
 
-TEST(TopologicalSortTest, CountsAnInputThatIsUsedTwice) {
+TEST(TopologicalSortTest, HandlesInputUsedTwice) {
   EXPECT_THAT(Sort({{1, 1}, {2, 2}, {}}).order, ElementsAre(2, 1, 0));
 }
 
-TEST(TopologicalSortTest, SortsNothing) {
+TEST(TopologicalSortTest, ReturnsEmptyOrderForNoItems) {
   EXPECT_THAT(Sort({}).order, IsEmpty());
   EXPECT_THAT(Sort({}).cycle, IsEmpty());
 }
 
-TEST(TopologicalSortTest, FindsTheCycleAndNotWhatHangsOnIt) {
+TEST(TopologicalSortTest, FindsCycleWithoutItemsThatDependOnIt) {
   // 0 -> 1 <-> 2 -> 3
   const TopologicalSort sort = Sort({{}, {0, 2}, {1}, {2}});
   EXPECT_THAT(sort.order, ElementsAre(0));
   EXPECT_EQ(Text(sort), "n1 -> n2 -> n1");
 }
 
-TEST(TopologicalSortTest, FindsAnItemThatIsItsOwnInput) {
+TEST(TopologicalSortTest, FindsItemThatDependsOnItself) {
   EXPECT_EQ(Text(Sort({{}, {1}})), "n1 -> n1");
 }
 
-TEST(TopologicalSortTest, ShowsTheFirstTenOfAVeryLongCycle) {
+TEST(TopologicalSortTest, PrintsFirstTenItemsOfLongCycle) {
   constexpr int kItems = 100000;
   std::vector<std::vector<int>> inputs(kItems);
   for (int i = 0; i < kItems; ++i) inputs[i] = {(i + kItems - 1) % kItems};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with a GraphDef as a whole; graph_def_test.cc has the versions and the circles of
-// functions, and what is wrong with single nodes.
+// Limits on a GraphDef as a whole. graph_def_test.cc covers versions, recursive functions and
+// errors in single nodes.
 #include "framework/graph/validate_graph_def.h"
 
 #include <google/protobuf/text_format.h>
@@ -27,8 +27,8 @@ proto::GraphDef Def(const std::string& text) {
   return def;
 }
 
-// f0 mentions f1 twice, f1 mentions f2 twice, …: 2^depth nodes in a few kilobytes. `node` is what
-// mentions `@`.
+// f0 references f1 twice, f1 references f2 twice, and so on: 2^depth nodes in a few kilobytes.
+// `node` is the referencing node, with `@` in place of the function's name.
 proto::GraphDef Doubling(int depth, const std::string& node) {
   std::string library;
   for (int i = 0; i < depth; ++i) {
@@ -45,7 +45,7 @@ proto::GraphDef Doubling(int depth, const std::string& node) {
                           "' } node_def { name: 'n' op: 'NoOp' } } }"));
 }
 
-TEST(ValidateGraphDefTest, FunctionsThatMultiplyAreCountedBeforeAnythingIsInlined) {
+TEST(ValidateGraphDefTest, ExponentialExpansionIsRejectedBeforeInlining) {
   for (const char* node :
        {"op: '@'", "op: 'PartitionedCall' attr { key: 'f' value { func { name: '@' } } }",
         "op: 'If' attr { key: 'then_branch' value { func { name: '@' } } }",
@@ -61,16 +61,16 @@ TEST(ValidateGraphDefTest, FunctionsThatMultiplyAreCountedBeforeAnythingIsInline
   }
 }
 
-TEST(ValidateGraphDefTest, NodesAreLimited) {
+TEST(ValidateGraphDefTest, NumberOfNodesIsLimited) {
   const proto::GraphDef def = Def("node { name: 'a' op: 'NoOp' } node { name: 'b' op: 'NoOp' }");
   EXPECT_TRUE(ValidateGraphDef(def, {.max_nodes = 2}).ok());
   EXPECT_EQ(ValidateGraphDef(def, {.max_nodes = 1, .max_bytes = 1000}),
             absl::ResourceExhaustedError(
                 "NoOp(b): the graph is too large from this node on, with the functions that it "
-                "mentions; expected at most 1 nodes and 1000 bytes, got 2 and 18"));
+                "references; expected at most 1 nodes and 1000 bytes, got 2 and 18"));
 }
 
-TEST(ValidateGraphDefTest, BytesAreLimitedWithTheFunctionsThatAreMentioned) {
+TEST(ValidateGraphDefTest, ByteLimitCountsReferencedFunctions) {
   const proto::GraphDef def = Def(
       "node { name: 'a' op: 'f' } node { name: 'b' op: 'f' } library { function { signature { name:"
       " 'f' } node_def { name: 'n' op: 'NoOp' attr { key: '_a' value { s: '0123456789' } } } } }");
@@ -82,7 +82,7 @@ TEST(ValidateGraphDefTest, BytesAreLimitedWithTheFunctionsThatAreMentioned) {
 }
 
 TEST(ValidateGraphDefTest, ManyFunctionsTakeLinearTime) {
-  constexpr int kFunctions = 100000;  // any pair of them would be 10^10
+  constexpr int kFunctions = 100000;  // a quadratic algorithm would take 10^10 steps
   proto::GraphDef def;
   for (int i = 0; i < kFunctions; ++i) {
     proto::FunctionDef* function = def.mutable_library()->add_function();

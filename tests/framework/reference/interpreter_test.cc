@@ -41,7 +41,7 @@ class InterpreterTest : public ::testing::Test {
     EXPECT_TRUE(interpreter.ok()) << interpreter.status();
     return *std::move(interpreter);
   }
-  // The fetched scalars.
+  // Returns the fetched scalars.
   std::vector<float> Run(Interpreter* interpreter, std::vector<Output> fetches,
                          std::vector<Operation> targets = {},
                          std::vector<std::pair<Output, Tensor>> feeds = {}) {
@@ -61,7 +61,7 @@ std::string Message(const absl::StatusOr<std::vector<Tensor>>& result) {
   return std::string(result.status().message());
 }
 
-TEST_F(InterpreterTest, ComputesWhatIsFetchedFromWhatIsFed) {
+TEST_F(InterpreterTest, ComputesFetchesFromFeeds) {
   const Output x = Placeholder("x");
   const Output y = Times("y", x, Const(3));
   Interpreter interpreter = Make();
@@ -69,7 +69,7 @@ TEST_F(InterpreterTest, ComputesWhatIsFetchedFromWhatIsFed) {
   EXPECT_EQ(Run(&interpreter, {y}, {}, {{x, Matrix(7)}}), std::vector<float>({21}));
 }
 
-TEST_F(InterpreterTest, TakesTheDefaultOfAPlaceholderThatIsNotFed) {
+TEST_F(InterpreterTest, UsesDefaultOfUnfedPlaceholder) {
   const Output x = ops::PlaceholderWithDefault(root_.WithName("x"), Const(3), Shape({-1, 1}));
   const Output y = Times("y", x, Const(2));
   Interpreter interpreter = Make();
@@ -79,20 +79,20 @@ TEST_F(InterpreterTest, TakesTheDefaultOfAPlaceholderThatIsNotFed) {
               HasSubstr("feed of PlaceholderWithDefault(x)"));
 }
 
-TEST_F(InterpreterTest, RunsOnlyWhatIsNeeded) {
+TEST_F(InterpreterTest, RunsOnlyNeededNodes) {
   const Output x = Placeholder("x"), unused = Placeholder("unused");
   const Output broken = Times("broken", unused, unused);
   const Output y = Times("y", x, x), z = Times("z", broken, y);
   Interpreter interpreter = Make();
   EXPECT_EQ(Run(&interpreter, {y}, {}, {{x, Matrix(5)}}), std::vector<float>({25}));
-  // What is fed needs nothing, wherever it stands.
+  // A fed value needs no inputs, wherever it is in the graph.
   EXPECT_EQ(Run(&interpreter, {z}, {}, {{broken, Matrix(2)}, {y, Matrix(4)}}),
             std::vector<float>({8}));
   EXPECT_THAT(Message(interpreter.Run({{x, Matrix(5)}}, {z})),
               HasSubstr("Placeholder(unused) must be fed"));
 }
 
-TEST_F(InterpreterTest, RunsTheControlInputsOfATarget) {
+TEST_F(InterpreterTest, RunsControlInputsOfTarget) {
   const Output v = Variable("v");
   const Operation both = ops::Group(root_, {ops::AssignVariableOp(root_, v, Const(2))});
   Interpreter interpreter = Make();
@@ -100,15 +100,15 @@ TEST_F(InterpreterTest, RunsTheControlInputsOfATarget) {
   EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 2);
 }
 
-TEST_F(InterpreterTest, ReadsSeeTheWritesTheyAreOrderedAfterAndNoOthers) {
+TEST_F(InterpreterTest, ReadsSeeOnlyWritesOrderedBeforeThem) {
   const Output v = Variable("v");
   const Operation first = ops::AssignVariableOp(root_, v, Const(2));
   const Operation second = ops::AssignAddVariableOp(After({first}), v, Const(10));
-  // Made last, so that the order of ids alone would let it see both writes.
+  // Created last, so that it would see both writes if nodes ran in order of ids.
   const Output before = ops::ReadVariableOp(root_, v);
   const Output between = ops::ReadVariableOp(After({first}), v);
   const Output after = ops::ReadVariableOp(After({second}), v);
-  // Ordered through a value.
+  // Ordered by a data dependency.
   const Output by_data = Times("by_data", after, Const(1));
   const Output late = ops::ReadVariableOp(After({{by_data.node}}), v);
   Interpreter interpreter = Make();
@@ -117,9 +117,9 @@ TEST_F(InterpreterTest, ReadsSeeTheWritesTheyAreOrderedAfterAndNoOthers) {
   EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 12);
 }
 
-TEST_F(InterpreterTest, ReadsOfTwoVariablesThatCrossSeeTheValuesBeforeTheStep) {
-  // Each read waits for the other variable's write and neither for its own: no order of running the
-  // four has both reads before both writes.
+TEST_F(InterpreterTest, CrossOrderedReadsSeeValuesFromBeforeStep) {
+  // Each read waits for the write of the other variable but not for that of its own. No order of
+  // these four nodes has both reads before both writes.
   const Output a = Variable("a"), b = Variable("b");
   const Operation write_a = ops::AssignVariableOp(root_, a, Const(10));
   const Operation write_b = ops::AssignVariableOp(root_, b, Const(20));
@@ -130,7 +130,7 @@ TEST_F(InterpreterTest, ReadsOfTwoVariablesThatCrossSeeTheValuesBeforeTheStep) {
   EXPECT_EQ(Run(&interpreter, {read_a, read_b}), std::vector<float>({1, 2}));
 }
 
-TEST_F(InterpreterTest, UpdatesUnorderedWithEachOtherAllHappen) {
+TEST_F(InterpreterTest, UnorderedUpdatesAreAllApplied) {
   const Output v = Variable("v");
   const Operation one = ops::AssignAddVariableOp(root_, v, Const(1));
   const Operation two = ops::AssignAddVariableOp(root_, v, Const(2));
@@ -140,7 +140,7 @@ TEST_F(InterpreterTest, UpdatesUnorderedWithEachOtherAllHappen) {
   EXPECT_EQ(ValueOf(interpreter.variables()["v"]), 3);
 }
 
-TEST_F(InterpreterTest, AStepThatFailsLeavesVariablesAsTheyWere) {
+TEST_F(InterpreterTest, FailedStepLeavesVariablesUnchanged) {
   const Output v = Variable("v");
   const Operation write = ops::AssignVariableOp(root_, v, Const(2));
   const Output bad = Times("bad", Placeholder("x"), Const(1));
@@ -153,7 +153,7 @@ TEST_F(InterpreterTest, AStepThatFailsLeavesVariablesAsTheyWere) {
   EXPECT_EQ(ValueOf(before), 1);
 }
 
-TEST_F(InterpreterTest, WritesDoNotTouchTheTensorThatWasGivenAsAValue) {
+TEST_F(InterpreterTest, WritesDoNotModifyTensorGivenAsValue) {
   const Operation write = ops::AssignAddVariableOp(root_, Variable("v"), Const(2));
   Interpreter interpreter = Make();
   const Tensor before = Matrix(1);
@@ -162,7 +162,7 @@ TEST_F(InterpreterTest, WritesDoNotTouchTheTensorThatWasGivenAsAValue) {
   EXPECT_EQ(ValueOf(before), 1);
 }
 
-TEST_F(InterpreterTest, HandlesOfOneSharedNameAreOneVariable) {
+TEST_F(InterpreterTest, HandlesWithSameSharedNameAreOneVariable) {
   const Output a = ops::VarHandleOp(root_, DT_FLOAT, Shape({1, 1}), {.shared_name = "shared"});
   const Output b = ops::VarHandleOp(root_, DT_FLOAT, Shape({1, 1}), {.shared_name = "shared"});
   const Operation write = ops::AssignVariableOp(root_, a, Const(4));
@@ -172,7 +172,7 @@ TEST_F(InterpreterTest, HandlesOfOneSharedNameAreOneVariable) {
   EXPECT_EQ(ValueOf(interpreter.variables()["shared"]), 4);
 }
 
-TEST_F(InterpreterTest, InitializesTheVariablesThatHaveNoValue) {
+TEST_F(InterpreterTest, InitializesOnlyVariablesWithoutValue) {
   for (const char* name : {"a", "b", "c"}) {
     const Output initial = ops::Const(root_.WithName(absl::StrCat(name, "/initial")), Matrix(3));
     const Output handle = Variable(name);
@@ -186,14 +186,14 @@ TEST_F(InterpreterTest, InitializesTheVariablesThatHaveNoValue) {
   EXPECT_EQ(ValueOf(interpreter.variables()["b"]), 3);
 }
 
-TEST_F(InterpreterTest, NamesTheVariableWhoseInitializerIsNotThere) {
+TEST_F(InterpreterTest, MissingInitializerIsErrorThatNamesVariable) {
   graph_.SetAttr(Variable("v").node, "_initializer", "nowhere");
   const absl::Status status = Make().InitializeVariables();
   EXPECT_THAT(std::string(status.message()), HasSubstr("VarHandleOp(v)"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("nowhere"));
 }
 
-TEST_F(InterpreterTest, FailsOnAReadOfAVariableWithoutValueOrWithAnother) {
+TEST_F(InterpreterTest, ReadFailsIfVariableHasNoValueOrWrongShape) {
   const Output read = ops::ReadVariableOp(root_.WithName("read"), Variable("v"));
   Interpreter interpreter = Make();
   EXPECT_THAT(Message(interpreter.Run({}, {read})), HasSubstr("variable 'v' has no value yet"));
@@ -202,7 +202,7 @@ TEST_F(InterpreterTest, FailsOnAReadOfAVariableWithoutValueOrWithAnother) {
               HasSubstr("expected float of shape [1,1], got float of shape []"));
 }
 
-TEST_F(InterpreterTest, FailsOnFeedsAndFetchesThatDoNotFit) {
+TEST_F(InterpreterTest, FailsOnInvalidFeedsAndFetches) {
   const Output x = Placeholder("x"), v = Variable("v");
   Interpreter interpreter = Make();
   EXPECT_THAT(Message(interpreter.Run({{x, Tensor::Scalar(1.0f)}}, {})),
@@ -214,15 +214,15 @@ TEST_F(InterpreterTest, FailsOnFeedsAndFetchesThatDoNotFit) {
   EXPECT_THAT(Message(interpreter.Run({}, {Placeholder("new")})), HasSubstr("Placeholder(new)"));
 }
 
-TEST_F(InterpreterTest, NamesTheNodeThatFails) {
-  // Known to fit only when it is fed.
+TEST_F(InterpreterTest, ErrorNamesFailedNode) {
+  // The mismatch is known only once x is fed.
   const Output x = ops::Placeholder(root_, DT_FLOAT, Shape({-1, -1}));
   const Output product = Times("product", x, x);
   EXPECT_THAT(Message(Make().Run({{x, Tensor::Of<float>(Shape({1, 2}), {1, 2})}}, {product})),
               HasSubstr("MatMul(product)"));
 }
 
-TEST_F(InterpreterTest, InDoubleLosesNoFloatRounding) {
+TEST_F(InterpreterTest, ComputesInDoublePrecisionOnRequest) {
   const Output x = Placeholder("x"), v = Variable("v");
   const float third = 1.0f / 3.0f;
   const Output y = Times("y", Times("product", x, Const(third)), ops::ReadVariableOp(root_, v));
@@ -235,12 +235,12 @@ TEST_F(InterpreterTest, InDoubleLosesNoFloatRounding) {
   EXPECT_EQ((*result)[0].scalar<double>(), exact);
   EXPECT_EQ(interpreter.variables()["v"].scalar<double>(), exact);
   EXPECT_NE(exact, double{third * third * third});
-  // What is fed may be double too.
+  // Feeds may be double precision, too.
   const auto again = interpreter.Run({{x, Tensor::Of<double>(Shape({1, 1}), {0.5})}}, {y});
   ASSERT_TRUE(again.ok()) << again.status();
 }
 
-TEST_F(InterpreterTest, RandomOpsDrawTheSameNumbersInDouble) {
+TEST_F(InterpreterTest, RandomOpsDrawSameNumbersInDoublePrecision) {
   const Output random =
       ops::RandomUniform(root_, ops::VectorConst(root_, {2, 3}), DT_FLOAT, {.seed = 3});
   const StepParams params = {.step = 5};
@@ -253,7 +253,7 @@ TEST_F(InterpreterTest, RandomOpsDrawTheSameNumbersInDouble) {
   EXPECT_THAT((*next_step)[0].flat<float>(), ::testing::Not(::testing::ElementsAreArray(numbers)));
 }
 
-TEST_F(InterpreterTest, FollowsAHandleThroughAView) {
+TEST_F(InterpreterTest, FollowsHandleThroughView) {
   const Output handle = ops::Identity(root_, Variable("v"));
   const Operation write = ops::AssignVariableOp(root_, handle, Const(4));
   Interpreter interpreter = Make();

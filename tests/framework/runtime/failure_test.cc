@@ -7,7 +7,7 @@
 namespace mirrorflow {
 namespace {
 
-TEST(FailureTest, TravelsWithTheStatus) {
+TEST(FailureTest, StatusCarriesFailure) {
   const Failure failure{.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "a b/c 'd'"};
   const absl::Status status = WithFailure(absl::DataLossError("disk on fire"), failure);
   EXPECT_EQ(status.message(), "disk on fire");
@@ -16,13 +16,13 @@ TEST(FailureTest, TravelsWithTheStatus) {
   EXPECT_EQ(failure.ToString(), "rank 3, worker 1, step 17, collective 4, 'a b/c 'd''");
 }
 
-TEST(FailureTest, OnlyAddsWhatIsMissing) {
+TEST(FailureTest, OnlyMissingFieldsAreFilledIn) {
   absl::Status status = WithFailure(absl::DataLossError(""), {.rank = 3, .name = "first"});
   status = WithFailure(status, {.rank = 5, .worker = 2, .name = "second"});
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 3, .worker = 2, .name = "first"}));
 }
 
-TEST(FailureTest, IsNotThereUnlessItCanBeRead) {
+TEST(FailureTest, StatusHasNoFailureUnlessPayloadParses) {
   EXPECT_EQ(FailureOf(absl::OkStatus()), std::nullopt);
   EXPECT_EQ(WithFailure(absl::OkStatus(), {.rank = 1}), absl::OkStatus());
   EXPECT_EQ(FailureOf(absl::DataLossError("")), std::nullopt);

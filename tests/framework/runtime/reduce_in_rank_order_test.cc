@@ -15,7 +15,7 @@ constexpr int kRanks = 3;
 
 using Halves = std::vector<uint16_t>;
 
-// What the ranks are left with: in memory of its own, or over the contribution of the first rank.
+// Reduces `parts`, either into separate memory or in place over the first part.
 Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, bool in_place) {
   const int64_t n = static_cast<int64_t>(parts[0].size());
   Halves other(n);
@@ -26,9 +26,9 @@ Halves Reduced(Reduction reduction, DataType dtype, std::vector<Halves> parts, b
   return in_place ? parts[0] : other;
 }
 
-TEST(ReduceInRankOrder, ReducedPrecisionIsAddedInFloatAndRoundedOnce) {
+TEST(ReduceInRankOrder, ReducedPrecisionAccumulatesInFloatAndRoundsOnce) {
   for (const bool in_place : {false, true}) {
-    // Of two ones each alone is lost beside 2048 in half.
+    // In half, 2048 + 1 rounds to 2048: either 1 alone would be lost.
     const Halves sum = Reduced(
         Reduction::kSum, DT_HALF,
         {{HalfFormat::FromFloat(2048)}, {HalfFormat::FromFloat(1)}, {HalfFormat::FromFloat(1)}},
@@ -37,8 +37,8 @@ TEST(ReduceInRankOrder, ReducedPrecisionIsAddedInFloatAndRoundedOnce) {
   }
 }
 
-TEST(ReduceInRankOrder, ReducedPrecisionIsReducedLikeTheFloatsItStandsFor) {
-  constexpr int64_t kCount = 10007;  // more than a block, and no multiple of a vector
+TEST(ReduceInRankOrder, ReducedPrecisionMatchesReductionInFloat) {
+  constexpr int64_t kCount = 10007;  // more than a block, and not a multiple of the vector length
   for (const DataType dtype : {DT_HALF, DT_BFLOAT16}) {
     std::vector<Halves> parts(kRanks);
     for (int r = 0; r < kRanks; ++r) {

@@ -30,14 +30,14 @@ TEST(ReplicaTeam, CallsEachReplicaOnceInEveryRun) {
   }
 }
 
-TEST(ReplicaTeam, DividesTheCoresBetweenTheReplicas) {
+TEST(ReplicaTeam, DividesCoresBetweenReplicas) {
   const cpu_set_t all = CoresOfThisThread();
   const int cores = CPU_COUNT(&all);
   for (int size : {1, 2, 3, cores, cores + 1}) {
     ReplicaTeam team(size, /*pin=*/true);
     std::vector<cpu_set_t> shares(size);
     team.Run([&](int replica) { shares[replica] = CoresOfThisThread(); });
-    EXPECT_TRUE(CPU_EQUAL(&shares[0], &all)) << "the caller's thread is left alone";
+    EXPECT_TRUE(CPU_EQUAL(&shares[0], &all)) << "the caller's thread must keep its affinity";
     cpu_set_t taken;
     CPU_ZERO(&taken);
     for (int r = 1; r < size; ++r) {

@@ -29,12 +29,12 @@ TEST(TopologyTest, NumbersRanksWorkerByWorker) {
             "domain 1");
 }
 
-TEST(TopologyTest, OfOneWorkerHasOneDomainOrOneForEachDevice) {
+TEST(TopologyTest, OneWorkerHasOneDomainOrOnePerDevice) {
   EXPECT_EQ(Topology::OneWorker({"CPU:0", "CPU:1"}, true).num_domains(), 1);
   EXPECT_EQ(Topology::OneWorker({"GPU:0", "GPU:1"}, false).num_domains(), 2);
 }
 
-TEST(TopologyTest, GapsAreAnError) {
+TEST(TopologyTest, GapsInNumberingAreErrors) {
   struct Case {
     std::function<void(Topology*)> change;
     const char* message;
@@ -59,7 +59,7 @@ TEST(TopologyTest, GapsAreAnError) {
   }
 }
 
-TEST(ShareTest, SharesAreDisjointWholeLinesThatCoverAll) {
+TEST(ShareTest, SharesAreDisjointWholeCacheLinesAndCoverRange) {
   for (const int64_t count : {0, 1, 15, 16, 17, 1000}) {
     for (const int size : {1, 2, 3, 7}) {
       int64_t next = 0;

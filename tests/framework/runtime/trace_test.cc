@@ -43,7 +43,8 @@ std::string ErrorOf(std::vector<TraceEvent> events) {
   return std::string(status.message());
 }
 
-// A step of one replica: two kernels in a span, a collective over both, an arrow to its wait.
+// A step of one replica: kernels nested in a step span, a collective in flight between its start
+// and its finish, and a flow from the one to the other.
 TraceWriter Step() {
   TraceWriter trace = TraceOf(
       {Span("step", 0, 1'000'000, 10'500), Span("MatMul", 0, 1'000'000, 4'001),
@@ -58,13 +59,13 @@ TraceWriter Step() {
   return trace;
 }
 
-TEST(TraceWriterTest, AnEmptyTraceIsValid) {
+TEST(TraceWriterTest, EmptyTraceIsValid) {
   EXPECT_EQ(Parsed(TraceWriter()),
             json({{"displayTimeUnit", "ms"}, {"traceEvents", json::array()}}));
   EXPECT_TRUE(TraceWriter().Check().ok());
 }
 
-TEST(TraceWriterTest, NamesProcessesAndThreadsFirstAndInTheirOrder) {
+TEST(TraceWriterTest, NamesProcessesAndThreadsFirstAndInOrder) {
   const json events = Parsed(Step())["traceEvents"];
   EXPECT_EQ(events[0], json({{"name", "process_name"},
                              {"ph", "M"},
@@ -80,7 +81,7 @@ TEST(TraceWriterTest, NamesProcessesAndThreadsFirstAndInTheirOrder) {
   EXPECT_EQ(events[5]["args"], json({{"sort_index", 1}}));
 }
 
-TEST(TraceWriterTest, EachKindHasItsFields) {
+TEST(TraceWriterTest, EachEventKindHasItsFields) {
   const json events = Parsed(Step())["traceEvents"];
   std::map<std::string, json> by_phase;
   for (const json& event : events) by_phase[event["ph"]] = event;
@@ -105,7 +106,7 @@ TEST(TraceWriterTest, EachKindHasItsFields) {
   EXPECT_EQ(by_phase["f"], expected);
 }
 
-TEST(TraceWriterTest, CountsFromTheFirstEventAndKeepsEveryNanosecond) {
+TEST(TraceWriterTest, TimestampsStartAtFirstEventAndKeepNanoseconds) {
   const std::string text =
       TraceOf({Span("a", 0, 9'007'199'254'740'993, 1), Span("b", 1, -1'002, 60'000)}).ToJson();
   EXPECT_THAT(text, HasSubstr("\"ts\":9007199254741.995,\"dur\":0.001"));
@@ -125,7 +126,7 @@ TEST(TraceWriterTest, EscapesNamesAndArguments) {
   EXPECT_EQ(events[2]["args"], json({{"bytes", "4096"}, {"shape\t", "[2,\"x\"]"}}));
 }
 
-TEST(TraceWriterTest, WritesAFileThatParses) {
+TEST(TraceWriterTest, WrittenFileIsValidJson) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/trace.json");
   ASSERT_TRUE(Step().WriteFile(path).ok());
   std::ifstream in(path);
@@ -142,7 +143,7 @@ TEST(TraceCheckTest, AcceptsNestedTouchingAndParallelSpans) {
                   .ok());
 }
 
-TEST(TraceCheckTest, RefusesSpansThatOverlapWithoutNesting) {
+TEST(TraceCheckTest, RejectsSpansThatOverlapWithoutNesting) {
   EXPECT_EQ(ErrorOf({Span("late", 2, 5, 6), Span("early", 2, 0, 10)}),
             "trace: \"late\" on process 0, thread 2 at 5 ns: overlaps \"early\"; expected it to "
             "end by 10, got 11");
@@ -151,7 +152,7 @@ TEST(TraceCheckTest, RefusesSpansThatOverlapWithoutNesting) {
   EXPECT_THAT(ErrorOf({Span("backwards", 0, 0, -1)}), HasSubstr("must not end before it starts"));
 }
 
-TEST(TraceCheckTest, CollectivesMayOverlapAndUseTheirIdAgain) {
+TEST(TraceCheckTest, CollectivesMayOverlapAndReuseIds) {
   EXPECT_TRUE(
       TraceOf({Point(TraceEvent::kAsyncBegin, 0, 0, 1), Point(TraceEvent::kAsyncBegin, 0, 1, 2),
                Point(TraceEvent::kAsyncEnd, 0, 2, 1), Point(TraceEvent::kAsyncEnd, 0, 3, 2),
@@ -162,7 +163,7 @@ TEST(TraceCheckTest, CollectivesMayOverlapAndUseTheirIdAgain) {
           .ok());
 }
 
-TEST(TraceCheckTest, RefusesBeginningsAndEndsThatDoNotMatch) {
+TEST(TraceCheckTest, RejectsUnmatchedBeginsAndEnds) {
   const TraceEvent begin = Point(TraceEvent::kAsyncBegin, 0, 5, 1);
   const TraceEvent end = Point(TraceEvent::kAsyncEnd, 0, 9, 1);
   EXPECT_THAT(ErrorOf({begin}), HasSubstr("has no end"));
@@ -178,7 +179,7 @@ TEST(TraceCheckTest, RefusesBeginningsAndEndsThatDoNotMatch) {
               HasSubstr("has no"));
 }
 
-TEST(TraceCheckTest, ArrowsMayLeadToAnotherReplicaButMustLieInSpans) {
+TEST(TraceCheckTest, FlowsMayCrossReplicasButMustBeginAndEndInSpans) {
   const TraceEvent start = Point(TraceEvent::kFlowStart, 0, 5, 1);
   const TraceEvent finish = Point(TraceEvent::kFlowFinish, 2, 20, 1, /*pid=*/1);
   EXPECT_TRUE(TraceOf({Span("a", 0, 0, 10), Span("b", 2, 20, 5, 1), start, finish}).Check().ok());

@@ -9,7 +9,7 @@ namespace {
 
 absl::StatusOr<int> Never() { return absl::InternalError("measured"); }
 
-TEST(TuningTableTest, MeasuresOnceForEachKindOfNode) {
+TEST(TuningTableTest, MeasuresOncePerKindOfNode) {
   TuningTable table(/*measures=*/true);
   int measured = 0;
   const auto second = [&]() -> absl::StatusOr<int> { return ++measured; };
@@ -21,25 +21,25 @@ TEST(TuningTableTest, MeasuresOnceForEachKindOfNode) {
   EXPECT_EQ(table.ToString(), "1 a\n2 b\n0 the only one\n");
 }
 
-TEST(TuningTableTest, AFailureIsReturnedAndNotKept) {
+TEST(TuningTableTest, FailureIsReturnedAndNotCached) {
   TuningTable table(/*measures=*/true);
   EXPECT_TRUE(absl::IsInternal(table.Choose("a", 4, Never).status()));
   EXPECT_EQ(table.Choose("a", 4, [] { return absl::StatusOr<int>(3); }).value(), 3);
 }
 
-TEST(TuningTableTest, AnotherWorkersChoicesReplaceTheFirstProposals) {
+TEST(TuningTableTest, TakeOverReplacesDefaultChoices) {
   TuningTable table(/*measures=*/false);
   EXPECT_EQ(table.Choose("a", 4, Never).value(), 0);
   EXPECT_EQ(table.Choose("same", 4, Never).value(), 0);
   ASSERT_EQ(table.TakeOver("0 same\n2 b c\n"), absl::OkStatus());
-  EXPECT_EQ(table.version(), 0);  // nothing was made of `b c` yet
+  EXPECT_EQ(table.version(), 0);  // Choose has not been asked for `b c` yet
   EXPECT_EQ(table.Choose("b c", 4, Never).value(), 2);
   ASSERT_EQ(table.TakeOver("3 a\n2 b c\n"), absl::OkStatus());
   EXPECT_EQ(table.version(), 1);
   EXPECT_EQ(table.Choose("a", 4, Never).value(), 3);
 }
 
-TEST(TuningTableTest, WhatIsNoChoiceIsAnError) {
+TEST(TuningTableTest, MalformedAndOutOfRangeChoicesAreErrors) {
   for (const char* const text : {"a", "1", "-1 a", "99999999999 a", "x a"}) {
     const absl::Status status = TuningTable(/*measures=*/false).TakeOver(text);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
@@ -48,7 +48,7 @@ TEST(TuningTableTest, WhatIsNoChoiceIsAnError) {
   TuningTable table(/*measures=*/false);
   ASSERT_EQ(table.TakeOver("4 a"), absl::OkStatus());
   EXPECT_EQ(table.Choose("a", 4, Never).status(),
-            absl::InvalidArgumentError("autotune: of a: expected a choice below 4, got 4"));
+            absl::InvalidArgumentError("autotune: a: expected a choice below 4, got 4"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kWorkers = 3;
 
-// What each of three workers gets, whose agreements have these lines.
+// Runs Agree() on three workers, each with its own lines, and returns each worker's status.
 std::vector<absl::Status> AgreeOn(const std::vector<std::vector<std::string>>& lines) {
   Topology topology;
   for (int w = 0; w < kWorkers; ++w) topology.replicas.push_back({.worker = w, .domain = w});
@@ -44,8 +44,8 @@ TEST(AgreementTest, EqualLinesAgree) {
   }
 }
 
-TEST(AgreementTest, FirstDifferenceIsToldToAllWorkersAlike) {
-  // Every place of a difference, among lines that are equal behind it, too.
+TEST(AgreementTest, FirstDifferenceIsReportedIdenticallyToAllWorkers) {
+  // The difference may be at any line; the lines after it are equal again.
   for (int at = 0; at < 9; ++at) {
     std::vector<std::vector<std::string>> lines(kWorkers);
     for (int w = 0; w < kWorkers; ++w) {
@@ -64,7 +64,7 @@ TEST(AgreementTest, FirstDifferenceIsToldToAllWorkersAlike) {
   }
 }
 
-TEST(AgreementTest, LinesThatOneWorkerHasMoreAreADifference) {
+TEST(AgreementTest, MissingLinesAreReportedAsDifference) {
   const std::vector<std::string> lines = {"a = 1", "b = 2"};
   const auto statuses = AgreeOn({lines, lines, {"a = 1"}});
   EXPECT_TRUE(absl::StrContains(statuses[0].message(), "worker 2 (rank 2) has `nothing more`"))
@@ -73,7 +73,7 @@ TEST(AgreementTest, LinesThatOneWorkerHasMoreAreADifference) {
 }
 
 // FIPS 180-2, appendix B.1.
-TEST(AgreementTest, HashesAreSha256OverAllLinesBefore) {
+TEST(AgreementTest, PrefixHashesAreSha256OfLinesSoFar) {
   Agreement agreement;
   agreement.AddText("abc");
   EXPECT_EQ(absl::BytesToHexString(agreement.PrefixHashes()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Depthwise convolutions with dilations, which TensorFlow lacks on a CPU: they are those of a
-// filter with zeros between its taps.
+// Depthwise convolutions with dilations, which TensorFlow lacks on a CPU. They must equal those of
+// a filter with zeros between its taps.
 #include "ops/depthwise_conv2d.h"
 
 #include "framework/graph/shape_inference.h"
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-// A filter [h,w,c,m] with h_gap and w_gap rows and columns of zeros between its own.
+// The filter [h,w,c,m] with its taps spread by the dilations and zeros in between.
 Tensor Spread(const Tensor& filter, int64_t h_dilation, int64_t w_dilation) {
   const Shape& shape = filter.shape();
   const int64_t columns = (shape.dim(1) - 1) * w_dilation + 1, taps = shape.dim(2) * shape.dim(3);
@@ -57,7 +57,7 @@ class DilatedDepthwise : public ::testing::TestWithParam<const char*> {
   const char* padding_ = GetParam();
 };
 
-TEST_P(DilatedDepthwise, IsThatOfAFilterWithZerosInIt) {
+TEST_P(DilatedDepthwise, MatchesFilterWithZerosBetweenTaps) {
   const Tensor want =
       Evaluate(ops::DepthwiseConv2dNative(s_, Feed(images_), Feed(spread_), strides_, padding_),
                {images_, spread_}, s_);
@@ -67,7 +67,7 @@ TEST_P(DilatedDepthwise, IsThatOfAFilterWithZerosInIt) {
   EXPECT_EQ(Difference(want, got, {.relative = 1e-12, .absolute = 1e-12}), "");
 }
 
-TEST_P(DilatedDepthwise, HasItsGradients) {
+TEST_P(DilatedDepthwise, GradientsMatchFilterWithZerosBetweenTaps) {
   const Output y =
       ops::DepthwiseConv2dNative(s_, Feed(images_), Feed(filter_), strides_, padding_, Dilated());
   const Tensor dy = RandomTensor(DT_DOUBLE, s_.shape(y), &random_);
@@ -94,7 +94,7 @@ TEST_P(DilatedDepthwise, HasItsGradients) {
       Evaluate(ops::DepthwiseConv2dNativeBackpropFilter(s_, Feed(images_), sizes(spread_), Feed(dy),
                                                         strides_, padding_),
                {images_, sizes_value(spread_), dy}, s_);
-  // The taps of the filter alone: the gradient of a zero is no zero.
+  // Only the taps are compared: the gradients of the zeros in between are not zero.
   Tensor ones = *Tensor::Allocate(DT_DOUBLE, filter_.shape());
   for (double& v : ones.flat<double>()) v = 1;
   const Tensor is_tap = Spread(ones, 2, 3);

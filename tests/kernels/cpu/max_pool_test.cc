@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MaxPool on more channels than the cases of tests/references have, so that whole vectors of them
-// are used too.
+// MaxPool on more channels than in the cases of tests/references, so that the vectorized code is
+// covered, too.
 #include "ops/max_pool.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace mirrorflow {
 namespace {
 
-constexpr int64_t kChannels = 75;  // two vectors of bytes, and more
+constexpr int64_t kChannels = 75;  // more than two vectors of bytes
 
 struct Window {
   int64_t size;
@@ -69,8 +69,8 @@ Tensor SmallNumbers(DataType dtype, const Shape& shape, Random* random) {
 
 class MaxPoolChannels : public ::testing::TestWithParam<std::tuple<DataType, Window>> {};
 
-// One channel by itself takes no vectors.
-TEST_P(MaxPoolChannels, GetWhatEachGetsByItself) {
+// A single channel does not use vectors.
+TEST_P(MaxPoolChannels, MatchResultsOfSingleChannels) {
   const auto& [dtype, window] = GetParam();
   Random random(4);
   const Tensor images = SmallNumbers(dtype, {2, 7, 6, kChannels}, &random);
@@ -98,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
                           w.padding);
     });
 
-// Else a sum of losses would look finite.
-TEST(MaxPool, IsNaNWhereAnyPixelIs) {
+// Otherwise a sum of losses would look finite.
+TEST(MaxPool, ResultIsNaNWhereAnyPixelIs) {
   for (int64_t pixel = 0; pixel < 4; ++pixel) {
     for (const int64_t c : {int64_t{0}, kChannels - 1}) {
       Tensor images = *Tensor::Allocate(DT_FLOAT, {1, 2, 2, kChannels});

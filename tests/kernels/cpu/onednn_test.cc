@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Float products and convolutions as oneDNN computes them: right on shapes of all kinds, on several
-// threads at once, and on the thread that runs them alone.
+// Float products and convolutions computed by oneDNN: correct for shapes of all kinds and on
+// several threads at once, and confined to the calling thread.
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -21,7 +21,7 @@
 #include "tests/support/bound_kernel.h"
 #include "tests/support/tensors.h"
 
-// Of the OpenMP run-time that oneDNN brings along.
+// Functions of the OpenMP runtime that oneDNN brings along.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
@@ -30,11 +30,11 @@ void omp_set_num_threads(int);
 namespace mirrorflow {
 namespace {
 
-// A node under test: its two operands, in a given dtype, go through `build`.
+// A node under test. `build` makes it from two operands of a given dtype.
 struct Node2 {
   Shape a;
   Shape b;
-  int64_t terms;  // that are added up for one element
+  int64_t terms;  // summed for one element
   std::function<Output(const Scope&, Output a, Output b)> build;
 };
 
@@ -80,7 +80,7 @@ Node2 BackpropFilter(const Convolution& c) {
           }};
 }
 
-// The node with operands of one dtype.
+// The node, built with operands of one dtype.
 class Built {
  public:
   Built(const Node2& node, DataType dtype)
@@ -91,7 +91,7 @@ class Built {
   const Node& node() const { return *output_.node; }
   std::vector<Shape> output_shapes() const { return {root_.shape(output_)}; }
 
-  // Operands in the order of the node, constants where they belong.
+  // All inputs in the order of the node, constants included.
   std::vector<Tensor> Inputs(const Tensor& a, const Tensor& b) const {
     std::vector<Tensor> rest = {b, a}, inputs;
     for (int i = 0; i < node().num_inputs(); ++i) {
@@ -125,7 +125,7 @@ Tensor Map(const Tensor& in, T (*fn)(float)) {
 double ToDouble(float x) { return x; }
 double ToAbsolute(float x) { return std::abs(x); }
 
-// A sum of n products in floats is off by at most (n + 1) * 2^-24 * sum |a| |b|, in any order.
+// The error of a float sum of n products is at most (n + 1) * 2^-24 * sum |a| |b|, in any order.
 void ExpectTheValuesOfDouble(const Node2& node) {
   Random random(3);
   const Tensor a = RandomTensor(DT_FLOAT, node.a, &random);
@@ -142,7 +142,7 @@ void ExpectTheValuesOfDouble(const Node2& node) {
   }
 }
 
-TEST(OneDnnProduct, AgreesWithDouble) {
+TEST(OneDnnProduct, MatchesDoublePrecision) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       SCOPED_TRACE(testing::Message() << "transposed: " << ta << " " << tb);
@@ -164,7 +164,7 @@ constexpr Convolution kConvolutions[] = {
     {1, 1, 1, 1, 1, 1, 1, "VALID"},
 };
 
-TEST(OneDnnConvolution, AgreesWithDouble) {
+TEST(OneDnnConvolution, MatchesDoublePrecision) {
   for (const Convolution& c : kConvolutions) {
     SCOPED_TRACE(testing::Message() << c.images().ToString() << " * " << c.filter().ToString()
                                     << ", stride " << c.stride << ", " << c.padding);
@@ -203,7 +203,7 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
       ASSERT_TRUE(memory.ok()) << memory.status();
       replicas.push_back({*std::move(memory), built.Evaluate(mine, b)});
     }
-    // Long enough to meet, whatever else the machine does.
+    // Long enough for the threads to overlap even on a busy machine.
     const int64_t runs = int64_t{8'000'000'000} / plan->flops;
     std::latch start(static_cast<std::ptrdiff_t>(replicas.size()));
     std::vector<std::thread> threads;
@@ -221,8 +221,8 @@ TEST(OneDnnKernel, RunsOnSeveralThreadsAtOnce) {
   }
 }
 
-// A thread that used a kernel may end, and its memory with it; others go on.
-TEST(OneDnnKernel, OutlivesTheThreadsThatRanIt) {
+// A thread that ran a kernel may end, and its thread-local memory with it.
+TEST(OneDnnKernel, OutlivesThreadsThatRanIt) {
   const Node2 node = Product(64, 64, 64, false, false);
   const Built built(node, DT_FLOAT);
   Random random(6);
@@ -241,9 +241,9 @@ int NumThreads() {
   return static_cast<int>(std::distance(directory_iterator("/proc/self/task"), {}));
 }
 
-// OpenMP would start a team: on cores that other replicas need. Of shapes that no other test has,
-// because a primitive keeps the number of threads that it was made with.
-TEST(OneDnnKernel, StaysOnTheThreadThatRunsIt) {
+// OpenMP would start a team of threads on cores that other replicas need. The shapes are unique to
+// this test because a primitive keeps the number of threads that it was created with.
+TEST(OneDnnKernel, RunsOnlyOnCallingThread) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(4);
   const int threads = NumThreads();
@@ -256,11 +256,11 @@ TEST(OneDnnKernel, StaysOnTheThreadThatRunsIt) {
                    RandomTensor(DT_FLOAT, node.b, &random));
     EXPECT_EQ(NumThreads(), threads) << built.node().op().name;
   }
-  EXPECT_EQ(omp_get_max_threads(), 4) << "the caller's setting is the caller's";
+  EXPECT_EQ(omp_get_max_threads(), 4) << "the caller's setting must not change";
   omp_set_num_threads(before);
 }
 
-TEST(OneDnnKernel, CountsItsOperations) {
+TEST(OneDnnKernel, ReportsNumberOfOperations) {
   auto flops = [](const Node2& node) {
     const Built built(node, DT_FLOAT);
     const Tensor a = *Tensor::Allocate(DT_FLOAT, node.a), b = *Tensor::Allocate(DT_FLOAT, node.b);

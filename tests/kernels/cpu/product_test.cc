@@ -19,7 +19,7 @@ std::vector<float> Numbers(int64_t n, int seed) {
 
 constexpr float kAlpha = 0.25f, kUntouched = 7.0f;
 
-// What is made of the product of these sizes, at odd addresses, in all ways.
+// Checks all functions of a product of these sizes, with operands at unaligned addresses.
 void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b) {
   SCOPED_TRACE(testing::Message() << m << " " << n << " " << k << " " << transpose_a << " "
                                   << transpose_b);
@@ -29,11 +29,11 @@ void ExpectProduct(int64_t m, int64_t n, int64_t k, bool transpose_a, bool trans
   const StridedMatrix right = {b.data() + 1, transpose_b ? 1 : n, transpose_b ? k : 1};
   const ProductTerm term = {left, right, k};
   const Product product = {{&term, 1}, m, n};
-  // Half of its rows, then the others.
+  // The first half of the rows, then the others.
   StridedMatrix lower = left;
   lower.data += m / 2 * left.row_step;
   const ProductTerm terms[] = {{left, right, k}, {lower, right, k}};
-  // Of k a third, nothing, and the rest.
+  // A third of k, nothing, and the rest of k.
   StridedMatrix left_rest = left, right_rest = right;
   left_rest.data += k / 3 * left.column_step;
   right_rest.data += k / 3 * right.row_step;
@@ -78,8 +78,8 @@ void ExpectProducts(int64_t m, int64_t n, int64_t k) {
   }
 }
 
-// Every way in which rows and columns can be left over from whole tiles.
-TEST(ProductTest, IsTheProductForAllShapes) {
+// Every kind of remainder of rows and columns after whole tiles.
+TEST(ProductTest, MatchesDefinitionForAllShapes) {
   for (const int64_t m : {1, 3, 4, 12, 13, 17, 24, 31}) {
     for (const int64_t n : {1, 3, 4, 15, 32, 33, 47, 64, 71}) {
       for (const int64_t k : {0, 1, 5, 16}) ExpectProducts(m, n, k);
@@ -87,8 +87,8 @@ TEST(ProductTest, IsTheProductForAllShapes) {
   }
 }
 
-// Several blocks of columns, the last one narrow; several of k; and several of rows.
-TEST(ProductTest, IsTheProductOfLargeMatrices) {
+// Several blocks of columns, of which the last one is narrow; several blocks of k and of rows.
+TEST(ProductTest, MatchesDefinitionForLargeMatrices) {
   ExpectProducts(13, 2048 + 21, 3);
   ExpectProducts(17, 700, 100);
   ExpectProducts(14, 131, 512);
@@ -96,8 +96,8 @@ TEST(ProductTest, IsTheProductOfLargeMatrices) {
   ExpectProducts(149, 33, 1024);
 }
 
-// Of more k than pieces are made of, some of them in the last turn.
-TEST(ProductTest, AddsUpInTurns) {
+// k exceeds kMaxDepthOfPieces, and the last pass covers only a part of it.
+TEST(ProductTest, AccumulatesDeepProductInSeveralPasses) {
   const int64_t k = 2600, m = 7, n = 19;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2), bias = Numbers(n, 3);
   const ProductTerm term = {{a.data(), k, 1}, {b.data(), n, 1}, k};
@@ -114,8 +114,8 @@ TEST(ProductTest, AddsUpInTurns) {
   }
 }
 
-// Where replicas have different rows of a batch, each makes the digits that one alone would.
-TEST(ProductTest, DigitsOfARowDoNotDependOnOthers) {
+// Replicas with different rows of a batch must compute the same bits as a single replica.
+TEST(ProductTest, BitsOfRowDoNotDependOnOtherRows) {
   const int64_t m = 29, n = 75, k = 530;
   const std::vector<float> a = Numbers(m * k, 1), b = Numbers(k * n, 2);
   const ProductTerm all = {{a.data(), k, 1}, {b.data(), n, 1}, k};

@@ -29,7 +29,7 @@ std::vector<float> ToFloats(const Tensor& tensor) {
   return values;
 }
 
-TEST(ReducedPrecision, EveryNumberComesBackFromFloatAndArraysAgreeWithSingleNumbers) {
+TEST(ReducedPrecision, EveryNumberRoundTripsThroughFloatAloneAndInArrays) {
   std::vector<uint16_t> all(65536), back(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
   for (const DataType dtype : kReduced) {
@@ -51,8 +51,9 @@ TEST(ReducedPrecision, EveryNumberComesBackFromFloatAndArraysAgreeWithSingleNumb
   }
 }
 
-// Between every two neighbours: the middle goes to the even one, what is beside it to the nearer.
-TEST(ReducedPrecision, RoundsToTheNearestAndTiesToEven) {
+// Between any two neighbours, the midpoint rounds to the even one and all other numbers to the
+// nearer one.
+TEST(ReducedPrecision, RoundsToNearestWithTiesToEven) {
   for (const DataType dtype : kReduced) {
     const int largest = dtype == DT_HALF ? 0x7bff : 0x7f7f;
     for (int i = 0; i < largest; ++i) {
@@ -63,7 +64,7 @@ TEST(ReducedPrecision, RoundsToTheNearestAndTiesToEven) {
       const std::vector<float> near = {middle, std::nextafter(middle, low),
                                        std::nextafter(middle, high), -middle};
       const int want[] = {even, i, i + 1, even | 0x8000};
-      std::vector<float> eight = near;  // enough for the loop over vectors
+      std::vector<float> eight = near;  // enough for the vectorized loop
       eight.insert(eight.end(), near.begin(), near.end());
       uint16_t got[8];
       RoundToReduced(dtype, eight.data(), got, 8);
@@ -71,7 +72,7 @@ TEST(ReducedPrecision, RoundsToTheNearestAndTiesToEven) {
         ASSERT_EQ(got[k], want[k]) << "between " << low << " and " << high << ", case " << k;
         ASSERT_EQ(ReducedFrom(dtype, near[k]), want[k]);
       }
-      // What a float cannot tell from the middle.
+      // Doubles that a float cannot distinguish from the midpoint.
       const double tie = middle;
       if (tie < std::numeric_limits<float>::min()) continue;
       ASSERT_EQ(ReducedFrom(dtype, tie * (1 - 0x1p-50)), i);
@@ -95,7 +96,7 @@ TEST(ReducedPrecision, LargeIntegersAreRoundedOnce) {
   EXPECT_EQ(ReducedFrom(DT_BFLOAT16, std::numeric_limits<int64_t>::min()), 0xdf00);
 }
 
-TEST(ReducedPrecision, AnOpIsComputedInFloatAndRoundedOnce) {
+TEST(ReducedPrecision, OpIsComputedInFloatAndRoundedOnce) {
   for (const DataType dtype : kReduced) {
     Graph graph;
     const Scope root(&graph);
@@ -111,7 +112,7 @@ TEST(ReducedPrecision, AnOpIsComputedInFloatAndRoundedOnce) {
   }
 }
 
-// 4096 ones: a sum in half would stop at 2048, one in bfloat16 at 256.
+// A sum of ones in half would stop at 2048, and one in bfloat16 at 256.
 TEST(ReducedPrecision, SumsAreAccumulatedInFloat) {
   for (const DataType dtype : kReduced) {
     Graph graph;
@@ -146,7 +147,7 @@ TEST(ReducedPrecision, UniformNumbersStayBelowOne) {
   }
 }
 
-TEST(ReducedPrecision, WhatHasNoKernelInFloatEitherIsStillUnimplemented) {
+TEST(ReducedPrecision, OpWithoutFloatKernelStaysUnimplemented) {
   Graph graph;
   const Scope root(&graph);
   const Output sum = ops::AddV2(root, ops::Placeholder(root, DT_FLOAT, {1}),

@@ -14,7 +14,7 @@ using Dim = StridedCopy::Dim;
 
 constexpr DataType kOfEachSize[] = {DT_UINT8, DT_HALF, DT_FLOAT, DT_DOUBLE, DT_COMPLEX128};
 
-// The copy by its definition, one element at a time.
+// The definition of the copy, one element at a time.
 void CopySlowly(size_t bytes, absl::Span<const Dim> dims, const std::byte* in, std::byte* out) {
   if (dims.empty()) {
     std::memcpy(out, in, bytes);
@@ -40,7 +40,7 @@ Reach ReachOf(absl::Span<const Dim> dims, int64_t Dim::*stride) {
   return reach;
 }
 
-// Compares with the definition, all bytes of the output, those that must stay untouched included.
+// Compares all bytes of the output with the definition, including those that must stay untouched.
 void Expect(DataType dtype, const std::vector<Dim>& dims) {
   const Reach in_reach = ReachOf(dims, &Dim::in_stride);
   const Reach out_reach = ReachOf(dims, &Dim::out_stride);
@@ -58,7 +58,7 @@ void Expect(DataType dtype, const std::vector<Dim>& dims) {
   EXPECT_EQ(want, got) << DataTypeName(dtype) << " " << text;
 }
 
-TEST(StridedCopy, TransposesMatricesOfWholeAndOfBrokenSquares) {
+TEST(StridedCopy, TransposesMatricesOfWholeAndPartialTiles) {
   for (const DataType dtype : kOfEachSize) {
     for (const int64_t rows : {1, 2, 15, 16, 17, 32, 37}) {
       for (const int64_t columns : {1, 3, 16, 31, 48}) {
@@ -94,7 +94,7 @@ TEST(StridedCopy, RepeatsElementsAndRows) {
   }
 }
 
-TEST(StridedCopy, GoesBackwardsAndInSteps) {
+TEST(StridedCopy, CopiesBackwardsAndInSteps) {
   for (const DataType dtype : kOfEachSize) {
     Expect(dtype, {{5, -1, 1}});
     Expect(dtype, {{5, 3, 1}});
@@ -113,13 +113,13 @@ TEST(StridedCopy, CopiesBoxes) {
   }
 }
 
-TEST(StridedCopy, LeavesTheOutputAloneWhenThereIsNothing) {
+TEST(StridedCopy, LeavesOutputUntouchedWithoutElements) {
   Expect(DT_FLOAT, {{0, 1, 1}});
   Expect(DT_FLOAT, {{3, 0, 0}, {0, 1, 1}, {4, 5, 6}});
   StridedCopy(DT_FLOAT, {{0, 1, 1}}).Run(nullptr, nullptr);
 }
 
-TEST(CopyKernel, OfElementsWithoutASizeIsAnError) {
+TEST(CopyKernel, ElementsWithoutSizeAreError) {
   EXPECT_EQ(CopyKernel(DT_STRING, {}).status().message(), "no kernel for dtype string");
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The updates over flat ranges: what they do to an element does not depend on the range it is in,
-// not in the last bit. Variables of a bucket are updated in pieces that depend on the number of
-// replicas.
+// The updates over flat ranges. The new bits of an element must not depend on the range that it is
+// in: the variables of a bucket are updated in pieces that depend on the number of replicas.
 #include "kernels/cpu/update.h"
 
 #include <cmath>
@@ -70,32 +69,32 @@ class UpdateTest : public ::testing::Test {
 using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(UpdateTest, Types);
 
-TYPED_TEST(UpdateTest, GradientDescentIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, GradientDescentDoesNotDependOnPieces) {
   const GradientDescent<TypeParam> update{.alpha = TypeParam(0.3)};
   this->ExpectTheSameInAnyPieces(
       [&](State<TypeParam>& s, int64_t i, int64_t n) { update(&s.var[i], &s.grad[i], n); });
 }
 
-TYPED_TEST(UpdateTest, MomentumIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, MomentumDoesNotDependOnPieces) {
   const TypeParam lr(0.3), momentum(0.9);
   this->ExpectTheSameOfOneSlot(Momentum<TypeParam, false>{.lr = lr, .momentum = momentum});
   this->ExpectTheSameOfOneSlot(Momentum<TypeParam, true>{.lr = lr, .momentum = momentum});
 }
 
-TYPED_TEST(UpdateTest, KerasMomentumIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, KerasMomentumDoesNotDependOnPieces) {
   const TypeParam lr(0.3), momentum(0.9);
   this->ExpectTheSameOfOneSlot(KerasMomentum<TypeParam, false>{.lr = lr, .momentum = momentum});
   this->ExpectTheSameOfOneSlot(KerasMomentum<TypeParam, true>{.lr = lr, .momentum = momentum});
 }
 
-TYPED_TEST(UpdateTest, AdagradIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, AdagradDoesNotDependOnPieces) {
   const Adagrad<TypeParam, true> update{.lr = TypeParam(0.3), .epsilon = TypeParam(1e-7)};
   this->ExpectTheSameInAnyPieces([&](State<TypeParam>& s, int64_t i, int64_t n) {
     update(&s.var[i], &s.slot2[i], &s.grad[i], n);
   });
 }
 
-TYPED_TEST(UpdateTest, RmsPropIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, RmsPropDoesNotDependOnPieces) {
   const RmsProp<TypeParam> update{.lr = TypeParam(0.3),
                                   .rho = TypeParam(0.9),
                                   .momentum = TypeParam(0.8),
@@ -105,7 +104,7 @@ TYPED_TEST(UpdateTest, RmsPropIsTheSameInAnyPieces) {
   });
 }
 
-TYPED_TEST(UpdateTest, AdamIsTheSameInAnyPieces) {
+TYPED_TEST(UpdateTest, AdamDoesNotDependOnPieces) {
   auto make = [](auto adam) {
     adam.beta1_power = TypeParam(0.81);
     adam.beta2_power = TypeParam(0.998);

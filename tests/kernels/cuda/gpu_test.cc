@@ -6,14 +6,16 @@
 namespace mirrorflow {
 namespace {
 
-TEST(GpuTest, AnswersWithOrWithoutADriverAndFindsNoGpuInABuildWithoutCuda) {
+TEST(GpuTest, NumGpusSucceedsWithoutDriverAndIsZeroWithoutCuda) {
   const absl::StatusOr<int> num_gpus = NumGpus();
   ASSERT_TRUE(num_gpus.ok()) << num_gpus.status();
   EXPECT_GE(*num_gpus, 0);
   EXPECT_TRUE(BuiltWithCuda() || *num_gpus == 0) << *num_gpus;
 }
 
-TEST(GpuTest, IsBuiltWithCudaWhenTheBuildAsksForIt) { EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA); }
+TEST(GpuTest, BuiltWithCudaMatchesBuildConfiguration) {
+  EXPECT_EQ(BuiltWithCuda(), BUILT_FOR_CUDA);
+}
 
 }  // namespace
 }  // namespace mirrorflow

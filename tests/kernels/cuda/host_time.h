@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long the host is busy with a step on a GPU: until it first asks whether the GPU is done. For
-// programs that link CUDA itself; takes the place of its cudaEventQuery.
+// Measures how long the host is busy with a step on a GPU: from StartHostTime() to its first query
+// whether the GPU is done. It replaces cudaEventQuery, for programs that link CUDA itself.
 #ifndef MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 #define MIRRORFLOW_TESTS_KERNELS_CUDA_HOST_TIME_H_
 
@@ -9,9 +9,9 @@
 
 namespace mirrorflow {
 
-// From now on the next question is waited for.
+// Starts the clock, which the next cudaEventQuery stops.
 void StartHostTime();
-// Nanoseconds from StartHostTime to that question; 0 if there was none.
+// Returns the nanoseconds from StartHostTime to that query, or 0 if there was none.
 int64_t HostTimeNs();
 
 }  // namespace mirrorflow

@@ -23,7 +23,7 @@ struct Operands {
 };
 using Make = std::function<Output(const Scope&, const Operands&)>;
 
-// A program with q, k, v and a mask of keys as its feeds.
+// A program that feeds q, k, v and a mask over the keys.
 struct Program {
   Graph graph;
   std::vector<Output> feeds, fetches;
@@ -66,7 +66,7 @@ struct Program {
       MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
       outcome.values.push_back(std::move(value));
     }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(shapes));
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
     for (const std::string& op : plans.plans[0]->node_ops) {
       outcome.forward += op == ops::kScaledDotProductAttention;
       outcome.backward += op == ops::kScaledDotProductAttentionGrad;
@@ -75,8 +75,8 @@ struct Program {
   }
 };
 
-// How many ops are made, forward and backward, on one replica and on three; the values must be
-// those of one replica without.
+// Returns how many forward and backward ops the pass creates, which must be the same on one replica
+// and on three. The values must be those of one replica without the pass.
 std::pair<int, int> Fused(const Program& program) {
   const auto want = program.Run(1, false);
   EXPECT_TRUE(want.ok()) << want.status();
@@ -105,7 +105,7 @@ Output Values(const Scope& s, Output scores, const Operands& o) {
 }
 Output Number(const Scope& s, double x) { return ops::ScalarConst(s, DT_FLOAT, x); }
 
-// 0 up to the diagonal and `out` behind it.
+// A mask of 0 up to the diagonal and of `out` above it.
 Output Causal(const Scope& s, float out) {
   std::vector<float> values;
   for (int64_t i = 0; i < kQueries; ++i) {
@@ -131,20 +131,20 @@ const Make kCausal = [](const Scope& s, const Operands& o) {
   return Values(s, ops::AddV2(s, ops::Mul(s, Scores(s, o), Number(s, 0.5)), Causal(s, -1e9f)), o);
 };
 
-TEST(FuseAttentionTest, BecomesOneOp) {
+TEST(FuseAttentionTest, AttentionBecomesOneOp) {
   for (const Make& make : {kPlain, kScaled, kDivided, kMasked, kMaskedFirst, kCausal}) {
     EXPECT_EQ(Fused(Program(make)), std::make_pair(1, 0));
   }
 }
 
-TEST(FuseAttentionTest, ItsGradientBecomesAnother) {
+TEST(FuseAttentionTest, GradientOfAttentionBecomesOneOp) {
   for (const Make& make : {kPlain, kScaled, kDivided, kMasked, kMaskedFirst, kCausal}) {
     EXPECT_EQ(Fused(Program(make, /*with_gradients=*/true)), std::make_pair(1, 1));
   }
 }
 
-// A gradient of the mask is one of the scores, which must be there then.
-TEST(FuseAttentionTest, LeavesWhatOthersNeed) {
+// The gradient of the mask needs that of the scores, which then must be computed.
+TEST(FuseAttentionTest, LeavesValuesWithOtherUses) {
   EXPECT_EQ(Fused(Program(kMasked, true, /*of_mask=*/true)), std::make_pair(0, 0));
   const Make weights_too = [](const Scope& s, const Operands& o) {
     const Output weights = ops::Softmax(s, Scores(s, o));
@@ -159,8 +159,8 @@ TEST(FuseAttentionTest, LeavesWhatOthersNeed) {
   EXPECT_EQ(Fused(Program(scores_too)), std::make_pair(0, 0));
 }
 
-TEST(FuseAttentionTest, LeavesOtherPatterns) {
-  // The first keys alone.
+TEST(FuseAttentionTest, LeavesOtherPatternsUnchanged) {
+  // One key fewer than the minimum.
   const Make short_rows = [](const Scope& s, const Operands& o) {
     const auto first = [&](Output x) {
       return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
@@ -175,7 +175,7 @@ TEST(FuseAttentionTest, LeavesOtherPatterns) {
     return Values(s, ops::BatchMatMulV2(s, o.q, k), o);
   };
   EXPECT_EQ(Fused(Program(not_transposed)), std::make_pair(0, 0));
-  // Keys and values of one head for all.
+  // One head of keys for all heads.
   const Make broadcast = [](const Scope& s, const Operands& o) {
     const auto first = [&](Output x) {
       return ops::Slice(s, x, ops::VectorConst(s, {0, 0, 0, 0}),
@@ -186,9 +186,9 @@ TEST(FuseAttentionTest, LeavesOtherPatterns) {
   EXPECT_EQ(Fused(Program(broadcast)), std::make_pair(0, 0));
 }
 
-// A constant that lets a key behind the diagonal through, or weakens one before it, is a mask like
-// any other.
-TEST(FuseAttentionTest, TellsACausalMaskFromOthers) {
+// A constant that does not exclude every key above the diagonal is an ordinary mask and not a
+// causal one.
+TEST(FuseAttentionTest, DistinguishesCausalMaskFromOthers) {
   for (const float out : {-1e9f, -2.0f}) {
     const Program program([&](const Scope& s, const Operands& o) {
       return Values(s, ops::AddV2(s, Scores(s, o), Causal(s, out)), o);

@@ -22,9 +22,9 @@ namespace {
 struct Layer {
   Graph graph;
   std::vector<Output> feeds, fetches;
-  std::vector<Shape> shapes;  // of what is fed
+  std::vector<Shape> shapes;  // of the feeds
 
-  // `make(scope, x, weights, bias)` returns what is fetched. The bias is as long as the last
+  // `make(scope, x, weights, bias)` returns the fetches. The bias has the length of the last
   // dimension of the weights.
   Layer(const Shape& x, const Shape& weights,
         const std::function<std::vector<Output>(const Scope&, Output, Output, Output)>& make)
@@ -56,7 +56,7 @@ struct Layer {
       MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
       outcome.values.push_back(std::move(value));
     }
-    MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile(shapes));
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
     for (const std::string& op : plans.plans[0]->node_ops) {
       outcome.fused += op == ops::WithBias(ops::kMatMul) || op == ops::WithBias(ops::kConv2D);
     }
@@ -64,7 +64,8 @@ struct Layer {
   }
 };
 
-// How many biases `replicas` fuse; the values must be those of one replica without.
+// Returns how many biases are fused on `replicas` replicas. The values must be those of one replica
+// without the pass.
 int Fused(const Layer& layer, int replicas) {
   const auto want = layer.Run(1, false);
   EXPECT_TRUE(want.ok()) << want.status();
@@ -79,7 +80,7 @@ int Fused(const Layer& layer, int replicas) {
   return got->fused;
 }
 
-// The same on one replica and on three.
+// Requires the same result on one replica and on three.
 int Fused(const Layer& layer) {
   const int one = Fused(layer, 1), three = Fused(layer, 3);
   EXPECT_EQ(one, three);
@@ -88,8 +89,8 @@ int Fused(const Layer& layer) {
 
 using Values = std::vector<Output>;
 
-TEST(FuseBiasAndReluTest, AProductAddsItsBias) {
-  // By oneDNN, by loops, and of no rows on one replica.
+TEST(FuseBiasAndReluTest, ProductAddsBias) {
+  // Computed by oneDNN, by loops, and without rows on one of the replicas.
   for (const Shape& x : {Shape({48, 64}), Shape({5, 7}), Shape({2, 64})}) {
     const Layer layer(x, {x.dim(1), 40}, [](const Scope& s, Output x, Output w, Output b) {
       return Values{ops::Relu(s, ops::BiasAdd(s, ops::MatMul(s, x, w), b))};
@@ -98,7 +99,7 @@ TEST(FuseBiasAndReluTest, AProductAddsItsBias) {
   }
 }
 
-TEST(FuseBiasAndReluTest, AConvolutionAddsItsBias) {
+TEST(FuseBiasAndReluTest, ConvolutionAddsBias) {
   for (const char* padding : {"SAME", "VALID"}) {
     const Layer layer({4, 9, 9, 3}, {3, 3, 3, 8},
                       [&](const Scope& s, Output x, Output w, Output b) {
@@ -109,7 +110,7 @@ TEST(FuseBiasAndReluTest, AConvolutionAddsItsBias) {
   }
 }
 
-TEST(FuseBiasAndReluTest, WhatOthersNeedIsMadeWithout) {
+TEST(FuseBiasAndReluTest, ProductWithOtherUsesIsNotFused) {
   const Layer fetched({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output y = ops::MatMul(s, x, w);
     return Values{y, ops::BiasAdd(s, y, b)};
@@ -122,8 +123,8 @@ TEST(FuseBiasAndReluTest, WhatOthersNeedIsMadeWithout) {
   EXPECT_EQ(Fused(used), 0);
 }
 
-// Nothing is added up: the bias alone. And channels that come first.
-TEST(FuseBiasAndReluTest, LeavesWhatKernelsCannotDo) {
+// A product without terms, which leaves only the bias; and channels that come first.
+TEST(FuseBiasAndReluTest, LeavesUnsupportedCasesUnchanged) {
   const Layer empty({6, 0}, {0, 8}, [](const Scope& s, Output x, Output w, Output b) {
     return Values{ops::BiasAdd(s, ops::MatMul(s, x, w), b)};
   });
@@ -135,8 +136,8 @@ TEST(FuseBiasAndReluTest, LeavesWhatKernelsCannotDo) {
   EXPECT_EQ(Fused(nchw), 0);
 }
 
-// A sum over what is split over replicas gets its bias once, after it is whole.
-TEST(FuseBiasAndReluTest, APartialProductIsReducedFirst) {
+// A product that sums over a sharded dimension gets its bias once, after the reduction.
+TEST(FuseBiasAndReluTest, PartialProductIsReducedBeforeBias) {
   const Layer layer({6, 7}, {7, 8}, [](const Scope& s, Output x, Output w, Output b) {
     const Output sum = ops::MatMul(s, x, ops::MatMul(s, x, w), {.transpose_a = true});
     return Values{ops::BiasAdd(s, sum, b)};
@@ -145,8 +146,8 @@ TEST(FuseBiasAndReluTest, APartialProductIsReducedFirst) {
   EXPECT_EQ(Fused(layer, 3), 0);
 }
 
-// Of devices that have kernels for fused nodes; what these compute, tests/cuda/strategy_test.cc
-// looks at.
+// The kernels of a device that supports fused nodes. tests/cuda/strategy_test.cc checks what such
+// kernels compute.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -161,7 +162,7 @@ const KernelRegistry& Kernels() {
   return *registry;
 }
 
-// The gradients come before the layer that they are of: the fused layer is newer than both.
+// The fused layer is newer than the nodes of its gradients, which therefore precede it here.
 constexpr char kLayer[] = R"(
 x = Placeholder() {dtype=float, shape=<6,4>}
 w = Placeholder() {dtype=float, shape=<4,5>}
@@ -177,7 +178,7 @@ db = BiasAddGrad(dsum) {T=float}
 dw = MatMul(x, dsum) {T=float, transpose_a=true}
 )";
 
-// The step behind the pass: a line a node, without placeholders.
+// Returns the step after the pass, one line per node, without placeholders.
 std::string FusedText(const std::string& more, std::vector<std::string> fetches,
                       const KernelRegistry& kernels = Kernels()) {
   const auto step = ParseStep(kLayer + more, {.fetches = std::move(fetches)});
@@ -201,7 +202,7 @@ std::string FusedText(const std::string& more, std::vector<std::string> fetches,
   return "\n" + result;
 }
 
-TEST(FuseBiasAndReluTest, TheGradientsOfReluAndBiasAreMadeByTheProduct) {
+TEST(FuseBiasAndReluTest, ProductComputesGradientsOfReluAndBias) {
   EXPECT_EQ(FusedText("", {"act", "db", "dw"}), R"(
 MatMul( x dsum_1 ) [4,5]
 _FusedMatMulRelu( x w b ) [6,5] [6,16]
@@ -209,13 +210,13 @@ _MatMulReluGrad( dz v act_1_1:1 act_1_1 ) [6,5] [5]
 )");
 }
 
-TEST(FuseBiasAndReluTest, WhatDoesNotFitStays) {
+TEST(FuseBiasAndReluTest, LeavesOtherGradientsUnchanged) {
   const auto stays = [](const std::string& more, std::vector<std::string> fetches) {
     const std::string fused = FusedText(more, std::move(fetches));
     return fused.find("ReluGrad( dact act") != std::string::npos &&
            fused.find("_MatMulReluGrad") == std::string::npos;
   };
-  // Somebody else needs the product, or the step does; there is no bias; no such kernels.
+  // The product has another use or is fetched; there is no bias; the device has no such kernels.
   EXPECT_TRUE(stays("other = Neg(dact) {T=float}", {"db", "dw", "other"}));
   EXPECT_TRUE(stays("", {"db", "dw", "dact"}));
   EXPECT_TRUE(stays("", {"dw"}));

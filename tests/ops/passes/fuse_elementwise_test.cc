@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// Of devices that have a kernel for fused nodes; what it computes, tests/cuda/session_test.cc looks
-// at.
+// The kernels of a device that supports fused nodes. tests/cuda/session_test.cc checks what such a
+// kernel computes.
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -31,7 +31,7 @@ b = Placeholder() {dtype=float, shape=<3>}
 n = Placeholder() {dtype=int32, shape=<4,3>}
 )";
 
-// The step after the pass, and the bodies of what it has fused.
+// Returns the step after the pass and the bodies of the fused nodes.
 absl::StatusOr<std::string> Fused(const std::string& text, std::vector<std::string> fetches,
                                   const KernelRegistry& kernels = Kernels()) {
   MF_ASSIGN_OR_RETURN(const auto step, ParseStep(kInputs + text, {.fetches = std::move(fetches)}));
@@ -55,7 +55,7 @@ void ExpectFused(const std::string& text, std::vector<std::string> fetches,
   EXPECT_EQ("\n" + *got, want);
 }
 
-TEST(FuseElementwiseTest, AChainIsOneNodeAndInputsBroadcastToIt) {
+TEST(FuseElementwiseTest, ChainBecomesOneNodeWithBroadcastInputs) {
   ExpectFused(R"(
 sum = AddV2(x, b) {T=float}
 act = Tanh(sum) {T=float}
@@ -74,8 +74,8 @@ t2 = Mul(t1, x0) {T=float}
 )");
 }
 
-// What is used twice inside is inside; what somebody else uses, or is fetched, stays.
-TEST(FuseElementwiseTest, OnlyWhatNobodyElseNeedsIsTaken) {
+// A value that is used twice inside is fused. A value that is fetched or used elsewhere stays.
+TEST(FuseElementwiseTest, ValuesWithOtherUsesAreNotFused) {
   ExpectFused(R"(
 act = Sigmoid(x) {T=float}
 twice = Square(act) {T=float}
@@ -101,9 +101,9 @@ t2 = Mul(t0, t1) {T=float}
 )");
 }
 
-// Another shape would be computed again for each element; integers, checks and waits have their own
-// ways.
-TEST(FuseElementwiseTest, WhatIsNotOneElementForOneElementIsLeftAlone) {
+// A value of a smaller shape would be computed again for each element. Integers, checks and control
+// edges are not supported.
+TEST(FuseElementwiseTest, UnsupportedNodesAreLeftAlone) {
   const std::string text = R"(
 small = Tanh(b) {T=float}
 one = AddV2(x, small) {T=float}
@@ -120,15 +120,15 @@ late = Relu(x, ^first) {T=float}
   EXPECT_EQ(got->find(ops::kFusedElementwise), std::string::npos) << *got;
 }
 
-TEST(FuseElementwiseTest, DevicesWithoutAKernelForItGetNone) {
+TEST(FuseElementwiseTest, DevicesWithoutKernelGetNoFusedNodes) {
   static const KernelRegistry* const none = new KernelRegistry();
   const auto got = Fused("a = Exp(x) {T=float}\ny = Neg(a) {T=float}\n", {"y"}, *none);
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->find(ops::kFusedElementwise), std::string::npos) << *got;
 }
 
-// A tree of more values than a kernel reads is several.
-TEST(FuseElementwiseTest, ATreeHasItsLimits) {
+// A tree with more inputs than a kernel can read becomes several nodes.
+TEST(FuseElementwiseTest, LargeTreeIsSplit) {
   std::string text = "s0 = Neg(x) {T=float}\n";
   for (int i = 1; i <= 40; ++i) {
     text += "p" + std::to_string(i) + " = Placeholder() {dtype=float, shape=<4,3>}\n";

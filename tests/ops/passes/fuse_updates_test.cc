@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kRows = 6, kIn = 150, kOut = 70;
 
-// One step of a layer y = x · w that is trained to be small.
+// One training step of a layer y = x · w that minimizes |y|^2 / 2.
 struct Layer {
   Graph graph;
   Output x, w, dw;
@@ -72,7 +72,7 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   Random random(5);
   MF_RETURN_IF_ERROR(
       session->AssignVariable("w", RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random)));
-  for (const VariableInfo& variable : session->layout().variables()) {
+  for (const VariableInfo& variable : session->state().layout().variables()) {
     if (variable.name == "w") continue;
     MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(DT_FLOAT, Shape({kIn, kOut})));
     MF_RETURN_IF_ERROR(session->AssignVariable(variable.name, zeros));
@@ -80,7 +80,7 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   MF_ASSIGN_OR_RETURN(Step step, session->Prepare({layer.x}, layer.fetches, {layer.update}));
   const Tensor x = RandomTensor(DT_FLOAT, Shape({rows, kIn}), &random);
   for (int i = 0; i < 3; ++i) MF_RETURN_IF_ERROR(step.Run({x}).status());
-  MF_ASSIGN_OR_RETURN(const StepPlans plans, step.Compile({x.shape()}));
+  MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, {x.shape()}));
   const std::vector<std::string>& ops = plans.plans[0]->node_ops;
   const std::string& update = layer.update.node->op().name;
   Outcome outcome;
@@ -89,7 +89,8 @@ absl::StatusOr<Outcome> Train(const Layer& layer, int replicas, bool fuse, int64
   return outcome;
 }
 
-// Whether the update is fused, on one replica; the variable must become the same either way.
+// Returns whether the update is fused on one replica. The variable must be the same with and
+// without the pass.
 bool Fuses(const Layer& layer) {
   const auto with = Train(layer, 1, true), without = Train(layer, 1, false);
   EXPECT_TRUE(with.ok()) << with.status();
@@ -100,13 +101,13 @@ bool Fuses(const Layer& layer) {
   return with->fused;
 }
 
-TEST(FuseUpdatesTest, UpdatesWhileTheProductIsMade) { EXPECT_TRUE(Fuses(Layer(nullptr))); }
+TEST(FuseUpdatesTest, UpdateIsFusedIntoProduct) { EXPECT_TRUE(Fuses(Layer(nullptr))); }
 
-TEST(FuseUpdatesTest, AnyOptimizersUpdateIsFused) {
+TEST(FuseUpdatesTest, UpdateOfAdamIsFused) {
   EXPECT_TRUE(Fuses(Layer(nullptr, nullptr, /*adam=*/true)));
 }
 
-TEST(FuseUpdatesTest, GatesStayInForce) {
+TEST(FuseUpdatesTest, GatesStayInEffect) {
   const Layer shut(nullptr, [](const Scope& scope) {
     return std::vector<Output>{ops::Const(scope, Tensor::Scalar<bool>(true)),
                                ops::Const(scope, Tensor::Scalar<bool>(false))};
@@ -118,7 +119,7 @@ TEST(FuseUpdatesTest, GatesStayInForce) {
   EXPECT_EQ(Difference(RandomTensor(DT_FLOAT, Shape({kIn, kOut}), &random), after->w, {}), "");
 }
 
-TEST(FuseUpdatesTest, AGradientThatOthersNeedIsMade) {
+TEST(FuseUpdatesTest, GradientWithOtherUsesIsNotFused) {
   Layer fetched(nullptr);
   fetched.fetches = {fetched.dw};
   EXPECT_FALSE(Fuses(fetched));
@@ -127,8 +128,8 @@ TEST(FuseUpdatesTest, AGradientThatOthersNeedIsMade) {
   EXPECT_FALSE(Fuses(used));
 }
 
-// aᵀ · w would be read while it is written over.
-TEST(FuseUpdatesTest, AProductOfTheVariableItselfIsMadeFirst) {
+// Otherwise aᵀ · w would read w while the update overwrites it.
+TEST(FuseUpdatesTest, ProductThatReadsVariableIsNotFused) {
   const Layer layer([](const Scope& scope, const Layer& l) {
     const Output read = ops::ReadVariableOp(scope, l.w);
     Random random(9);
@@ -138,8 +139,8 @@ TEST(FuseUpdatesTest, AProductOfTheVariableItselfIsMadeFirst) {
   EXPECT_FALSE(Fuses(layer));
 }
 
-// Replicas read one another's rows where these are less than the gradient that they would reduce.
-TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceTheGradientOfMany) {
+// Replicas read each other's rows if these are smaller than the gradient to reduce.
+TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceGradientOfManyRows) {
   const Layer layer(nullptr);
   for (const int64_t rows : {kRows, 10 * kRows}) {
     const auto two = Train(layer, 2, true, rows), one = Train(layer, 1, true, rows);
@@ -151,7 +152,8 @@ TEST(FuseUpdatesTest, ReplicasShareFewRowsAndReduceTheGradientOfMany) {
   }
 }
 
-// Of devices that have kernels for groups; what these compute, tests/cuda/session_test.cc looks at.
+// The kernels of a device that supports merged updates. tests/cuda/session_test.cc checks what such
+// kernels compute.
 const KernelRegistry& KernelsOfBuckets() {
   static const KernelRegistry* const registry = [] {
     auto* kernels = new KernelRegistry();
@@ -175,7 +177,7 @@ b = VarHandleOp() {dtype=float, shape=<4>, shared_name="b"}
 c = VarHandleOp() {dtype=float, shape=<4>, shared_name="c"}
 )";
 
-// The updates after the pass: `op(inputs)` a line.
+// Returns the updates after the pass, each as `op(inputs)`.
 std::vector<std::string> Updates(const std::string& text, std::vector<std::string> targets,
                                  int64_t bucket_bytes = 1 << 20,
                                  const KernelRegistry& kernels = KernelsOfBuckets(),
@@ -206,7 +208,7 @@ std::vector<std::string> Updates(const std::string& text, std::vector<std::strin
 
 using Lines = std::vector<std::string>;
 
-TEST(FuseUpdatesOfABucketTest, UpdatesThatDifferInVariablesAloneAreOne) {
+TEST(FuseUpdatesOfBucketTest, UpdatesWithDifferentVariablesAndGradientsAreMerged) {
   EXPECT_EQ(Updates(R"(
 g = Neg(x) {T=float}
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
@@ -217,8 +219,8 @@ w = ResourceApplyGradientDescent(c, rate, x) {T=float}
             Lines({"ResourceApplyGradientDescentMultiTensor( a b c rate x g x )"}));
 }
 
-TEST(FuseUpdatesOfABucketTest, WhatDiffersOtherwiseStaysApart) {
-  // Another rate, a gate, and another optimizer.
+TEST(FuseUpdatesOfBucketTest, UpdatesWithOtherDifferencesAreNotMerged) {
+  // Another rate, and a gate.
   EXPECT_EQ(Updates(R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 faster = AddV2(rate, rate) {T=float}
@@ -228,7 +230,7 @@ w = ResourceApplyGradientDescent(c, rate, x, gate) {T=float, _gates=1}
                     {"u", "v", "w"})
                 .size(),
             3);
-  // A bucket each.
+  // One bucket for each update.
   const std::string alike = R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
@@ -239,7 +241,7 @@ v = ResourceApplyGradientDescent(b, rate, x) {T=float}
   EXPECT_EQ(Updates(alike, {"u", "v"}, 1 << 20, KernelRegistry()).size(), 2);
 }
 
-TEST(FuseUpdatesOfABucketTest, NothingIsReadInAKernelThatWritesIt) {
+TEST(FuseUpdatesOfBucketTest, MergedKernelReadsNoVariableItWrites) {
   const struct {
     const char *what, *text;
   } cases[] = {{"a variable is its own gradient", R"(
@@ -247,12 +249,12 @@ old = ReadVariableOp(a) {dtype=float}
 u = ResourceApplyGradientDescent(a, rate, old) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )"},
-               {"what the second writes is the gradient of the first", R"(
+               {"the second writes the gradient of the first", R"(
 old = ReadVariableOp(b) {dtype=float}
 u = ResourceApplyGradientDescent(a, rate, old) {T=float}
 v = ResourceApplyGradientDescent(b, rate, x) {T=float}
 )"},
-               {"what the first writes is the gradient of the second", R"(
+               {"the first writes the gradient of the second", R"(
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}
 old = ReadVariableOp(a) {dtype=float}
 v = ResourceApplyGradientDescent(b, rate, old) {T=float}
@@ -272,9 +274,9 @@ v = ResourceApplyGradientDescent(c, rate, g) {T=float}
   }
 }
 
-// One update leads to a collective, and the other waits for one: together they need the one that
-// the other waits for to be first.
-TEST(FuseUpdatesOfABucketTest, TheOrderOfCollectivesStaysAsItIs) {
+// `s` follows one update, and the other update waits for `r`. They can be merged only if `r`
+// precedes `s`.
+TEST(FuseUpdatesOfBucketTest, MergingKeepsOrderOfCollectives) {
   const std::string text = R"(
 r = AllReduce(x) {N=1, T=float}
 u = ResourceApplyGradientDescent(a, rate, x) {T=float}

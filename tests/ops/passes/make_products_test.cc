@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What the pass makes of an Einsum of operands of these shapes; or the error.
+// Returns the step after the pass for an Einsum of operands of these shapes, or the error message.
 std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
   const std::string text =
       absl::StrCat("a = Placeholder() {dtype=float, shape=<", absl::StrJoin(a.dims(), ","),
@@ -36,43 +36,43 @@ std::string Expanded(const char* equation, const Shape& a, const Shape& b) {
   return StepToText((*step)->c);
 }
 
-TEST(MakeProductsTest, TakesAProductAsItIs) {
+TEST(MakeProductsTest, ExpandsPlainProductWithoutOtherOps) {
   EXPECT_EQ(Expanded("ij,jk->ik", {2, 3}, {3, 4}),
             "a = Placeholder()\n"
             "b = Placeholder()\n"
             "y/BatchMatMulV2 = BatchMatMulV2(a, b)\n");
 }
 
-TEST(MakeProductsTest, TakesATransposedOperandWhereItLies) {
+TEST(MakeProductsTest, ExpandsTransposedOperandsWithoutTranspose) {
   const std::string text = Expanded("bji,bkj->bik", {5, 3, 2}, {5, 4, 3});
   EXPECT_THAT(text, HasSubstr("BatchMatMulV2(a, b)"));
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(MakeProductsTest, MakesOneDimensionOfSeveral) {
-  // The projection of a head of attention.
+TEST(MakeProductsTest, MergesDimensionsIntoOne) {
+  // The projection of an attention head.
   const std::string text = Expanded("abc,cde->abde", {2, 3, 4}, {4, 2, 3});
   EXPECT_THAT(text, HasSubstr("Reshape(a, "));
   EXPECT_THAT(text, HasSubstr("Reshape(b, "));
   EXPECT_THAT(text, Not(HasSubstr("Transpose")));
 }
 
-TEST(MakeProductsTest, LeavesWhatIsNoProductOfMatrices) {
+TEST(MakeProductsTest, LeavesOtherEinsumsUnchanged) {
   for (const char* equation : {"ij,ij->ij", "ii,ij->ij", "ij,jk->iik", "ij,ij->"}) {
     EXPECT_THAT(Expanded(equation, {3, 3}, {3, 3}), HasSubstr("Einsum(a, b)")) << equation;
   }
   EXPECT_THAT(Expanded("...ij,...jk->...ik", {1, 2, 3}, {4, 3, 5}), HasSubstr("Einsum(a, b)"));
 }
 
-TEST(MakeProductsTest, SumsFirstWhatOneOperandAloneHas) {
+TEST(MakeProductsTest, SumsLabelsOfSingleOperandFirst) {
   const std::string text = Expanded("ij,ik->i", {2, 3}, {2, 4});
   EXPECT_THAT(text, HasSubstr("Sum(a, "));
   EXPECT_THAT(text, HasSubstr("Sum(b, "));
   EXPECT_THAT(text, HasSubstr("Einsum(y/Sum, y/Sum_1)"));
 }
 
-// The kernel goes by the definition, which the pass knows nothing of.
-TEST(MakeProductsTest, GivesWhatTheDefinitionGives) {
+// The kernel of Einsum follows the definition and does not depend on the pass.
+TEST(MakeProductsTest, ExpansionMatchesDefinition) {
   struct Example {
     const char* equation;
     Shape a, b;
@@ -135,8 +135,8 @@ q = MatMul(a2, b) {T=float, transpose_a=true}
 r = MatMul(a, b2) {T=float, transpose_a=true}
 )";
 
-// The step that fetches y, and z if there is one, after the pass, which then has nothing more to
-// do. What else it feeds is c.
+// Returns the step after the pass, which must be idempotent. The step feeds a, b and, if there is
+// one, c; it fetches y and, if there is one, z.
 std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   StepNames names = {.feeds = {{"a", {2, 8}}, {"b", {2, 9}}}, .fetches = {"y"}};
   if (text.find("c = Placeholder") != std::string::npos) names.feeds.push_back({"c", c});
@@ -150,7 +150,7 @@ std::string Merged(const std::string& text, const Shape& c = {1, 1}) {
   return StepToText((*step)->c);
 }
 
-TEST(MakeProductsTest, MakesOneProductOfThree) {
+TEST(MakeProductsTest, MergesThreeProductsIntoOne) {
   const std::string text = Merged("y = AddN(p, q, r) {N=3, T=float}\n");
   EXPECT_THAT(text, HasSubstr("Pack(a, a2, a)"));
   EXPECT_THAT(text, HasSubstr("Pack(b, b, b2)"));
@@ -158,7 +158,7 @@ TEST(MakeProductsTest, MakesOneProductOfThree) {
   EXPECT_THAT(text, Not(HasSubstr("AddN")));
 }
 
-TEST(MakeProductsTest, AddsWhatElseThereIs) {
+TEST(MakeProductsTest, KeepsOtherTermsOfSum) {
   const std::string text = Merged(R"(
 s = MatMul(a, b) {T=float, transpose_a=true}
 other = Exp(s) {T=float}
@@ -167,8 +167,8 @@ y = AddN(p, other, q, r) {N=4, T=float}
   EXPECT_THAT(text, HasSubstr("y/AddN = AddN(other, y/MatMul)"));
 }
 
-TEST(MakeProductsTest, MergesGradientsOfABias) {
-  // Of one row: a bias is no larger.
+TEST(MakeProductsTest, MergesGradientsOfBias) {
+  // A single row, so that the operand is not larger than the bias.
   const std::string text = Merged(R"(
 c = Placeholder() {dtype=float, shape=<1,4>}
 c2 = Neg(c) {T=float}
@@ -183,15 +183,15 @@ y = AddN(u, v, w) {N=3, T=float}
   EXPECT_THAT(text, HasSubstr("BiasAddGrad(y/Reshape)"));
 }
 
-TEST(MakeProductsTest, LeavesWhatItCannotMergeOrWhatDoesNotPay) {
+TEST(MakeProductsTest, LeavesSumsWithoutMergeableOrProfitableProducts) {
   const char* kept[] = {
-      // Two.
+      // Only two products.
       "y = AddN(p, q) {N=2, T=float}\n",
-      // One is used again.
+      // One product has another use.
       "z = Exp(r) {T=float}\ny = AddN(p, q, r) {N=3, T=float}\n",
-      // One waits for something.
+      // One product has a control input.
       "s = MatMul(a, b, ^a2) {T=float, transpose_a=true}\ny = AddN(p, q, s) {N=3, T=float}\n",
-      // What is summed over is not the rows.
+      // The products do not sum over rows.
       R"(
 t = Transpose(a, perm) {T=float, Tperm=int32}
 perm = Const() {dtype=int32, value=int32<2>{1, 0}}

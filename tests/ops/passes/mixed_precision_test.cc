@@ -41,7 +41,7 @@ void ExpectMixed(const std::string& text, std::vector<std::string> fetches,
   EXPECT_EQ("\n" + *got, want);
 }
 
-TEST(MixedPrecisionTest, ALayerIsCastAtItsEndsAlone) {
+TEST(MixedPrecisionTest, LayerIsCastOnlyAtItsEnds) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
 sum = BiasAdd(product, b) {T=float}
@@ -60,8 +60,8 @@ Cast float
 )");
 }
 
-// A logarithm of what lies near one would lose what it is made of.
-TEST(MixedPrecisionTest, WhatNeedsPrecisionIsAFloat) {
+// The logarithm of a number near one would lose its significant digits.
+TEST(MixedPrecisionTest, OpsThatNeedPrecisionStayFloat) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
 chance = Sigmoid(product) {T=float}
@@ -77,8 +77,8 @@ Cast float
 )");
 }
 
-// The stream of a transformer's blocks: what is added to it is cast, not the stream.
-TEST(MixedPrecisionTest, WhatIsAddedToFloatsOfItsSizeIsAFloat) {
+// The residual stream of a transformer: what is added to it is cast, not the stream.
+TEST(MixedPrecisionTest, SumWithFloatOfSameSizeStaysFloat) {
   ExpectMixed(R"(
 product = MatMul(x, w) {T=float}
 out = AddV2(x, product) {T=float}
@@ -92,7 +92,7 @@ Cast float
 )");
 }
 
-TEST(MixedPrecisionTest, AValueIsCastOnceForAllItsUsers) {
+TEST(MixedPrecisionTest, ValueIsCastOnceForAllUsers) {
   ExpectMixed(R"(
 once = MatMul(x, w) {T=float}
 twice = MatMul(once, w) {T=float}
@@ -107,15 +107,15 @@ Cast float
 )");
 }
 
-TEST(MixedPrecisionTest, FloatsAreTheDefaultAndHalvesAreRefused) {
+TEST(MixedPrecisionTest, FloatIsDefaultAndHalfIsRejected) {
   EXPECT_EQ(*Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_FLOAT), "MatMul float\n");
   const absl::Status refused =
       Mixed("product = MatMul(x, w) {T=float}", {"product"}, DT_HALF).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
 }
 
-// It trains as floats do, to the rounding of bfloat16, on replicas too.
-TEST(MixedPrecisionTest, ModelsTrainNearlyAsFloatsDo) {
+// Training on two replicas gives the losses of float up to the rounding of bfloat16.
+TEST(MixedPrecisionTest, LossesOfTrainingAreCloseToFloat) {
   for (const char* model : {"mlp", "cnn"}) {
     const std::vector<Tensor> batch = ClassifierBatch(model, 6);
     std::vector<float> losses[2];

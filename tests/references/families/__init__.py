@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The families of cases: a module each, with a generator `cases()`."""
+"""The families of cases: one module each, with a generator `cases()`."""
 
 import importlib
 

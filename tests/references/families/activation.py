@@ -7,7 +7,7 @@ from tensors import FLOATING, INTEGER, NUMERIC, REDUCED, sample, tensor
 _INF = float("inf")
 _NAN = float("nan")
 
-# What each op runs on; its gradient op has the same types.
+# The types of each op and of its gradient op.
 _OPS = {
     "Elu": FLOATING,
     "LeakyRelu": FLOATING,
@@ -16,11 +16,11 @@ _OPS = {
     "Softplus": FLOATING,
     "Softsign": FLOATING,
 }
-# In half and bfloat16 TensorFlow rounds after each step of the others.
+# In half and bfloat16 TensorFlow rounds the other ops after each step.
 _ROUNDED_ONCE = ("Elu", "LeakyRelu", "Relu6", "Selu")
 _ALPHAS = (0.0, 0.5, 1.5)
 
-# None closely below 0, where TensorFlow's Elu and Selu lose their digits.
+# None slightly below 0, where TensorFlow's Elu and Selu lose precision.
 _SPECIAL = [-_INF, -100, -20, -1, -0.25, -0.0, 0, 1e-6, 1, 5.5, 6, 7, 20, 100, _INF, _NAN]
 _INTEGERS = {"int32": [-7, 0, 1, 6, 7], "int64": [-7, 0, 1, 6, 7], "uint8": [0, 1, 5, 6, 255]}
 

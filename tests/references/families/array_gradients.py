@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.gradients has for the other ops, at the operands of their cases, taken in double."""
+"""Gradients of the other ops by tf.gradients, at the operands of their cases, in double."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ _MODULES = modules(
     "top_k",
 )
 _MOST_ELEMENTS = 64
-# TensorFlow knows no gradient, or none is wanted.
+# TensorFlow has no gradient, or none is needed.
 _WITHOUT = {
     "Assert",
     "Bitcast",
@@ -53,20 +53,20 @@ def _arrays(one_case):
 
 
 def _differs_in_tensorflow(one_case):
-    """Its gradient does not take an operand that the op takes, or is not the derivative."""
+    """Returns whether TensorFlow's gradient rejects an operand or is not the derivative."""
     arrays = list(_arrays(one_case))
     if one_case.op == "Conv2D":
         return arrays[0].shape[3] != arrays[1].shape[2]  # in groups
-    if one_case.op == "DynamicStitch":  # what comes last wins, and each gets the gradient
+    if one_case.op == "DynamicStitch":  # the last one wins, but each gets the gradient
         indices = np.concatenate([array.flatten() for array in one_case.operands[0]])
         return len(set(indices)) < len(indices)
     if one_case.op in ("MatrixDiagPartV3", "MatrixDiagV3", "PadV2"):
-        return True  # nothing flows to the value around
+        return True  # the padding value has no gradient
     if one_case.op == "ConcatV2":
         return arrays[-1].dtype == "int64"
     if one_case.op == "GatherNd":
         return arrays[1].ndim < 2 or arrays[1].shape[-1] == 0
-    if one_case.op == "Tile":  # its gradient has twice the rank, and tensors here have 8 dimensions
+    if one_case.op == "Tile":  # its gradient has twice the rank, and ours is at most 8
         return arrays[0].ndim > 4
     if one_case.op == "TopKV2":
         return one_case.attributes.get("index_type") == np.int64
@@ -83,7 +83,7 @@ def _has_gradient(one_case):
         return False
     if any(isinstance(array, Variable) for array in arrays):
         return False
-    # Of images with channels first and of dilations there are no gradients on a CPU.
+    # On a CPU, TensorFlow has no gradients for channels first or dilations.
     if one_case.channels_first or "dilations" in one_case.attributes:
         return False
     floats = [array for array in arrays if array.dtype == "float32"]
@@ -92,7 +92,7 @@ def _has_gradient(one_case):
 
 
 def _in_double(one_case):
-    """The case with its floats as doubles of the same few digits."""
+    """Returns the case with its floats in double precision, with the same few digits."""
 
     def convert(value):
         if isinstance(value, list):
@@ -104,7 +104,7 @@ def _in_double(one_case):
 
 
 def cases():
-    """Those in float, which are more than those in double."""
+    """The cases in float, which are more than those in double."""
     for module in _MODULES:
         yield from map(_in_double, filter(_has_gradient, module.cases()))
 

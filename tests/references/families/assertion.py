@@ -6,7 +6,7 @@ from tensors import sample, tensor
 
 
 def cases():
-    """What holds, and what does not."""
+    """Conditions that hold and conditions that do not."""
     data = [sample("float", [2, 3]), sample("int32", [])]
     yield case("Assert", tensor("bool", True), data)
     yield case("Assert", tensor("bool", False), [sample("float", [0, 2])], fails=True)

@@ -32,7 +32,7 @@ def _pooling(images, window, strides, padding):
 
 
 def cases():
-    """All poolings in both layouts, and what is not a number."""
+    """All poolings in both layouts, and special values."""
     for dtype in FLOATING:
         for shape, *pooling in _POOLINGS:
             for one_case, images in _pooling(sample(dtype, shape), *pooling):

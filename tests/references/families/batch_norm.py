@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FusedBatchNormV3 and FusedBatchNormGradV3, in training and out of it."""
+"""FusedBatchNormV3 and FusedBatchNormGradV3, in training and in inference."""
 
 from case import case, in_nchw
 from tensors import sample, tensor
@@ -47,7 +47,7 @@ def _training():
     yield _norm(sample("float", [2, 1, 2, 3, 2]), 2, data_format="NDHWC")
     yield _norm(sample("float", [2, 3, 1, 2, 9]), 3, data_format="NCDHW")
     yield _grad([2, 3, 1, 2, 9], 3, data_format="NCDHW")
-    # No rows, no moving average, and what is not a number.
+    # No rows, no moving average, and special values.
     empty = sample("float", [0])
     for shape in ([2, 2, 2, 2], [0, 2, 2, 2]):
         yield case("FusedBatchNormV3", sample("float", shape), *_vectors(2)[:2], empty, empty)
@@ -61,17 +61,17 @@ def _inference():
     for shape in _SHAPES:
         yield _norm(sample("float", shape), shape[-1], is_training=False)
         yield _grad(shape, shape[-1], is_training=False)
-        # TensorFlow has no kernel for this one.
+        # TensorFlow has no kernel for NCHW.
         in_nhwc = _grad(shape, shape[-1], is_training=False, epsilon=0.01)
         yield in_nchw(in_nhwc, images=(0, 1))
         channels_first = [shape[i] for i in _NCHW]
         images = sample("float", channels_first)
         yield _norm(images, shape[-1], is_training=False, data_format="NCHW")
-    # Without rows, TensorFlow forgets the statistics that it was given: outputs 1 and 2 are NaN.
+    # Without rows, TensorFlow ignores the given statistics: outputs 1 and 2 are NaN.
     yield _grad([0, 2, 2, 2], 2, is_training=False)
 
 
 def cases():
-    """Ordinary shapes, then the corners."""
+    """Ordinary shapes, then corner cases."""
     yield from _training()
     yield from _inference()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.gradients has for FusedBatchNormV3, in float: TensorFlow has no other statistics."""
+"""Gradients of FusedBatchNormV3 by tf.gradients, in float: TensorFlow has no other statistics."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def _has_gradient(one_case):
 
 
 def cases():
-    """In training and out of it, with and without a moving average, channels last and first."""
+    """Training and inference, with and without a moving average, channels last and first."""
     yield from filter(_has_gradient, batch_norm.cases())
 
 

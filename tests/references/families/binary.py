@@ -9,7 +9,7 @@ from tensors import ALL, FLOATING, INTEGER, NUMERIC, SIGNED, nonzero, sample, te
 _INF = float("inf")
 _NAN = float("nan")
 
-# What each op runs on.
+# The types of each op.
 _OPS = {
     "Add": NUMERIC,
     "AddV2": NUMERIC,
@@ -38,7 +38,7 @@ _OPS = {
 }
 _INTEGER_DIVISIONS = ("Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod")
 
-# All ways to broadcast; the first element type of an op meets all of them, others the first few.
+# All ways to broadcast, for the first element type of an op; the first few, for other types.
 _SHAPES = (
     ([2, 3], [2, 3]),
     ([2, 1], [1, 3]),
@@ -58,7 +58,7 @@ _SHAPES = (
 )
 _FEW_SHAPES = _SHAPES[:3]
 
-# Each of the first list meets each of the second one.
+# Each element of the first list is paired with each one of the second.
 _FLOAT_SPECIAL = [-_INF, -2.5, -1, -0.0, 0, 1, 3, _INF, _NAN]
 _SIGNED_SPECIAL = ([-7, -6, -1, 0, 1, 6, 7], [-7, -3, -2, -1, 1, 2, 3, 7])
 _SPECIAL = {
@@ -91,7 +91,7 @@ def _all_pairs(op, dtype):
 
 
 def _refused():
-    """Integer operands without a result: the kernel says so, the process lives on."""
+    """Integer operands without a result: the kernel reports an error, the process survives."""
     for dtype in INTEGER:
         for op in _INTEGER_DIVISIONS:
             if dtype not in _OPS[op]:

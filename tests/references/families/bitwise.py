@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bits of integers: and, or, xor, invert and shifts, those out of range among them."""
+"""Bitwise ops on integers: and, or, xor, invert and shifts, also out of range."""
 
 import numpy as np
 

@@ -9,16 +9,16 @@ _INF = float("inf")
 _NAN = float("nan")
 
 _FLOATS = [-7.9, -1.5, -0.5, 0, 0.1, 0.5, 1.5, 2.5, 100.25]
-_INTEGERS = [-300, -7, -1, 0, 1, 3, 255, 256, 16777217]  # the last one is no float
+_INTEGERS = [-300, -7, -1, 0, 1, 3, 255, 256, 16777217]  # the last one is not representable as float
 _VALUES = {
     "float": _FLOATS,
     "double": _FLOATS,
     "int32": _INTEGERS,
-    "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # no int32, no double
+    "int64": [*_INTEGERS, 2**33 + 5, 2**53 + 1],  # not representable as int32, as double
     "bool": [True, False, True],
     "uint8": [0, 1, 127, 128, 255],
 }
-# Ties, what is no float, what is no double, and the largest.
+# Ties, numbers that float or double cannot represent, and the largest ones.
 _UNSIGNED = {
     "uint32": [0, 1, 3, 255, 257, 2049, 65535, 16777217, 2**31, 2**32 - 1],
     "uint64": [0, 1, 3, 255, 257, 2049, 65535, 2**33 + 5, 2**53 + 1, 2**63, 2**64 - 1],

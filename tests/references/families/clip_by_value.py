@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ClipByValue with bounds that are scalars, tensors, the wrong way round, or not numbers."""
+"""ClipByValue with bounds that are scalars, tensors, reversed, or NaN."""
 
 from case import case
 from tensors import NUMERIC, REDUCED, sample, tensor

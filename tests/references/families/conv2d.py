@@ -37,7 +37,7 @@ _GROUPED = (
     ([0, 4, 4, 4], [2, 2, 2, 2], (1, 1), "VALID"),
 )
 
-# Likewise with explicit paddings and dilations.
+# The same with explicit paddings and dilations.
 _EXPLICIT = (
     ([1, 5, 5, 2], [3, 3, 2, 2], (1, 1), [0, 0, 1, 1, 1, 1, 0, 0]),
     ([2, 4, 5, 1], [3, 2, 1, 3], (2, 1), [0, 0, 2, 0, 0, 3, 0, 0]),
@@ -61,7 +61,7 @@ def _explicit(dtype, images_shape, filter_shape, strides, paddings):
 
 
 def _grouped(dtype, images_shape, filter_shape, strides, padding):
-    """The convolution alone: TensorFlow has no gradients of groups on a CPU."""
+    """Only the convolution: TensorFlow has no gradients for groups on a CPU."""
     yield case(
         "Conv2D",
         sample(dtype, images_shape),
@@ -72,7 +72,7 @@ def _grouped(dtype, images_shape, filter_shape, strides, padding):
 
 
 def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
-    """The convolution alone: TensorFlow has no dilated gradients on a CPU."""
+    """Only the convolution: TensorFlow has no dilated gradients on a CPU."""
     yield case(
         "Conv2D",
         sample(dtype, images_shape),
@@ -83,7 +83,7 @@ def _dilated(dtype, images_shape, filter_shape, strides, padding, dilations):
     )
 
 
-# By op: which operands are images, and sizes of images.
+# By op: the operands that are images, and those that are sizes of images.
 _IMAGES = {
     "Conv2D": {},
     "Conv2DBackpropInput": {"images": (2,), "sizes": (0,)},
@@ -96,7 +96,7 @@ def _in_nchw(one_case):
 
 
 def _convolution(dtype, images_shape, filter_shape, strides, padding, **more):
-    """The convolution and its gradients, of one output gradient."""
+    """The convolution and its gradients for one output gradient."""
     attributes = {"strides": [1, *strides, 1], "padding": padding, **more}
     images = sample(dtype, images_shape)
     kernel = sample(dtype, filter_shape, seed=1)

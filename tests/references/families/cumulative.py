@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cumsum and Cumprod: each axis, forwards and backwards, with and without the element itself."""
+"""Cumsum and Cumprod: each axis, forward and reverse, inclusive and exclusive."""
 
 import itertools
 
@@ -16,7 +16,7 @@ _EMPTY = (([0, 3], 0), ([0, 3], 1))
 def _operand(op, dtype, shape):
     if op == "Cumsum":
         return sample(dtype, shape)
-    return nonzero(dtype, shape)  # TensorFlow's gradient of Cumprod leaves zeros out
+    return nonzero(dtype, shape)  # TensorFlow's gradient of Cumprod does not handle zeros
 
 
 def _ways():
@@ -27,7 +27,7 @@ def _ways():
 
 
 def cases():
-    """Every way along every axis for float, along the first for other types."""
+    """Every variant along every axis for float, along the first axis for other types."""
     for op in ("Cumsum", "Cumprod"):
         for dtype in NUMERIC:
             for index, (shape, axis) in enumerate(_AXES if dtype == "float" else _AXES[:1]):

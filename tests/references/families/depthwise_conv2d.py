@@ -24,7 +24,7 @@ _FORWARD = "DepthwiseConv2dNative"
 
 
 def _convolution(dtype, images_shape, filter_shape, stride, padding, **more):
-    """The convolution and its gradients with what of them is images."""
+    """The convolution and its gradients, with the operands and results that are images."""
     attributes = {"strides": [1, stride, stride, 1], "padding": padding, **more}
     images = sample(dtype, images_shape)
     kernel = sample(dtype, filter_shape, seed=1)
@@ -35,7 +35,7 @@ def _convolution(dtype, images_shape, filter_shape, stride, padding, **more):
     backprop_input = case(f"{_FORWARD}BackpropInput", sizes, kernel, gradient, **attributes)
     yield backprop_input, {"images": (2,), "sizes": (0,)}
     if images_shape[0] == 0:
-        return  # TensorFlow leaves the gradient of the filter as it finds it; ours is 0
+        return  # TensorFlow does not write the gradient of the filter; ours is 0
     sizes = tensor("int32", filter_shape)
     backprop_filter = case(f"{_FORWARD}BackpropFilter", images, sizes, gradient, **attributes)
     yield backprop_filter, {"images": (0, 2), "outputs": ()}
@@ -49,7 +49,7 @@ def _all(dtype):
 
 
 def cases():
-    """All of them in both layouts."""
+    """All convolutions in both layouts."""
     for dtype in FLOATING:
         for one_case, images in _all(dtype):
             yield one_case

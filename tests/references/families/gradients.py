@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.gradients has for the element-wise ops and reductions, at the operands of their cases."""
+"""Gradients of element-wise ops and reductions by tf.gradients, at the operands of their cases."""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ _MODULES = modules(
     "unary_math",
 )
 _MOST_ELEMENTS = 100
-# TensorFlow knows no gradient, or has no numbers in it.
+# TensorFlow has no gradient, or one without numbers.
 _WITHOUT = {"SoftsignGrad", "Mod", "TruncateMod", "StopGradient"}
 
-# TensorFlow's gradients of these do not take axes of int64.
+# TensorFlow's gradients of these ops do not support axes of int64.
 _WITH_INT32_AXES = {"EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diagonals of matrices, read, set and made into matrices; MatrixBandPart."""
+"""Diagonals of matrices: read, set and expanded to matrices; MatrixBandPart."""
 
 from case import case
 from tensors import ALL, INDEX, sample, tensor
@@ -76,7 +76,7 @@ def _of_type(dtype):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; what must fail."""
+    """All of each table for float, the first two rows for the other types; cases that must fail."""
     for dtype in ALL:
         yield from _of_type(dtype)
     zero, matrix = tensor("float", 0), sample("float", [2, 3])

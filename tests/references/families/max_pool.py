@@ -38,7 +38,7 @@ def _pooling(images, window, strides, padding, **more):
 
 
 def _explicit_paddings(dtype):
-    """As TensorFlow says it: before and after each dimension."""
+    """Paddings in TensorFlow's form: before and after each dimension."""
     for shape, window, strides, paddings in (
         ([1, 4, 5, 2], (2, 2), (2, 2), [0, 0, 1, 0, 0, 1, 0, 0]),
         ([2, 4, 4, 1], (3, 2), (1, 2), [0, 0, 2, 1, 1, 1, 0, 0]),
@@ -54,7 +54,7 @@ def _in_nchw(one_case):
 
 
 def _infinities():
-    """Of NaN, TensorFlow takes the one that comes first for the largest, and no other."""
+    """No NaN, which TensorFlow takes for the largest only if it comes first."""
     images = np.zeros([1, 2, 4, 1])
     images[0, 0, 0, 0], images[0, 1, 3, 0] = -float("inf"), float("inf")
     for dtype in ("float", "double"):

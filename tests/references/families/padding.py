@@ -37,7 +37,7 @@ def _mirrored(dtype, index_type, shape, paddings, mode):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; what must fail."""
+    """All of each table for float, the first two rows for the other types; cases that must fail."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         for index, (shape, paddings) in enumerate(_PADDINGS[rows]):
@@ -50,7 +50,7 @@ def cases():
         for index, (shape, paddings) in enumerate(_MIRRORED[rows]):
             for mode in ("REFLECT", "SYMMETRIC"):
                 yield from _mirrored(dtype, INDEX[index % 2], shape, paddings, mode)
-    # As long as the dimension: only what repeats the outermost element can be.
+    # As long as the dimension: possible only if the outermost element is repeated.
     whole = tensor("int32", [[3, 3]])
     yield case("MirrorPad", sample("float", [3]), whole, mode="SYMMETRIC")
     yield case("MirrorPadGrad", sample("float", [9]), whole, mode="SYMMETRIC")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that hand their operand on: IdentityN, Bitcast, CheckNumerics and the like; ReverseV2."""
+"""Ops that pass their operand on: IdentityN, Bitcast, CheckNumerics and the like; ReverseV2."""
 
 from case import case
 from literals import NUMPY_TYPES
@@ -50,7 +50,7 @@ def _identities(dtype):
 
 
 def cases():
-    """Every type; what must fail."""
+    """Every type; cases that must fail."""
     for dtype in ALL:
         yield from _identities(dtype)
         rows = slice(None) if dtype == "float" else slice(2)

@@ -19,7 +19,7 @@ _PLACES = (
     ([3, 2], [0, 1]),
 )
 
-# Shape of the whole; indices, no two the same.
+# Shape of the whole; distinct indices.
 _UPDATED = (
     ([4, 3], [[2], [0]]),
     ([4, 3], [[0, 2], [3, 1], [3, 0]]),
@@ -58,7 +58,7 @@ _SHAPES = (([2, 3], [3]), ([2, 1, 3], [4, 1]), ([], [5]), ([1], [0]), ([2, 3], [
 
 
 def _indices(dtype, shape, whole):
-    """Each within its dimension."""
+    """Returns indices, each within its dimension."""
     depth = shape[-1]
     columns = [sample(dtype, shape[:-1], seed=k, low=0, high=whole[k] - 1) for k in range(depth)]
     return np.stack(columns, -1) if depth else sample(dtype, shape)
@@ -69,7 +69,7 @@ def _nested(dtype, rows):
         index_type = INDEX[index % 2]
         indices = _indices(index_type, shape, whole)
         yield case("GatherNd", sample(dtype, whole), indices)
-        # TensorFlow refuses some empty ones.
+        # TensorFlow rejects some empty ones.
         if dtype in NUMERIC and len(shape) > 1 and all((*whole, *shape)):
             updates = sample(dtype, [*shape[:-1], *whole[shape[-1]:]], seed=7)
             yield case("ScatterNd", indices, updates, tensor(index_type, whole))
@@ -103,7 +103,7 @@ def _lists(dtype):
 
 
 def cases():
-    """All of each table for float, the first two rows for the other types; what must fail."""
+    """All of each table for float, the first two rows for the other types; cases that must fail."""
     for dtype in ALL:
         rows = slice(None) if dtype == "float" else slice(2)
         yield from _nested(dtype, _PLACES[rows])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""half and bfloat16 for the ops that reduced_precision.txt has no case of: a case in float each."""
+"""half and bfloat16 for ops without a case in reduced_precision.txt: a case in float each."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ from families import (
 )
 from tensors import REDUCED, tensor
 
-# By the module that has the case: the ops.
+# The ops, by the module that has their case.
 _OPS = {
     activation: ("SoftplusGrad", "Softsign"),
     avg_pool: ("AvgPool", "AvgPoolGrad"),
@@ -65,7 +65,7 @@ _OPS = {
 }
 
 
-# TensorFlow has no kernel.
+# TensorFlow has no kernels for these.
 _WITHOUT = {("Digamma", "bfloat16"), ("Lgamma", "bfloat16")}
 
 

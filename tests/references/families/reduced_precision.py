@@ -10,7 +10,7 @@ from tensors import ALL, REDUCED, nonzero, sample, tensor
 _INF = float("inf")
 _NAN = float("nan")
 
-# Zeros, ties, the largest half and what is beyond it, its smallest normal and denormal numbers.
+# Zeros, ties, the largest half and numbers beyond it, the smallest normal and denormal halves.
 _SPECIAL = [-_INF, -70000, -65504, -2.5, -1, -0.0, 0, 6e-8, 1e-7, 6.1e-5, 0.1, 0.25, 1.5, 3, 300, _INF, _NAN]
 
 _UNARY = (
@@ -37,7 +37,7 @@ def _conversions(dtype):
             values = _SPECIAL
         with np.errstate(over="ignore"):
             yield case("Cast", tensor(dtype, values), DstT=target)
-        low = 0 if other == "uint8" else None  # what does not fit is not defined
+        low = 0 if other == "uint8" else None  # out-of-range conversions are undefined
         yield case("Cast", sample(dtype, [17], low=low), DstT=target)
     source = NUMPY_TYPES[dtype]
     ties = [1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 2.0**-25, 3 * 2.0**-25]
@@ -64,7 +64,7 @@ def _elementwise(dtype):
         yield case(op, sample(dtype, [3, 1]), nonzero(dtype, [], seed=1))
     for op in _UNARY_GRADIENTS:
         yield case(op, sample(dtype, [17], low=0.2, high=0.9), sample(dtype, [17], seed=1))
-    # TensorFlow rounds after each step of these: operands whose steps need no rounding.
+    # TensorFlow rounds after each step of these, so no step of the operands needs rounding.
     few, fewer = sample("int32", [2, 9]), sample("int32", [9], seed=1)
     yield case("SquaredDifference", tensor(dtype, few / 4), tensor(dtype, fewer / 2))
     yield case("AddN", [tensor(dtype, few / 4), tensor(dtype, few / 8), tensor(dtype, few)])

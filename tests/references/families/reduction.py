@@ -38,7 +38,7 @@ _ARG_MAX = (([2, 3, 4], 0), ([2, 3, 4], 1), ([2, 3, 4], -1), ([7], 0), ([0, 3], 
 
 
 def _operand(op, dtype, shape):
-    if op == "Prod" and dtype not in FLOATING:  # a product that no integer overflows
+    if op == "Prod" and dtype not in FLOATING:  # a product that does not overflow
         values = sample(dtype, shape, low=0 if dtype == "uint8" else -2, high=2)
         values[values == 0] = 1
         return values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SelectV2, whose three operands broadcast, and Select, whose condition may speak of rows."""
+"""SelectV2, whose three operands broadcast, and Select, whose condition may select rows."""
 
 import math
 
@@ -37,7 +37,7 @@ _V1_SHAPES = (
 
 
 def _condition(shape):
-    """True and false in turn."""
+    """Returns alternating true and false."""
     return (np.arange(math.prod(shape)) % 2 == 0).reshape(shape)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dimensions of 1, for the ops whose other cases have none in some place."""
+"""Dimensions of size 1, for ops whose other cases lack them in some dimension."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from case import Variable, case
 from families import modules
 from tensors import nonzero, sample, tensor
 
-# Those of their ops that take an element of each operand for one of the result.
+# Modules whose element-wise ops get cases.
 _MODULES = modules(
     "accumulate",
     "activation",
@@ -23,7 +23,7 @@ _MODULES = modules(
     "unary_math",
     "variable",
 )
-_NOT_THESE = {"EnsureShape", "PlaceholderWithDefault", "ReverseV2"}  # they say their shape
+_NOT_THESE = {"EnsureShape", "PlaceholderWithDefault", "ReverseV2"}  # these depend on the shape
 _ROW, _COLUMN = [1, 3], [3, 1]
 
 
@@ -34,7 +34,7 @@ def _arrays(one_case):
 
 
 def _has_equal_shapes(one_case):
-    """That of all operands but scalars is the same, and three of their elements are finite."""
+    """Returns whether all operands but scalars have one shape and end in three finite elements."""
     arrays = [array for array in _arrays(one_case) if array.ndim]
     return (
         bool(arrays)
@@ -46,7 +46,7 @@ def _has_equal_shapes(one_case):
 
 
 def _in_shape(one_case, shape):
-    """The case of the last three elements of each operand."""
+    """Returns the case with the last three elements of each operand."""
 
     def convert(value):
         if isinstance(value, list):
@@ -183,6 +183,6 @@ def _pooling():
 
 
 def cases():
-    """Rows and columns for whatever takes a matrix."""
+    """Rows and columns for every op that takes a matrix."""
     for family in (_elementwise, _broadcasts, _reductions, _chosen, _arranged, _diagonals, _pooling):
         yield from family()

@@ -9,7 +9,7 @@ from tensors import FLOATING, INDEX, REDUCED, WIDE, tensor
 
 _SEEDS = ([0, 0], [1, 2], [-7, 2**31 - 1], [-(2**31), 12345])
 _LARGE_SEEDS = ([2**40 + 3, -(2**62)], [-1, -1])
-# A key, and a counter; of the last two a part wraps around while blocks are counted.
+# A key and a counter. A part of each of the last two wraps around while blocks are counted.
 _STREAMS = (
     (0, [0, 0]),
     (2**63 + 12345, [3, 2**40]),
@@ -19,7 +19,7 @@ _STREAMS = (
 _SHAPES = ([5, 3], [1], [], [0, 2], [67], [1, 2, 1, 3])
 
 _FLOATS = ("StatelessRandomNormal", "StatelessRandomUniform", "StatelessTruncatedNormal")
-# From what is a number to below what.
+# The smallest number, and the end of the range.
 _LIMITS = {
     "int32": ((0, 10), (-5, 3), (-(2**31), 2**31 - 1), (7, 8)),
     "int64": ((0, 10), (-5, 3), (-(2**63), 2**63 - 1), (2**40, 2**40 + 2**35)),
@@ -31,7 +31,7 @@ def _shape(index, shape):
 
 
 def _seed(index):
-    """The seeds of the case of this number, in both types in turn."""
+    """Returns the seeds of the case with this number, alternating between both types."""
     seeds = (*_SEEDS, *_LARGE_SEEDS) if index % 2 else _SEEDS
     return tensor(INDEX[index % 2], seeds[index // 2 % len(seeds)])
 
@@ -86,6 +86,6 @@ def _wrong():
 
 
 def cases():
-    """Every op in every type and shape; what wraps around; what must fail."""
+    """Every op in every type and shape; streams that wrap around; cases that must fail."""
     for family in (_streams, _floats, _integers, _wrong):
         yield from family()

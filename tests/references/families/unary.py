@@ -7,7 +7,7 @@ from tensors import ALL, FLOATING, NUMERIC, SIGNED, sample, tensor
 _INF = float("inf")
 _NAN = float("nan")
 
-# What each op runs on.
+# The types of each op.
 _OPS = {
     "Abs": (*FLOATING, *SIGNED),
     "Ceil": FLOATING,
@@ -28,7 +28,7 @@ _OPS = {
     "Reciprocal": FLOATING,
     "Relu": NUMERIC,
     "Rint": FLOATING,
-    "Round": FLOATING,  # of integers TensorFlow makes zeros
+    "Round": FLOATING,  # TensorFlow turns integers into zeros
     "Rsqrt": FLOATING,
     "Sigmoid": FLOATING,
     "Sign": (*FLOATING, *SIGNED),

@@ -28,7 +28,7 @@ _SPECIAL = [-_INF, -20, -2.5, -1, -0.5, -0.0, 0, 1e-6, 0.25, 1, 1.5, 2.5, 20, 88
 
 
 def _special(op, dtype):
-    if op == "Erf" and dtype == "double":  # for infinities TensorFlow has NaN
+    if op == "Erf" and dtype == "double":  # TensorFlow gives NaN for infinities
         return tensor(dtype, _SPECIAL[1:-2])
     return tensor(dtype, _SPECIAL)
 

@@ -1,0 +1,14 @@
+"""header_files provides the headers of libraries as files.
+
+Includes all headers from this workspace that these headers include.
+"""
+
+def _header_files_impl(ctx):
+    headers = depset(transitive = [dep[CcInfo].compilation_context.headers for dep in ctx.attr.deps])
+    return [DefaultInfo(files = headers, runfiles = ctx.runfiles(transitive_files = headers))]
+
+header_files = rule(
+    implementation = _header_files_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+    doc = "The headers of `deps` and of their dependencies, for tests that read or compile them.",
+)

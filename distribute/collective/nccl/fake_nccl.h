@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fake of NCCL, linked together with the fake of the CUDA runtime; ranks are threads of this
+// process. It reports misuse that NCCL answers with a hang or not at all: ranks whose collectives
+// differ in order, count, type or reduction; several threads that use one communicator; calls after
+// an abort; ranks that one thread connects outside a group; registered memory that was not
+// allocated for it; communicators with both captured and eager collectives.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
+
+#include <nccl.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+struct FakeNcclOptions {
+  // Collective `failing_collective` (counted from 0) of rank `failing_rank` fails after it is
+  // enqueued; -1: none fails.
+  int failing_rank = -1;
+  int failing_collective = 0;
+  // Connecting never completes.
+  bool connecting_hangs = false;
+};
+
+// Clears recorded misuse and counters, and sets `options`.
+// REQUIRES: no communicator is left.
+void ResetFakeNccl(const FakeNcclOptions& options = {});
+
+// The first misuse that real NCCL would not have tolerated; OK if there is none.
+absl::Status NcclMisuse();
+// The number of memory registrations since the last reset.
+int NumNcclRegistrations();
+// The number of collectives that ranks have enqueued since the last reset.
+int NumNcclCollectives();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_

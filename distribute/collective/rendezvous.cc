@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/rendezvous.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+Rendezvous::Rendezvous(int world_size, absl::Duration timeout)
+    : world_size_(world_size), timeout_(timeout) {}
+
+absl::Status Rendezvous::status() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return failure_;
+}
+
+bool Rendezvous::Fail(const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!failure_.ok()) return false;
+  failure_ = why;
+  changed_.notify_all();
+  return true;
+}
+
+absl::Status Rendezvous::Meet(int rank, absl::string_view what) {
+  const absl::Time deadline = absl::Now() + timeout_;
+  std::unique_lock<std::mutex> lock(mu_);
+  const uint64_t meeting = meetings_;
+  if (++present_ == world_size()) {
+    present_ = 0;
+    ++meetings_;
+    changed_.notify_all();
+  }
+  while (meetings_ == meeting && failure_.ok()) {
+    if (absl::Now() > deadline) {
+      failure_ = absl::DeadlineExceededError(
+          absl::StrCat(what, ": rank ", rank, " timed out after ", absl::FormatDuration(timeout_),
+                       "; expected ", world_size(), " ranks, got ", present_));
+      changed_.notify_all();
+    } else if (deadline == absl::InfiniteFuture()) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_until(lock, absl::ToChronoTime(deadline));
+    }
+  }
+  return failure_;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extensions adds a user's ops, kernels and passes to those of the library.
+//
+//   Extensions extensions;
+//   extensions.ops().Define("Swish").Doc(…).Input("x: T").Output("y: T")…;
+//   extensions.kernels().Register("Swish", "CPU", MakeSwish);
+//   extensions.AddPass<DropDoubleSwish>();
+//   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.extensions = &extensions}));
+//   Output y = scope.Build(extensions.ops(), "Swish").Input(x).One();
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_EXTENSIONS_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_EXTENSIONS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "framework/compiler/pass.h"
+#include "framework/graph/op_registry.h"
+#include "framework/runtime/kernel_registry.h"
+
+namespace mirrorflow {
+
+// An object must be complete before a strategy is created with it, and must outlive all graphs,
+// strategies and sessions that use it.
+class Extensions {
+ public:
+  Extensions();
+  Extensions(const Extensions&) = delete;
+  Extensions& operator=(const Extensions&) = delete;
+
+  // The library's ops and the user's; Define adds an op. ReadGraphFile(path, extensions.ops())
+  // reads graphs that use them.
+  OpRegistry& ops() { return ops_; }
+  const OpRegistry& ops() const { return ops_; }
+
+  // The library's kernels and the user's; Register adds a kernel.
+  KernelRegistry& kernels() { return kernels_; }
+  const KernelRegistry& kernels() const { return kernels_; }
+
+  // Adds a pass that rewrites the graph of each step on global shapes. It runs before the library's
+  // simplifications and before sharding, with kShapesKnown established. Passes run in the order in
+  // which they are added.
+  template <typename P>
+  void AddPass() {
+    passes_.push_back([] { return std::unique_ptr<Pass>(std::make_unique<P>()); });
+  }
+  const std::vector<PassMaker>& passes() const { return passes_; }
+
+  // Returns InvalidArgument with everything that is missing, malformed or defined twice. Strategies
+  // call it.
+  absl::Status Check() const;
+
+ private:
+  OpRegistry ops_;
+  KernelRegistry kernels_;
+  std::vector<PassMaker> passes_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_EXTENSIONS_H_

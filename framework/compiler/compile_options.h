@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CompileOptions: options for the compilation of steps, set on a strategy.
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_
+
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "framework/core/dtype.h"
+#include "framework/runtime/kernel_options.h"
+
+namespace mirrorflow {
+
+class PassObserver;  // framework/compiler/pass.h
+
+struct CompileOptions {
+  // The names of optional passes to skip.
+  absl::flat_hash_set<std::string> disabled_passes = {};
+  KernelOptions kernels = {};
+  // DT_BFLOAT16 selects mixed precision: products, convolutions and attention on floats, and ops
+  // that only pass on their results, compute in this type. Variables, losses, reductions over
+  // replicas and updates stay in float.
+  DataType compute_dtype = DT_FLOAT;
+  // Verify the graph after every pass.
+  bool verify = false;
+  // Check of every plan that each value is written before it is read.
+  bool check_plan = false;
+  // Called before and after every pass; not owned.
+  PassObserver* observer = nullptr;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_COMPILE_OPTIONS_H_

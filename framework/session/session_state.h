@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SessionState is the implementation of Session: the replicas and their threads, their connection,
+// the layout of the variables, and the steps with their compiled plans. Tools and tests access it
+// through Session::state().
+#ifndef MIRRORFLOW_FRAMEWORK_SESSION_SESSION_STATE_H_
+#define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "framework/compiler/compilation.h"
+#include "framework/compiler/pass.h"
+#include "framework/runtime/replica.h"
+#include "framework/runtime/replica_team.h"
+#include "framework/runtime/trace.h"
+#include "framework/runtime/tuning_table.h"
+#include "framework/runtime/variable_layout.h"
+#include "framework/session/connection.h"
+#include "framework/session/session.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+struct StepVariant;
+
+// Dependencies that the layers above the session inject: devices, kernels, the compiler's pipeline,
+// and a function that connects the replicas.
+struct SessionBackend {
+  using CompileFn = absl::StatusOr<std::shared_ptr<const Program>> (*)(
+      const Graph& graph, const GlobalSignature& signature, const VariableLayout& layout,
+      const SessionBackend& backend, const CompileOptions& options);
+  // Compiles the plan of a replica that has `rows[axis]` rows of each axis of the program and a
+  // device with `traits`. `tuning` is null without autotune.
+  using CompilePlanFn = absl::StatusOr<std::shared_ptr<const Plan>> (*)(
+      const Program& program, const std::vector<int64_t>& rows, const DeviceTraits& traits,
+      TuningTable* tuning);
+
+  std::vector<std::unique_ptr<Device>> devices;  // of the local replicas
+  const OpRegistry* ops = nullptr;
+  const KernelRegistry* kernels = nullptr;  // of the devices and of the host
+  std::vector<PassMaker> passes = {};       // the user's, for the first half
+  CompileFn compile = nullptr;
+  CompilePlanFn compile_plan = nullptr;
+  Topology topology;  // its ranks of this worker are the local replicas
+  // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
+  bool has_teams = false;
+  WorkerGroup* workers = nullptr;  // borrowed; null if this is the only worker
+  ConnectFn connect;
+};
+
+// A compiled step, for `inspect` and `bench`.
+struct StepPlans {
+  std::shared_ptr<const Program> program;
+  std::vector<std::shared_ptr<const Plan>> plans;  // by local replica; equal shares share one
+};
+
+// The number from which random ops draw in a run: `count` runs of its kind were before it. Runs
+// that write nothing draw from numbers of their own, so they never change what training draws.
+inline uint64_t StreamOfRun(uint64_t count, bool writes) {
+  return writes ? count : count | uint64_t{1} << 63;
+}
+
+// Compiles the step for feeds of these shapes, or returns the plans of an earlier compilation.
+absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
+                                      const RunOptions& options = {});
+
+// Session documents the methods that the two classes have in common.
+class SessionState {
+ public:
+  static absl::StatusOr<std::unique_ptr<SessionState>> Create(const Graph& graph,
+                                                              SessionBackend backend,
+                                                              SessionOptions options);
+  ~SessionState();
+
+  absl::StatusOr<Step> Prepare(absl::Span<const Output> feeds, absl::Span<const Output> fetches,
+                               absl::Span<const Operation> targets, const PrepareOptions& options);
+  absl::StatusOr<std::vector<Tensor>> Run(absl::Span<const std::pair<Output, Tensor>> feeds,
+                                          absl::Span<const Output> fetches,
+                                          absl::Span<const Operation> targets);
+
+  const VariableLayout& layout() const { return layout_; }
+  const Connection& connection() const { return connection_; }
+  int num_local_replicas() const { return static_cast<int>(replicas_.size()); }
+  int world_size() const { return backend_.topology.world_size(); }
+  absl::Status Reconnect();
+
+  uint64_t step() const { return next_step_; }
+  void SetStep(uint64_t step) { next_step_ = step; }
+
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
+  absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
+  absl::Status AssignVariable(absl::string_view name, const Tensor& value);
+  bool IsInitialized(absl::string_view name) const;
+
+  void TraceTo(TraceWriter* trace) { trace_ = trace; }
+
+ private:
+  friend class Step;
+  friend absl::StatusOr<StepPlans> CompileStep(const Step& step,
+                                               absl::Span<const Shape> feed_shapes,
+                                               const RunOptions& options);
+  static StepState* StateOf(const Step& step) { return step.state_.get(); }
+  enum class VariableState : char { kUnset, kSet, kIndeterminate };
+
+  SessionState(SessionBackend backend, SessionOptions options);
+  absl::Status Initialize(const Graph& graph);
+  // Whether the replicas can share one copy of a variable.
+  bool SharesVariables() const;
+  absl::Status InitializeVariables();
+  absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values);
+  // Translates the arguments of Prepare to the session's own graph.
+  absl::StatusOr<StepSignature> Resolve(absl::Span<const Output> feeds,
+                                        absl::Span<const Output> fetches,
+                                        absl::Span<const Operation> targets) const;
+  absl::StatusOr<int> FindVariable(absl::string_view name) const;
+  absl::Status CheckDeterminate(int variable) const;
+  absl::StatusOr<Output> FindOutput(absl::string_view name) const;
+  // Whether the variables are in the states for which the variant was compiled.
+  bool HasStates(const StepVariant& variant) const;
+  absl::StatusOr<StepVariant*> FindVariant(StepState& step, absl::Span<const Shape> shapes,
+                                           absl::Span<const int64_t> rows);
+  absl::StatusOr<std::unique_ptr<StepVariant>> CompileVariant(StepState& step,
+                                                              std::vector<Shape> shapes,
+                                                              std::vector<int64_t> rows);
+  // Makes the plans of the local replicas, and reuses those of other variants where possible.
+  absl::Status MakePlans(const StepState& step, StepVariant& variant);
+  absl::Status RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds);
+  void SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds);
+  absl::Status CopyFetches(StepVariant& variant, int replica);
+  int64_t FirstLocalRow(const StepVariant& variant, const PlannedFetch& fetch,
+                        const BoundPlan& bound) const;
+  const std::byte* ShareOf(const StepVariant& variant, const Tensor& feed, int replica,
+                           size_t index) const;
+  absl::Status MakeOutputs(StepVariant& variant);
+  absl::StatusOr<StepOutputs> RunStep(StepState& step, absl::Span<const Tensor> feeds,
+                                      const RunOptions& options);
+  // Called only if there are several workers.
+  absl::Status TakeSeedOfWorker0();
+  absl::Status TakeVariablesOfRank0();
+  absl::Status AgreeOn(const StepState& step, StepVariant& variant);
+  absl::Status TakeTuningOfWorker0(absl::string_view agreement);
+  absl::StatusOr<Tensor> SumOverRanks(int variable);
+  // Calls work(replica, lane) for each local replica, on its thread and its communication lane.
+  absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
+  absl::Time ConnectDeadline() const { return absl::Now() + options_.connect_timeout; }
+  void AddTrace(const StepVariant& variant, uint64_t step);
+
+  SessionBackend backend_;
+  SessionOptions options_;
+  Graph graph_;
+  VariableLayout layout_;
+  std::unique_ptr<TuningTable> tuning_;  // with autotune
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  Connection connection_;  // destroyed before the replicas, to which it points
+  std::unique_ptr<ReplicaTeam> team_;
+  std::vector<std::shared_ptr<StepState>> steps_;
+  std::vector<VariableState> variable_states_;
+  std::string indeterminate_cause_;        // the last error that left variables indeterminate
+  const StepVariant* last_run_ = nullptr;  // the replicas hold its values; may be null
+  uint64_t next_step_ = 0;                 // counts steps that write variables
+  uint64_t next_reading_step_ = 0;         // counts all other steps
+  int num_agreements_ = 0;                 // in this incarnation
+  TraceWriter* trace_ = nullptr;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_SESSION_SESSION_STATE_H_

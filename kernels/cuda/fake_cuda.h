@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A fake of the CUDA runtime that a test links in its place. A stream is a queue with a thread,
+// which runs it with random delays; memory is the host's; kernels are those that fake_nvrtc.cc
+// makes. It records all enqueued work with the memory that the work reads and writes, so that a
+// test can check the order of a whole step and not only its results. It has only the functions that
+// kernels/cuda calls, and cannot run code that nvcc compiled.
+#ifndef MIRRORFLOW_KERNELS_CUDA_FAKE_CUDA_H_
+#define MIRRORFLOW_KERNELS_CUDA_FAKE_CUDA_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+struct FakeCudaOptions {
+  int num_gpus = 1;
+  size_t memory_bytes = size_t{1} << 30;  // of each GPU
+  uint64_t seed = 1;                      // of the delays
+  // Plants a bug: of the calls of cudaStreamWaitEvent for GPU 0, the one with this number, from 0,
+  // does nothing.
+  int ignored_wait = -1;
+  // The first call of the function with this name fails with this error.
+  std::string failing_call = {};
+  cudaError_t error = cudaErrorUnknown;
+  // Operations with this name never finish.
+  std::string stuck_operation = {};
+  // Whether cuBLASLt has products that write masks of positive elements, and products that read
+  // them.
+  bool has_relu_masks = true;
+};
+
+// Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
+void ResetFakeCuda(const FakeCudaOptions& options = {});
+
+bool FakeHasReluMasks();
+
+struct MemoryRange {
+  const void* begin;
+  size_t bytes;
+  bool is_write;
+};
+
+// While an object lives, all launches of this thread are recorded with this name and these
+// accesses.
+class FakeAccesses {
+ public:
+  FakeAccesses(std::string name, std::vector<MemoryRange> accesses);
+  ~FakeAccesses();
+};
+
+// Launches a kernel on the fake: runs `work` when its turn in the stream comes.
+void LaunchOnFake(cudaStream_t stream, const std::string& name,
+                  const std::vector<MemoryRange>& accesses, std::function<void()> work);
+
+// The same, with the name and the accesses of the FakeAccesses that lives; with `name` and no
+// accesses if there is none.
+void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::function<void()> work);
+
+// The numbers of enqueued operations, of waits on GPU 0, and of launched graphs since the last
+// ResetFakeCuda.
+int NumRecordedOperations();
+int NumRecordedWaits();
+int NumGraphLaunches();
+
+// OK if any two operations that touch the same bytes, one of them writing, were ordered by a
+// stream, by events or by a wait of the host. Else an error that names the first two that were not.
+absl::Status CheckRecordedOrder();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_KERNELS_CUDA_FAKE_CUDA_H_

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Access to compiled programs and plans, the layout of variables, timelines and written-out
+// replicas, which `mirrorflow inspect`, `explain` and `bench` show. These interfaces change without
+// notice.
+#ifndef MIRRORFLOW_MIRRORFLOW_DEBUG_H_
+#define MIRRORFLOW_MIRRORFLOW_DEBUG_H_
+
+#include "distribute/replicated_graph.h"      // a step with its replicas written out
+#include "framework/compiler/pass.h"          // observers of passes
+#include "framework/graph/text_form.h"        // graphs as text
+#include "framework/runtime/topology.h"       // replicas by worker, domain and device
+#include "framework/runtime/trace.h"          // timelines of steps
+#include "framework/session/session_state.h"  // layout, connection, compiled plans
+#include "mirrorflow.h"
+
+#endif  // MIRRORFLOW_MIRRORFLOW_DEBUG_H_

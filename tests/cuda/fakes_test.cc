@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests that the fakes detect accesses without an order and misuse of NCCL.
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "distribute/collective/nccl/fake_nccl.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/fake_cuda.h"
+
+namespace mirrorflow {
+namespace {
+
+class FakesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ResetFakeCuda({.num_gpus = 2});
+    ResetFakeNccl();
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      cudaSetDevice(gpu);
+      cudaStreamCreateWithFlags(&streams_[gpu], cudaStreamNonBlocking);
+      cudaEventCreateWithFlags(&events_[gpu], cudaEventDisableTiming);
+    }
+  }
+  void TearDown() override {
+    for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  void Launch(int stream, const char* name, bool is_write) {
+    LaunchOnFake(streams_[stream], name, {{&memory_, sizeof memory_, is_write}}, [] {});
+  }
+  void WaitFor(int stream) {
+    cudaEventRecord(events_[stream], streams_[stream]);
+    while (cudaEventQuery(events_[stream]) == cudaErrorNotReady) std::this_thread::yield();
+  }
+
+  // Connects two ranks, in a group or not.
+  std::vector<ncclComm_t> Connect(bool in_a_group) {
+    ncclUniqueId id;
+    ncclGetUniqueId(&id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    std::vector<ncclComm_t> ranks(2);
+    if (in_a_group) ncclGroupStart();
+    for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&ranks[r], 2, id, r, &config);
+    if (in_a_group) ncclGroupEnd();
+    return ranks;
+  }
+  ncclResult_t AllReduce(ncclComm_t rank, int stream, ncclRedOp_t op = ncclSum) {
+    return ncclAllReduce(&sums_[stream], &sums_[stream], 1, ncclFloat, op, rank, streams_[stream]);
+  }
+  void ExpectMisuse(const char* what) {
+    EXPECT_TRUE(absl::StrContains(NcclMisuse().message(), what)) << NcclMisuse();
+  }
+
+  cudaStream_t streams_[2];
+  cudaEvent_t events_[2];
+  float memory_ = 0;
+  float sums_[2] = {1, 2};
+};
+
+TEST_F(FakesTest, UnorderedAccessesToSameBytesAreReported) {
+  Launch(0, "write", true);
+  Launch(1, "read", false);
+  const absl::Status status = CheckRecordedOrder();
+  EXPECT_TRUE(absl::StrContains(status.message(), "write (stream")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "and read (stream")) << status;
+}
+
+TEST_F(FakesTest, TwoReadsNeedNoOrder) {
+  Launch(0, "read", false);
+  Launch(1, "read", false);
+  EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+}
+
+TEST_F(FakesTest, EventOrdersOnlyWorkRecordedBeforeIt) {
+  Launch(0, "write", true);
+  cudaEventRecord(events_[0], streams_[0]);
+  cudaStreamWaitEvent(streams_[1], events_[0], 0);
+  Launch(1, "read", false);
+  EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+  Launch(0, "write again", true);
+  EXPECT_FALSE(CheckRecordedOrder().ok());
+}
+
+TEST_F(FakesTest, HostWaitOrdersLaterLaunches) {
+  Launch(0, "write", true);
+  WaitFor(0);
+  Launch(1, "write", true);
+  EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+}
+
+TEST_F(FakesTest, AllReduceSumsOverRanks) {
+  const auto ranks = Connect(/*in_a_group=*/true);
+  std::thread other([&] { AllReduce(ranks[1], 1); });
+  AllReduce(ranks[0], 0);
+  other.join();
+  WaitFor(0);
+  WaitFor(1);
+  EXPECT_EQ(sums_[0], 3);
+  EXPECT_EQ(sums_[1], 3);
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+  for (ncclComm_t rank : ranks) ncclCommAbort(rank);
+}
+
+TEST_F(FakesTest, DifferentReductionsAreMisuse) {
+  const auto ranks = Connect(/*in_a_group=*/true);
+  AllReduce(ranks[0], 0, ncclSum);
+  AllReduce(ranks[1], 1, ncclMax);
+  ExpectMisuse("rank 1 has");
+  ncclResult_t state = ncclSuccess;
+  ncclCommGetAsyncError(ranks[0], &state);
+  EXPECT_EQ(state, ncclInvalidUsage);
+  for (ncclComm_t rank : ranks) ncclCommAbort(rank);
+}
+
+TEST_F(FakesTest, UseOfOneRankByTwoThreadsIsMisuse) {
+  const auto ranks = Connect(/*in_a_group=*/true);
+  AllReduce(ranks[0], 0);
+  std::thread([&] { AllReduce(ranks[0], 0); }).join();
+  ExpectMisuse("two threads");
+  for (ncclComm_t rank : ranks) ncclCommAbort(rank);
+}
+
+TEST_F(FakesTest, CollectiveAfterAbortIsMisuse) {
+  const auto ranks = Connect(/*in_a_group=*/true);
+  ncclCommAbort(ranks[0]);
+  EXPECT_NE(AllReduce(ranks[1], 1), ncclSuccess);
+  ExpectMisuse("after an abort");
+  ncclCommAbort(ranks[1]);
+}
+
+TEST_F(FakesTest, ConnectingSeveralRanksOutsideGroupIsMisuse) {
+  for (ncclComm_t rank : Connect(/*in_a_group=*/false)) ncclCommAbort(rank);
+  ExpectMisuse("outside a group");
+}
+
+}  // namespace
+}  // namespace mirrorflow

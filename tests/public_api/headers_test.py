@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The public headers are few, name no internal type, and compile without a warning."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+PUBLIC = ("mirrorflow.h", "mirrorflow_extend.h", "mirrorflow_debug.h")
+MAX_HEADERS = 15
+# Types of compiled steps and of the replicas that run them.
+INTERNAL = re.compile(r"\b(Plan|Replica|Compilation|Program|BoundPlan|PlanState|KernelPlan|Lane)\b")
+COMPILERS = ("g++", "clang++")
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def includes(path):
+    """The headers of this workspace that a file includes, in order."""
+    with open(path, encoding="utf-8") as file:
+        found = re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE)
+    return [name for name in found if os.path.exists(name)]
+
+
+def closure(path):
+    """The file and all that it includes from this workspace."""
+    seen, pending = set(), [path]
+    while pending:
+        header = pending.pop()
+        if header not in seen:
+            seen.add(header)
+            pending.extend(includes(header))
+    return sorted(seen)
+
+
+def code(path):
+    """The lines of a file without comments and string literals."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"//.*|\"(?:\\.|[^\"\\\n])*\"", "", file.read())
+    return enumerate(text.split("\n"), 1)
+
+
+def compile_errors(compiler, source, *flags):
+    """What the compiler says about a source text; nothing if it is content."""
+    with tempfile.NamedTemporaryFile("w", suffix=".cc") as file:
+        file.write(source)
+        file.flush()
+        result = subprocess.run(
+            [compiler, "-std=c++20", "-fsyntax-only", "-I.", *WARNINGS, *flags, file.name],
+            capture_output=True, text=True)
+    return result.stderr if result.returncode else ""
+
+
+class HeadersTest(unittest.TestCase):
+
+    def test_main_header_shows_few_headers(self):
+        shown = includes("mirrorflow.h")
+        self.assertGreater(len(shown), 10)
+        self.assertLessEqual(len(shown), MAX_HEADERS, shown)
+
+    def test_main_header_names_no_internal_type(self):
+        headers = closure("mirrorflow.h")
+        self.assertGreater(len(headers), 50)
+        named = [f"{path}:{number}: {line.strip()}" for path in headers
+                 for number, line in code(path) if INTERNAL.search(line)]
+        self.assertEqual(named, [])
+        # The rule sees what it looks for.
+        self.assertTrue(any(INTERNAL.search(line) for path in closure("mirrorflow_debug.h")
+                            for _, line in code(path)))
+
+    def test_headers_compile_without_a_warning(self):
+        for compiler in COMPILERS:
+            for header in PUBLIC:
+                with self.subTest(compiler=compiler, header=header):
+                    self.assertEqual(compile_errors(compiler, f'#include "{header}"\n'), "")
+
+    def test_each_shown_header_compiles_alone(self):
+        for header in includes("mirrorflow.h"):
+            with self.subTest(header=header):
+                self.assertEqual(compile_errors("g++", f'#include "{header}"\n'), "")
+
+    def test_discarded_scope_is_a_warning(self):
+        source = ('#include "mirrorflow.h"\n'
+                  "void F(const mirrorflow::Strategy& strategy) { %s }\n")
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assertIn("nodiscard", compile_errors(compiler, source % "strategy.scope();"))
+                kept = "auto mirrored = strategy.scope();"
+                self.assertEqual(compile_errors(compiler, source % kept), "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

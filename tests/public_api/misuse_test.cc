@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mistakes of programs that use the public API end in an error that names the mistake, or, where a
+// signature cannot report one, in a message before the process ends. None of them may crash.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+
+namespace mf = mirrorflow;
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::unique_ptr<mf::MirroredStrategy> TwoReplicas() {
+  return mf::MirroredStrategy::Create({.num_cpu_replicas = 2, .pin_threads = false}).value();
+}
+
+// The error of NewSession for the graph.
+std::string Error(const mf::Graph& graph) {
+  return std::string(mf::OneDeviceStrategy::Create().value()->NewSession(graph).status().message());
+}
+
+class ForeignOutputTest : public ::testing::Test {
+ protected:
+  mf::Graph graph_;
+  mf::Scope root_{&graph_};
+  mf::Output x_ = mf::ops::Placeholder(root_.WithName("x"), mf::DT_FLOAT, {2, 3});
+  mf::Output is_on_ = mf::ops::Placeholder(root_.WithName("is_on"), mf::DT_BOOL, {});
+};
+
+TEST_F(ForeignOutputTest, CapturedInBranchIsNamedWithTheRemedy) {
+  auto keep = [](const mf::Scope&, absl::Span<const mf::Output> in) {
+    return std::vector<mf::Output>(in.begin(), in.end());
+  };
+  auto captures = [this](const mf::Scope& s, absl::Span<const mf::Output> in) {
+    return std::vector<mf::Output>{mf::ops::AddV2(s, in[0], x_)};
+  };
+  mf::ops::If(root_, is_on_, {x_}, captures, keep);
+  EXPECT_THAT(Error(graph_), AllOf(HasSubstr("'x' belongs to another graph"),
+                                   HasSubstr("pass the value in `inputs` and use the argument")));
+}
+
+TEST_F(ForeignOutputTest, CapturedInLoopByLayerIsNamed) {
+  auto once = [](const mf::Scope& s, absl::Span<const mf::Output> in) {
+    return std::vector<mf::Output>{
+        mf::ops::Less(s, in[0], mf::ops::ScalarConst(s, mf::DT_INT32, 1))};
+  };
+  auto captures = [this](const mf::Scope& s, absl::Span<const mf::Output> in) {
+    mf::layers::Dense(s, x_, 4);
+    return std::vector<mf::Output>(in.begin(), in.end());
+  };
+  mf::ops::While(root_, {mf::ops::ScalarConst(root_, mf::DT_INT32, 0)}, once, captures);
+  EXPECT_THAT(Error(graph_), HasSubstr("'x' belongs to another graph"));
+}
+
+TEST_F(ForeignOutputTest, AsInputOfAnyBuilderIsNamed) {
+  mf::Graph other;
+  mf::Scope scope(&other);
+  // Enough nodes that the id of x is in use here, too.
+  for (int i = 0; i < 5; ++i) mf::ops::ScalarConst(scope, mf::DT_FLOAT, i);
+  mf::ops::MatMul(scope, x_, x_);
+  EXPECT_THAT(Error(other), HasSubstr("'x' belongs to another graph"));
+}
+
+TEST_F(ForeignOutputTest, AsControlDependencyIsNamed) {
+  mf::Graph other;
+  mf::Scope scope(&other);
+  mf::ops::ScalarConst(scope.WithControlDependencies({mf::Operation{x_.node}}), mf::DT_FLOAT, 1);
+  EXPECT_THAT(Error(other), HasSubstr("control input: 'x' belongs to another graph"));
+}
+
+TEST_F(ForeignOutputTest, InGradientsAndUpdatesIsNamed) {
+  mf::Graph other;
+  mf::Scope scope(&other);
+  mf::Output y = mf::ops::Placeholder(scope.WithName("y"), mf::DT_FLOAT, {});
+  EXPECT_THAT(mf::Gradients(scope, {y}, {x_}).status().message(),
+              HasSubstr("'x' belongs to another"));
+  mf::SGD({}).ApplyGradients(scope, std::vector<mf::GradientAndVariable>{{y, x_}});
+  EXPECT_THAT(Error(other), HasSubstr("apply_gradients, pair 0: 'x' belongs to another graph"));
+}
+
+TEST_F(ForeignOutputTest, AsLossIsNamed) {
+  mf::Graph other;
+  mf::Scope scope(&other);
+  mf::CreateVariable(scope, "w", {2}, mf::initializers::Zeros());
+  mf::SGD({}).Minimize(scope, x_);
+  EXPECT_THAT(Error(other), HasSubstr("'x' belongs to another graph"));
+}
+
+TEST(TensorTest, WrongCountIsAnErrorWithDtypeShapeAndCounts) {
+  const std::vector<float> five(5);
+  EXPECT_THAT(mf::Tensor::Create<float>({2, 3}, five).status().message(),
+              HasSubstr("wrong number of values for float[2,3]; expected 6, got 5"));
+  EXPECT_DEATH(mf::Tensor::Of<float>({2, 3}, five),
+               "wrong number of values for float\\[2,3\\]; expected 6, got 5");
+  EXPECT_THAT(mf::Tensor::Create<float>({-1}, five).status().message(), HasSubstr("fully defined"));
+}
+
+TEST(TensorTest, WrongDtypeIsAnErrorWithBoth) {
+  const mf::Tensor ints = mf::Tensor::Of<int32_t>({2}, {1, 2});
+  EXPECT_THAT(ints.As<float>().status().message(),
+              HasSubstr("expected to read int32[2], got a request for elements of float"));
+  ASSERT_TRUE(ints.As<int32_t>().ok());
+  EXPECT_EQ((*ints.As<int32_t>())[1], 2);
+  EXPECT_DEATH(ints.flat<float>(), "int32\\[2\\], got a request for elements of float");
+  EXPECT_DEATH(mf::Tensor().scalar<float>(), "no value, got a request");
+}
+
+TEST(TensorTest, MoreThanOneElementIsNotAScalar) {
+  EXPECT_DEATH(mf::Tensor::Of<float>({2}, {1, 2}).scalar<float>(), "expected one element, got 2");
+}
+
+TEST(TensorTest, RowsAndShapesOutOfRangeAreNamed) {
+  const mf::Tensor t = mf::Tensor::Of<float>({2}, {1, 2});
+  EXPECT_DEATH(t.Rows(1, 3), "no rows \\[1, 3\\) in float\\[2\\]");
+  EXPECT_DEATH(t.Reshaped({3}), "a shape of 2 elements for float\\[2\\], got \\[3\\]");
+}
+
+// y = sum(w * x) of one variable.
+class StepTest : public ::testing::Test {
+ protected:
+  StepTest() : strategy_(TwoReplicas()) {
+    auto mirrored = strategy_->scope();
+    w_ = mf::CreateVariable(root_, "weights", {3}, mf::initializers::Ones());
+    y_ = mf::ops::Sum(root_.WithName("y"), mf::ops::Mul(root_, x_, w_.value), {0, 1});
+    session_ = strategy_->NewSession(graph_).value();
+  }
+
+  std::unique_ptr<mf::MirroredStrategy> strategy_;
+  mf::Graph graph_;
+  mf::Scope root_{&graph_};
+  mf::Output x_ = mf::ops::Placeholder(root_.WithName("x"), mf::DT_FLOAT, {-1, 3});
+  mf::Variable w_;
+  mf::Output y_;
+  std::unique_ptr<mf::Session> session_;
+  const mf::Tensor batch_ = mf::Tensor::Of<float>({1, 3}, {1, 2, 3});
+};
+
+TEST_F(StepTest, UsedAfterItsSessionFails) {
+  mf::Step step = session_->Prepare({x_}, {y_}).value();
+  ASSERT_TRUE(step.Run({batch_}).ok());
+  session_.reset();
+  EXPECT_THAT(step.Run({batch_}).status().message(), HasSubstr("its session was destroyed"));
+  EXPECT_FALSE(step.PerReplica(0).ok());
+  EXPECT_EQ(step.host_time(), absl::ZeroDuration());
+}
+
+TEST_F(StepTest, UsedBeforePrepareFails) {
+  EXPECT_THAT(mf::Step().Run({batch_}).status().message(), HasSubstr("not prepared"));
+}
+
+TEST_F(StepTest, KeptOutputsKeepTheirValues) {
+  mf::Step step = session_->Prepare({x_}, {y_, x_}).value();
+  std::vector<mf::StepOutputs> kept;
+  for (const float v : {1.0f, 2.0f, 3.0f}) {
+    kept.push_back(step.Run({mf::Tensor::Of<float>({1, 3}, {v, v, v})}).value());
+  }
+  const mf::Tensor one = kept[1][1];
+  session_.reset();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(kept[i][0].scalar<float>(), 3.0f * static_cast<float>(i + 1));
+    EXPECT_EQ(kept[i][1].flat<float>()[2], static_cast<float>(i + 1));
+  }
+  EXPECT_EQ(one.flat<float>()[0], 2);
+}
+
+TEST_F(StepTest, OutputOutOfRangeIsNamed) {
+  mf::Step step = session_->Prepare({x_}, {y_}).value();
+  const mf::StepOutputs out = step.Run({batch_}).value();
+  EXPECT_DEATH(out[1], "StepOutputs\\[1\\]: no such fetch; the step has 1");
+}
+
+TEST_F(StepTest, InvalidFetchIsNamedByItsPosition) {
+  EXPECT_THAT(session_->Prepare({x_}, {y_, mf::Output()}).status().message(),
+              HasSubstr("fetch 1: invalid"));
+  EXPECT_THAT(session_->Prepare({mf::Output()}, {y_}).status().message(),
+              HasSubstr("feed 0: invalid"));
+  EXPECT_THAT(session_->Prepare({x_}, {}, {mf::Operation()}).status().message(),
+              HasSubstr("target 0: invalid"));
+}
+
+TEST_F(StepTest, FetchBuiltAfterTheSnapshotIsNamed) {
+  const mf::Output late = mf::ops::Square(root_.WithName("late"), y_);
+  EXPECT_THAT(
+      session_->Prepare({x_}, {late}).status().message(),
+      HasSubstr("fetch 0 'late': not in the session's snapshot of its graph; expected a node "
+                "that was built before NewSession"));
+}
+
+TEST_F(StepTest, FetchedHandleIsNamedWithTheRemedy) {
+  EXPECT_THAT(session_->Prepare({x_}, {w_.handle}).status().message(),
+              AllOf(HasSubstr("fetch 0 'weights': a variable's handle"),
+                    HasSubstr("Session::ReadVariable")));
+}
+
+TEST_F(StepTest, WrongNumberOfFeedsListsTheirNames) {
+  mf::Step step = session_->Prepare({x_}, {y_}).value();
+  EXPECT_THAT(step.Run({}).status().message(), HasSubstr("expected 1 (x), got 0"));
+}
+
+TEST_F(StepTest, UnknownVariableHasTheNearestName) {
+  EXPECT_THAT(session_->ReadVariable("weight").status().message(),
+              HasSubstr("no variable 'weight'; did you mean 'weights'?"));
+  EXPECT_THAT(session_->AssignVariable("weight", batch_).message(), HasSubstr("'weights'?"));
+}
+
+TEST(ScopeTest, VariableOfAnotherStrategyIsRefused) {
+  const auto one = TwoReplicas(), other = TwoReplicas();
+  mf::Graph graph;
+  mf::Scope root(&graph);
+  {
+    auto mirrored = one->scope();
+    mf::CreateVariable(root, "w", {2}, mf::initializers::Zeros());
+  }
+  EXPECT_TRUE(one->NewSession(graph).ok());
+  EXPECT_THAT(other->NewSession(graph).status().message(),
+              HasSubstr("created in the scope of another strategy"));
+  EXPECT_THAT(mf::OneDeviceStrategy::Create().value()->NewSession(graph).status().message(),
+              HasSubstr("created in the scope of another strategy"));
+}
+
+TEST(ScopeTest, VariableOutsideOfAnyScopeIsRefused) {
+  mf::Graph graph;
+  mf::Scope root(&graph);
+  mf::CreateVariable(root, "w", {2}, mf::initializers::Zeros());
+  EXPECT_THAT(TwoReplicas()->NewSession(graph).status().message(),
+              HasSubstr("created outside the strategy's scope"));
+  EXPECT_TRUE(mf::OneDeviceStrategy::Create().value()->NewSession(graph).ok());
+}
+
+class LossTest : public ::testing::Test {
+ protected:
+  mf::Graph graph_;
+  mf::Scope root_{&graph_};
+  mf::Output x_ = mf::ops::Placeholder(root_.WithName("x"), mf::DT_FLOAT, {-1, 3});
+};
+
+TEST_F(LossTest, LabelsOfAnotherShapeAreRefusedInsteadOfBroadcast) {
+  const mf::Output predictions = mf::layers::Dense(root_, x_, 1);
+  const mf::Output labels = mf::ops::Placeholder(root_.WithName("labels"), mf::DT_FLOAT, {-1});
+  mf::losses::MeanSquaredError(root_, predictions, labels);
+  EXPECT_THAT(Error(graph_),
+              HasSubstr("mean_squared_error: labels 'labels' do not have the shape of "
+                        "the predictions; expected [?,1], got [?]"));
+}
+
+TEST_F(LossTest, LabelsOfOneColumnAreRefusedByAccuracy) {
+  const mf::Output logits = mf::layers::Dense(root_, x_, 4);
+  const mf::Output labels = mf::ops::Placeholder(root_.WithName("labels"), mf::DT_INT32, {-1, 1});
+  mf::metrics::Accuracy(root_, logits, labels);
+  EXPECT_THAT(Error(graph_), HasSubstr("accuracy: labels 'labels' do not have the shape"));
+}
+
+TEST_F(LossTest, WithoutVariablesIsRefused) {
+  mf::SGD({}).Minimize(root_, mf::ops::Sum(root_, x_, {0, 1}));
+  EXPECT_THAT(Error(graph_), HasSubstr("the graph has no trainable variable"));
+}
+
+TEST_F(LossTest, IndependentOfVariablesIsRefused) {
+  mf::layers::Dense(root_, x_, 4);
+  mf::SGD({}).Minimize(root_, mf::ops::Sum(root_, x_, {0, 1}));
+  EXPECT_THAT(Error(graph_), HasSubstr("it depends on none of the 2 trainable variables"));
+}
+
+TEST_F(LossTest, BehindAnOpWithoutGradientNamesTheOp) {
+  const mf::Output best =
+      mf::ops::ArgMax(root_.WithName("best"), mf::layers::Dense(root_, x_, 4), 1);
+  const mf::Output loss = mf::ops::Sum(root_, mf::ops::Cast(root_, best, mf::DT_FLOAT), {0});
+  mf::SGD({}).Minimize(root_, loss);
+  EXPECT_THAT(Error(graph_),
+              AllOf(HasSubstr("only through ops without a gradient"), HasSubstr("ArgMax(best)")));
+}
+
+TEST_F(LossTest, UpdateOfAValueInsteadOfAHandleIsNamed) {
+  const mf::Variable w = mf::CreateVariable(root_, "w", {3}, mf::initializers::Zeros());
+  mf::SGD({}).ApplyGradients(root_, std::vector<mf::GradientAndVariable>{{w.value, w.value}});
+  EXPECT_THAT(Error(graph_), HasSubstr("is not a variable's handle; expected Variable::handle"));
+}
+
+}  // namespace

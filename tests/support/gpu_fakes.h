@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions on fake GPUs: the real code of kernels/cuda and distribute/collective/nccl, on fakes of
+// the CUDA runtime and of NCCL, with GPU kernels that report their accesses to the fakes.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_GPU_FAKES_H_
+#define MIRRORFLOW_TESTS_SUPPORT_GPU_FAKES_H_
+
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+
+// For TestSessionOptions::set_backend: one GPU per replica, connected by NCCL.
+absl::Status SetFakeGpus(const TestSessionOptions& options, SessionBackend* backend);
+// The same with logical GPUs, all on GPU 0.
+absl::Status SetLogicalFakeGpus(const TestSessionOptions& options, SessionBackend* backend);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_GPU_FAKES_H_

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a classifier of Fashion-MNIST images under MirroredStrategy, and tests it.
+//
+//   fashion_mnist --model=cnn --replicas=2 --epochs=3
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <initializer_list>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/file.h"
+#include "mirrorflow_debug.h"
+#include "tools/flags/command_line.h"
+#include "tools/flags/compute_flags.h"
+#include "tools/models/classifiers.h"
+
+ABSL_FLAG(std::string, model, "cnn",
+          "mlp (784-512-512-10), cnn (two convolutions, two dense) or resnet (ResNet-20)");
+ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
+          "number of CPU replicas; default: one replica on each GPU or, without GPUs, on each "
+          "core, at most 8");
+ABSL_FLAG(std::vector<std::string>, devices, {},
+          "devices of the replicas: GPU:0,GPU:1,…; empty: see --replicas");
+ABSL_FLAG(int, logical_gpus, 0, "number of replicas that share GPU:0; 0: see --devices");
+ABSL_FLAG(int64_t, global_batch_size, 128, "examples per step, over all replicas");
+ABSL_FLAG(int64_t, epochs, 20, "number of passes over the training images");
+ABSL_FLAG(int64_t, steps, 0, "stop after this many steps; 0: train for --epochs");
+ABSL_FLAG(std::string, optimizer, "momentum", "sgd, momentum or adam");
+ABSL_FLAG(double, learning_rate, 0,
+          "highest learning rate of the run; 0: a default for the optimizer");
+ABSL_FLAG(
+    std::string, schedule, "one_cycle",
+    "schedule of the learning rate: one_cycle (up from near 0 and down again over --epochs) or "
+    "constant");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the initial values and the order of examples");
+ABSL_FLAG(std::string, data_dir, "",
+          "folder of the four IDX files; empty: where Debian installs them");
+ABSL_FLAG(std::string, loss_log, "", "write `step loss` lines to this file");
+ABSL_FLAG(std::string, save_variables, "", "write the variables to this .safetensors file");
+ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtxt, .txt)");
+ABSL_FLAG(std::string, trace, "", "write a Chrome trace of some steps to this file");
+ABSL_FLAG(bool, check_plan, false,
+          "check each plan before it runs: every value is written before it is read");
+ABSL_FLAG(std::string, log_format, "auto", "format of the progress: auto, bar, text, json or off");
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kTestBatchSize = 1000;
+constexpr int kTracedSteps = 5;
+
+// `total_steps` counts the steps of all epochs, even if --steps ends the run earlier.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(int64_t total_steps) {
+  const std::string name = absl::GetFlag(FLAGS_optimizer);
+  const std::string schedule = absl::GetFlag(FLAGS_schedule);
+  const double given = absl::GetFlag(FLAGS_learning_rate);
+  auto rate = [&](double otherwise) -> LearningRate {
+    const double highest = given > 0 ? given : otherwise;
+    if (schedule == "constant") return highest;
+    // Start close to 0: at a high rate the first steps of a network amplify every rounding error.
+    return schedules::OneCycle(
+        {.max_learning_rate = highest, .total_steps = total_steps, .div_factor = 1000});
+  };
+  if (name == "sgd") return std::make_unique<GradientDescent>(GradientDescent::Options{rate(0.2)});
+  if (name == "momentum") {
+    // Normalised layers tolerate, and need, a higher rate.
+    const bool resnet = absl::GetFlag(FLAGS_model) == "resnet";
+    return std::make_unique<Momentum>(Momentum::Options{rate(resnet ? 0.1 : 0.03)});
+  }
+  return std::make_unique<Adam>(Adam::Options{rate(0.002)});
+}
+
+// Returns the share of the test images that the model classifies correctly, with each batch
+// weighted by its rows. Returns OutOfRange if the loss of a batch is not finite.
+absl::StatusOr<double> TestAccuracy(const Strategy& strategy, Step step, const Dataset& test) {
+  DistributedDataset input = strategy.Distribute(test.Batch(kTestBatchSize));
+  double right = 0;
+  int64_t rows = 0;
+  for (DistributedBatch batch; input.Next(&batch);) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(batch));
+    if (!std::isfinite(out[1].scalar<float>())) {
+      return absl::OutOfRangeError("test loss: not finite after the last update of the variables");
+    }
+    right += static_cast<double>(out[0].scalar<float>()) * static_cast<double>(batch.num_rows());
+    rows += batch.num_rows();
+  }
+  MF_RETURN_IF_ERROR(input.status());
+  return rows > 0 ? right / static_cast<double>(rows) : 0.0;
+}
+
+absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, const Dataset& train,
+                        const std::string& path) {
+  TraceWriter trace;
+  DistributedDataset input = strategy.Distribute(train.Take(kTracedSteps));
+  session.TraceTo(&trace);
+  for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
+  session.TraceTo(nullptr);
+  MF_RETURN_IF_ERROR(input.status());
+  return trace.WriteFile(path);
+}
+
+RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
+  RunDescription run;
+  const std::string& device = strategy.topology().replicas[0].device;
+  run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x ", device.substr(0, 3));
+  run.strategy = "MirroredStrategy";
+  run.replicas = strategy.num_replicas_in_sync();
+  run.global_batch = batch_size;
+  for (const VariableInfo& variable : session.state().layout().variables()) {
+    if (variable.bucket >= 0 && !variable.is_slot) run.parameters += variable.shape.num_elements();
+  }
+  run.precision = "float";
+  return run;
+}
+
+absl::Status CheckChoice(absl::string_view flag, absl::string_view value,
+                         std::initializer_list<absl::string_view> choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": unknown; expected one of ",
+                                                 absl::StrJoin(choices, ", "), ", got '", value,
+                                                 "'"));
+}
+
+absl::Status CheckFlags() {
+  if (double rate = absl::GetFlag(FLAGS_learning_rate); !std::isfinite(rate) || rate < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--learning_rate: out of range; expected a finite number of at least 0, got ", rate));
+  }
+  MF_RETURN_IF_ERROR(CheckChoice("model", absl::GetFlag(FLAGS_model), {"mlp", "cnn", "resnet"}));
+  MF_RETURN_IF_ERROR(
+      CheckChoice("optimizer", absl::GetFlag(FLAGS_optimizer), {"sgd", "momentum", "adam"}));
+  MF_RETURN_IF_ERROR(
+      CheckChoice("schedule", absl::GetFlag(FLAGS_schedule), {"one_cycle", "constant"}));
+  MF_RETURN_IF_ERROR(
+      CheckFlagRange("global_batch_size", absl::GetFlag(FLAGS_global_batch_size), 1));
+  MF_RETURN_IF_ERROR(CheckFlagRange("epochs", absl::GetFlag(FLAGS_epochs), 1,
+                                    std::numeric_limits<int32_t>::max()));
+  MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
+  // Fail now, not after hours of training.
+  MF_RETURN_IF_ERROR(CheckOutputFlag("loss_log", absl::GetFlag(FLAGS_loss_log)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_variables", absl::GetFlag(FLAGS_save_variables)));
+  MF_RETURN_IF_ERROR(CheckOutputFlag("save_graph", absl::GetFlag(FLAGS_save_graph)));
+  return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
+}
+
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
+  std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
+  if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
+  MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
+  compile.check_plan = absl::GetFlag(FLAGS_check_plan);
+  auto strategy = MirroredStrategy::Create({.devices = devices,
+                                            .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                                            .seed = seed,
+                                            .compile = compile});
+  if (!strategy.ok()) {
+    return Annotate(strategy.status(), devices.empty() ? "--replicas" : "--devices");
+  }
+  return strategy;
+}
+
+// On error, `*code` is the exit code of the program.
+absl::Status Run(ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(CheckFlags());
+  MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
+  const uint64_t seed = absl::GetFlag(FLAGS_seed);
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<MirroredStrategy> strategy, MakeStrategy(seed));
+  *code = kExitBadInput;
+  FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
+                             .shape_images = absl::GetFlag(FLAGS_model) != "mlp"};
+  MF_ASSIGN_OR_RETURN(const Dataset images, FashionMnist::Open(data));
+  data.split = Split::kTest;
+  MF_ASSIGN_OR_RETURN(const Dataset test, FashionMnist::Open(data));
+  const int64_t batch_size = absl::GetFlag(FLAGS_global_batch_size);
+  const Dataset train = images.Shuffle(seed).Batch(batch_size);
+  MF_RETURN_IF_ERROR(train.status());
+
+  *code = kExitUsage;
+  const int64_t total_steps = absl::GetFlag(FLAGS_epochs) * train.size().value();
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(total_steps));
+  Graph graph;
+  Scope root(&graph);
+  Classifier model;
+  Operation train_op;
+  {
+    auto mirrored = strategy->scope();
+    MF_ASSIGN_OR_RETURN(model, BuildClassifier(root, absl::GetFlag(FLAGS_model)));
+    train_op = optimizer->Minimize(root, model.loss);
+  }
+
+  *code = kExitInternal;
+  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step train_step,
+                      session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
+  MF_ASSIGN_OR_RETURN(Step test_step, session->Prepare({model.images, model.labels},
+                                                       {model.accuracy, model.test_loss}));
+
+  const std::unique_ptr<ProgressHost> host = StderrHost();
+  TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
+  Progress progress(*host, {.format = format, .epochs = loop.epochs});
+  progress.Start(Describe(*strategy, *session, batch_size));
+  std::string losses;
+  loop.on_step = [&](int64_t step, float loss) {
+    absl::StrAppend(&losses, step, " ", FloatToString(loss), "\n");
+    return absl::OkStatus();
+  };
+  *code = kExitBadInput;
+  const absl::StatusOr<TrainResult> result =
+      TrainLoop(*strategy, train_step, train, progress, loop);
+  const std::string loss_log = absl::GetFlag(FLAGS_loss_log);
+  absl::Status logged;  // written even if training failed
+  if (!loss_log.empty()) logged = WriteFileAtomically(loss_log, {losses});
+  if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
+  MF_RETURN_IF_ERROR(result.status());
+  MF_RETURN_IF_ERROR(logged);
+  const absl::StatusOr<double> accuracy = TestAccuracy(*strategy, test_step, test);
+  if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
+  MF_RETURN_IF_ERROR(accuracy.status());
+  progress.Finish();
+
+  if (std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
+    MF_RETURN_IF_ERROR(SaveVariables(*session, path));
+  }
+  if (std::string path = absl::GetFlag(FLAGS_save_graph); !path.empty()) {
+    MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
+  }
+  if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
+  }
+  std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
+              result->loss, result->examples_per_s, result->median_step_ms);
+  if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
+  std::printf("\n");
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
+  if (line->help) {
+    std::printf("Trains a classifier of Fashion-MNIST images under MirroredStrategy.\n\n%s",
+                FlagHelp("fashion_mnist").c_str());
+    return kExitOk;
+  }
+  if (!line->positional.empty()) {
+    return ExitWithError(
+        absl::InvalidArgumentError(
+            absl::StrCat("'", line->positional[0], "': unexpected argument; expected flags only")),
+        kExitUsage);
+  }
+  ExitCode code = kExitOk;
+  const absl::Status status = Run(&code);
+  if (!status.ok()) return ExitWithError(status, code);
+  return FlushOutput();
+}
+
+}  // namespace
+}  // namespace mirrorflow
+
+int main(int argc, char** argv) { return mirrorflow::Main(argc, argv); }
