@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A trained model that is saved and loaded gives the results of the original.
+#include "tools/models/classifiers.h"
+
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
 #include "mirrorflow_debug.h"
 #include "tests/support/tensors.h"
-#include "tools/models/classifiers.h"
 
 namespace mirrorflow {
 namespace {
