@@ -130,10 +130,8 @@ class Assembler {
       const NodeRecord& first = records_[sort.cycle[0]];
       errors_.Add(absl::StrCat(
           first.where, "node '", Printable(first.name),
-          "' is in a loop of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration), which is "
-          "not "
-          "supported; expected While or StatelessWhile, as a graph that is built after "
-          "tf.compat.v1.enable_control_flow_v2() has"));
+          "' is in a loop of TensorFlow 1 (Switch, Merge, Enter, Exit, NextIteration); expected a "
+          "While or StatelessWhile, which tf.compat.v1.enable_control_flow_v2() makes of loops"));
     } else if (!sort.cycle.empty()) {
       errors_.Add(absl::StrCat(records_[sort.cycle[0]].where,
                                "the graph has a cycle: ", CycleToString(sort.cycle, [&](int i) {

@@ -119,7 +119,9 @@ absl::Status SessionState::MakeOutputs(StepVariant& variant) {
     const DataType dtype = output.dtype();
     const Shape shape = output.shape();
     const size_t bytes = output.bytes();
-    output = Tensor();  // frees its buffer unless the caller has kept a reference
+    // Frees its buffer unless the caller has kept a reference. The type stays for the next run,
+    // should there be no memory for this one.
+    output = Tensor::View(dtype, shape, nullptr, nullptr);
     MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, variant.output_pools[i].Take(bytes));
     std::byte* const data = buffer->data();
     output = Tensor::View(dtype, shape, data, std::move(buffer));
