@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/overloaded.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 #include "framework/graph/tensor_proto.h"
@@ -13,13 +14,6 @@ namespace mirrorflow {
 namespace {
 
 constexpr int kMaxDepth = 50;
-
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <typename... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
 
 absl::Status FunctionToProto(const FunctionRef& function, proto::NameAttrList* proto) {
   proto->set_name(function.name);

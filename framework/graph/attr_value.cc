@@ -13,17 +13,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/overloaded.h"
 #include "framework/graph/tensor_elements.h"
 
 namespace mirrorflow {
 namespace {
-
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-template <typename... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
 
 // A NaN has a sign and a payload; only the two common ones have a short name.
 template <typename T>
