@@ -126,9 +126,9 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
 
 // Builds the formulas of either op from TensorFlow's ops, in the dtype of log_sum. `first` is the
 // input that holds q.
-class WrittenOut {
+class AttentionFormulas {
  public:
-  WrittenOut(const Scope& scope, const Node& op, int first)
+  AttentionFormulas(const Scope& scope, const Node& op, int first)
       : s_(scope),
         dtype_(op.attr<DataType>("U")),
         q_(Wide(op.input(first))),
@@ -158,15 +158,15 @@ class WrittenOut {
     return ops::Exp(s_, ops::Sub(s_, scores_, ops::ExpandDims(s_, log_sum, -1)));
   }
   // The gradient of the scores.
-  Output ThroughSoftmax(Output weights, Output dy, Output y) const {
+  Output ScoreGradient(Output weights, Output dy, Output y) const {
     const Output products = ops::Sum(s_, ops::Mul(s_, dy, y), {-1}, {.keep_dims = true});
     const Output dweights = ops::BatchMatMulV2(s_, dy, v_, {.adj_y = true});
     return ops::Mul(s_, weights, ops::Sub(s_, dweights, products));
   }
-  Output OfQ(Output dscores) const {
+  Output QueryGradient(Output dscores) const {
     return ops::Mul(s_, ops::BatchMatMulV2(s_, dscores, k_), scale_);
   }
-  Output OfK(Output dscores) const {
+  Output KeyGradient(Output dscores) const {
     return ops::Mul(s_, ops::BatchMatMulV2(s_, dscores, q_, {.adj_x = true}), scale_);
   }
 
@@ -189,19 +189,19 @@ class WrittenOut {
 };
 
 Outputs ExpandAttention(const Scope& s, const Node& op) {
-  const WrittenOut a(s, op, 0);
+  const AttentionFormulas a(s, op, 0);
   return std::vector<Output>{CastTo(s, a.Values(), op.output_dtype(0)), a.LogSum()};
 }
 
 Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
-  const WrittenOut a(s, op, 1);
+  const AttentionFormulas a(s, op, 1);
   const Output dy = a.Wide(op.input(0)), y = a.Wide(op.input(4));
   const Output weights = a.Weights(op.input(5));
-  const Output dscores = a.ThroughSoftmax(weights, dy, y);
+  const Output dscores = a.ScoreGradient(weights, dy, y);
   const Output dv = ops::BatchMatMulV2(s, weights, dy, {.adj_x = true});
   const DataType dtype = op.output_dtype(0);
-  return std::vector<Output>{CastTo(s, a.OfQ(dscores), dtype), CastTo(s, a.OfK(dscores), dtype),
-                             CastTo(s, dv, dtype)};
+  return std::vector<Output>{CastTo(s, a.QueryGradient(dscores), dtype),
+                             CastTo(s, a.KeyGradient(dscores), dtype), CastTo(s, dv, dtype)};
 }
 
 // ---- gradient -------------------------------------------------------------------------------
@@ -226,18 +226,18 @@ Outputs GradientOfAttention(const GradContext& c) {
     grads[2] = of_y.dv;
   }
   if (!has_mask && !c.dy[1].valid()) return grads;
-  const WrittenOut a(s, op, 0);
+  const AttentionFormulas a(s, op, 0);
   const Output weights = a.Weights(log_sum);
   Output dscores;
-  if (c.dy[0].valid()) dscores = a.ThroughSoftmax(weights, a.Wide(c.dy[0]), a.Wide(y));
+  if (c.dy[0].valid()) dscores = a.ScoreGradient(weights, a.Wide(c.dy[0]), a.Wide(y));
   if (c.dy[1].valid()) {
-    const Output of_sum = ops::Mul(s, weights, ops::ExpandDims(s, c.dy[1], -1));
+    const Output of_log_sum = ops::Mul(s, weights, ops::ExpandDims(s, c.dy[1], -1));
     const auto add = [&](Output* grad, Output more) {
       *grad = grad->valid() ? ops::AddV2(s, *grad, more) : more;
     };
-    add(&grads[0], CastTo(s, a.OfQ(of_sum), dtype));
-    add(&grads[1], CastTo(s, a.OfK(of_sum), dtype));
-    add(&dscores, of_sum);
+    add(&grads[0], CastTo(s, a.QueryGradient(of_log_sum), dtype));
+    add(&grads[1], CastTo(s, a.KeyGradient(of_log_sum), dtype));
+    add(&dscores, of_log_sum);
   }
   if (has_mask && s.ok()) {
     const GradContext sum{s, *a.Masked().node, {}};

@@ -5,11 +5,11 @@
 #include "framework/graph/shape_inference.h"
 #include "ops/binary_rows.h"
 #include "ops/constant.h"
-#include "ops/no_flow.h"
 #include "ops/registry.h"
 #include "ops/select.h"
 #include "ops/sharding_rules.h"
 #include "ops/unary.h"
+#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
@@ -103,7 +103,7 @@ constexpr BinaryRow kRows[] = {
     {.name = "FloorDiv",
      .doc = "z = x / y, rounded towards minus infinity",
      .dtypes = kNumeric,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "FloorMod",
      .doc = "z = x - y * floor(x / y)",
      .dtypes = kNumeric,
@@ -207,7 +207,7 @@ constexpr BinaryRow kRows[] = {
     {.name = "TruncateDiv",
      .doc = "z = x / y, rounded towards zero",
      .dtypes = kNumeric,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "TruncateMod",
      .doc = "z = x - y * trunc(x / y)",
      .dtypes = kSigned,

@@ -25,7 +25,7 @@ OpDef DefOfProduct(const OpDef& update) {
   def.update_gradient.clear();
   def.shape = [](ShapeContext&) { return absl::OkStatus(); };
   def.sharding = nullptr;
-  def.gathers_because = "it is created after sharding propagation";
+  def.no_sharding_reason = "it is created after sharding propagation";
   return def;
 }
 
@@ -41,7 +41,7 @@ OpDef DefMultiTensor(const OpDef& update) {
   def.attrs.push_back({.name = ops::kNumTensors, .type = "int", .minimum = 1});
   def.shape = [](ShapeContext&) { return absl::OkStatus(); };
   def.sharding = nullptr;
-  def.gathers_because = "it is created after sharding propagation";
+  def.no_sharding_reason = "it is created after sharding propagation";
   return def;
 }
 
@@ -62,9 +62,9 @@ OpDef DefWithBias(absl::string_view product, bool relu) {
   absl::StrAppend(&def.doc, ", + bias[…,c]", relu ? ", or 0 where the sum is negative" : "");
   def.inputs.push_back({.name = ops::kFusedBias, .type_attr = "T"});
   def.sharding = nullptr;
-  def.gathers_because = "it is created after sharding propagation";
+  def.no_sharding_reason = "it is created after sharding propagation";
   def.gradient = nullptr;
-  def.no_gradient_because = "it is created after gradients are built";
+  def.no_gradient_reason = "it is created after gradients are built";
   if (relu && product == ops::kMatMul) {
     def.attrs.push_back({.name = ops::kNumMasks, .type = "int", .default_value = int64_t{0}});
     def.outputs.push_back({.name = "mask", .dtype = DT_UINT8, .number_attr = ops::kNumMasks});

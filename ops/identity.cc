@@ -7,9 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
-#include "ops/no_flow.h"
 #include "ops/registry.h"
 #include "ops/sharding_rules.h"
+#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
@@ -113,7 +113,7 @@ void RegisterIdentity(OpRegistry& ops) {
       .Traits(kView)
       .Shape(IdentityShape)
       .Sharding(JointlyLinearSharding)
-      .Gradient(NoFlow);
+      .Gradient(ZeroGradients);
   ops.Define("Snapshot")
       .Doc("output = input")
       .Input("input: T")

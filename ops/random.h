@@ -22,7 +22,7 @@ struct RandomOptions {
 };
 
 // Shapes:   shape [R], a constant when a plan is made.
-// Dtypes:   float, double.
+// Dtypes:   half, bfloat16, float, double.
 // Source:   Philox4x32-10 (Salmon et al., SC 2011); Box-Muller for normal numbers. The numbers
 //           differ from TensorFlow's.
 // Uniform in [0, 1).

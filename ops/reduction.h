@@ -43,7 +43,8 @@ struct ReductionOptions {
 
 // Shapes:   any. With no axes each element is reduced by itself. An empty reduction yields the
 //           identity: 0 for Sum, 1 for Prod, -inf (or the lowest integer) for Max, NaN for Mean.
-// Dtypes:   float, double, int32, int64, uint8; the mean of integers is rounded towards zero.
+// Dtypes:   half, bfloat16, float, double, int32, int64, uint8; the mean of integers is rounded
+//           towards zero.
 // Errors:   InvalidArgument for an axis that is out of range or named twice.
 // Sharding: reducing a sharded dimension leaves partial values, except for Prod, which gathers;
 //           Mean then becomes a Sum divided by the global count.

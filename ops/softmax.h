@@ -14,7 +14,7 @@ inline constexpr char kSoftmax[] = "Softmax";  // for passes that match this op
 
 // Softmax: exp(logits[…,c]) / sum_c exp(logits[…,c]), computed from logits minus their maximum.
 // Shapes:   rank 1 or more; leading dimensions may be 0.
-// Dtypes:   float, double.
+// Dtypes:   half, bfloat16, float, double.
 // Gradient: d logits = (dy - sum_c dy * softmax) * softmax
 Output Softmax(const Scope& scope, Output logits);
 

@@ -19,7 +19,7 @@ struct SoftmaxXent {
 //   loss[b] = logsumexp(features[b,:]) - features[b,labels[b]]
 //   backprop[b,c] = softmax(features)[b,c] - (c == labels[b] ? 1 : 0)
 // Shapes:   features [B,C], labels [B]. B may be 0, C is at least 1.
-// Dtypes:   float, double; labels int32 or int64.
+// Dtypes:   half, bfloat16, float, double; labels int32 or int64.
 // Errors:   InvalidArgument at run time for a label outside [0, C); the step then writes no
 //           variable.
 // Gradient: d features = dloss[:,None] * backprop, plus the gradient of backprop through the
@@ -30,7 +30,7 @@ SoftmaxXent SparseSoftmaxCrossEntropyWithLogits(const Scope& scope, Output featu
 //   loss[b] = sum_c labels[b,c] * (logsumexp(features[b,:]) - features[b,c])
 //   backprop[b,c] = softmax(features)[b,c] - labels[b,c]
 // Shapes:   features and labels of any shapes that broadcast to [B,C]. B and C may be 0.
-// Dtypes:   float, double.
+// Dtypes:   half, bfloat16, float, double.
 // Gradient: as above, summed over broadcast dimensions; backprop is the gradient of the loss if the
 //           labels of a row add up to 1. d labels = -dloss[:,None] * logsoftmax(features).
 SoftmaxXent SoftmaxCrossEntropyWithLogits(const Scope& scope, Output features, Output labels);

@@ -3,10 +3,10 @@
 
 #include "ops/binary.h"
 #include "ops/constant.h"
-#include "ops/no_flow.h"
 #include "ops/registry.h"
 #include "ops/unary_grad.h"
 #include "ops/unary_rows.h"
+#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
@@ -29,7 +29,7 @@ constexpr UnaryRow kRows[] = {
     {.name = "Ceil",
      .doc = "y = the smallest integer not less than x",
      .dtypes = kFloating,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "Cos",
      .doc = "y = cos x, x in radians",
      .dtypes = kFloating,
@@ -50,7 +50,7 @@ constexpr UnaryRow kRows[] = {
     {.name = "Floor",
      .doc = "y = the largest integer not greater than x",
      .dtypes = kFloating,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "Inv",
      .doc = "y = 1 / x",
      .dtypes = kFloating,
@@ -99,7 +99,7 @@ constexpr UnaryRow kRows[] = {
     {.name = "OnesLike",
      .doc = "y = 1, in the shape of x",
      .dtypes = kAny,
-     .gradient = NoFlow,
+     .gradient = ZeroGradients,
      .role = OpRole::kOnesLike},
     {.name = "Reciprocal",
      .doc = "y = 1 / x",
@@ -115,11 +115,11 @@ constexpr UnaryRow kRows[] = {
     {.name = "Rint",
      .doc = "y = the integer nearest to x, halves to even",
      .dtypes = kFloating,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "Round",
      .doc = "y = the integer nearest to x, halves to even",
      .dtypes = kSigned,
-     .gradient = NoFlow},
+     .gradient = ZeroGradients},
     {.name = "Rsqrt",
      .doc = "y = 1 / sqrt(x)",
      .dtypes = kFloating,
@@ -157,7 +157,7 @@ constexpr UnaryRow kRows[] = {
     {.name = "ZerosLike",
      .doc = "y = 0, in the shape of x",
      .dtypes = kAnyOrList,
-     .gradient = NoFlow,
+     .gradient = ZeroGradients,
      .sharding = JointlyLinearSharding},
 };
 

@@ -18,7 +18,7 @@ inline constexpr char kRelu[] = "Relu";
 inline constexpr char kZerosLike[] = "ZerosLike";
 
 // Shapes:   any, kept; may be empty.
-// Dtypes:   float and double, plus those noted below.
+// Dtypes:   half, bfloat16, float, double, plus those noted below.
 // Special:  as in IEEE 754 and C: Log(0) = -inf, Sqrt(-1) = NaN, Relu(NaN) = NaN; integers wrap
 //           around.
 // Gradient: TensorFlow's: zeros for Sign; none for Ceil, Floor, Rint and Round.
@@ -42,9 +42,9 @@ Output Sign(const Scope& scope, Output x);  // also int32, int64
 Output Floor(const Scope& scope, Output x);
 Output Ceil(const Scope& scope, Output x);
 Output Round(const Scope& scope, Output x);  // halves to even; also int32, int64
-Output Rint(const Scope& scope, Output x);   // the same
+Output Rint(const Scope& scope, Output x);   // halves to even
 
-// These take float and double and return bool.
+// These return bool.
 Output IsFinite(const Scope& scope, Output x);
 Output IsInf(const Scope& scope, Output x);
 Output IsNan(const Scope& scope, Output x);

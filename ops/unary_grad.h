@@ -16,7 +16,7 @@ namespace ops {
 inline constexpr char kReluGrad[] = "ReluGrad";  // for passes that match this op
 
 // Shapes:   both operands have the shape of the result.
-// Dtypes:   float and double, ReluGrad also int32, int64 and uint8.
+// Dtypes:   half, bfloat16, float, double; ReluGrad also int32, int64 and uint8.
 // Errors:   InvalidArgument if the shapes differ.
 // Order:    TensorFlow's, which is reversed for ReluGrad.
 Output ReluGrad(const Scope& scope, Output gradients, Output features);

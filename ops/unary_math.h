@@ -14,7 +14,7 @@ void RegisterUnaryMath(OpRegistry& ops);
 namespace ops {
 
 // Shapes:   any, kept; may be empty.
-// Dtypes:   float and double.
+// Dtypes:   half, bfloat16, float, double.
 // Special:  as in C: Asin(2) = NaN, Atanh(1) = inf, Lgamma(-1) = inf; Digamma is NaN at 0 and at
 //           negative integers.
 // Gradient: TensorFlow's.

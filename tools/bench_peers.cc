@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeer(absl::string_view name,
     command = {compiled};
   }
   if (access(command[0].c_str(), X_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat(name, ": not installed; run tests/benchmark/peers/setup"));
+    return absl::NotFoundError(absl::StrCat(
+        name, ": not found in ", absl::GetFlag(FLAGS_peers_dir), " or ", DirectoryOf(python),
+        "; run tests/benchmark/peers/setup, and bench in the ", "root of the source tree"));
   }
   command.insert(command.end(), args.begin(), args.end());
   return PeerProcess::Start(command, kPeerTimeout);

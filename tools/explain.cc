@@ -15,10 +15,10 @@
 #include "framework/graph/graph_file.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
-#include "tools/asked_step.h"
 #include "tools/bench_training.h"
 #include "tools/explain_report.h"
 #include "tools/graph_flags.h"
+#include "tools/step_selection.h"
 #include "tools/traced_steps.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
@@ -45,10 +45,10 @@ struct ReadyStep {
   std::vector<Tensor> feeds;
 };
 
-absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const AskedStep& asked, int64_t rows,
-                                     std::unique_ptr<MirroredStrategy> strategy) {
+absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
+                                     int64_t rows, std::unique_ptr<MirroredStrategy> strategy) {
   ReadyStep ready{.strategy = std::move(strategy)};
-  MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, rows));
+  MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
   for (size_t i = 0; i < step.feeds.size(); ++i) {
     MF_ASSIGN_OR_RETURN(Tensor value, NoiseOf(step.feeds[i].dtype(), step.shapes[i]));
     ready.feeds.push_back(std::move(value));
@@ -129,10 +129,10 @@ absl::Status Explain(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
   *code = kExitUsage;
-  MF_ASSIGN_OR_RETURN(const AskedStep asked, StepOfFlags(graph));
+  MF_ASSIGN_OR_RETURN(const StepSelection selection, SelectStepFromFlags(graph));
   *code = kExitBadInput;
   absl::StatusOr<ReadyStep> ready =
-      StepOfFile(graph, asked, e.batch_size * e.replicas, *std::move(strategy));
+      StepOfFile(graph, selection, e.batch_size * e.replicas, *std::move(strategy));
   if (!ready.ok()) return Annotate(ready.status(), args[0]);
   return Annotate(ExplainStep(*std::move(ready), std::move(e)), args[0]);
 }

@@ -56,16 +56,16 @@ struct Totals {
   int64_t collective_bytes = 0;  // payload
 };
 
-struct Parts {
+struct Breakdown {
   Totals totals;
   std::vector<OpRow> ops;  // the most expensive first
   std::vector<int> path;   // indices of instructions
 };
 
-Parts TakeApart(const Explanation& e) {
+Breakdown BreakDown(const Explanation& e) {
   const Plan& plan = *e.plan;
-  Parts parts;
-  Totals& t = parts.totals;
+  Breakdown breakdown;
+  Totals& t = breakdown.totals;
   std::map<std::string, OpRow> by_op;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& instruction = plan.instructions[i];
@@ -94,14 +94,14 @@ Parts TakeApart(const Explanation& e) {
   for (const PlannedCollective& c : plan.collectives) {
     t.collective_bytes += c.bytes();
   }
-  for (auto& [op, row] : by_op) parts.ops.push_back(row);
-  std::stable_sort(parts.ops.begin(), parts.ops.end(),
+  for (auto& [op, row] : by_op) breakdown.ops.push_back(row);
+  std::stable_sort(breakdown.ops.begin(), breakdown.ops.end(),
                    [](const OpRow& a, const OpRow& b) { return a.predicted_ns > b.predicted_ns; });
-  parts.path = CriticalPath(plan, e.predicted_ns);
-  for (const int i : parts.path) t.path_ns += e.predicted_ns[i];
+  breakdown.path = CriticalPath(plan, e.predicted_ns);
+  for (const int i : breakdown.path) t.path_ns += e.predicted_ns[i];
   t.predicted_ns = Sum(e.predicted_ns);
   t.limit_ns = static_cast<double>(plan.flops) / e.machine.fma_flops_per_ns;
-  return parts;
+  return breakdown;
 }
 
 std::string NodeName(const Plan& plan, int i) {
@@ -179,38 +179,38 @@ void PrintOps(const std::vector<OpRow>& ops, double whole_ns) {
   if (others.count > 0) print(others);
 }
 
-void PrintPath(const Explanation& e, const Parts& parts) {
-  std::vector<int> path = parts.path;
+void PrintPath(const Explanation& e, const Breakdown& breakdown) {
+  std::vector<int> path = breakdown.path;
   std::stable_sort(path.begin(), path.end(),
                    [&](int a, int b) { return e.predicted_ns[a] > e.predicted_ns[b]; });
   path.resize(std::min(path.size(), kPrintedRows));
   std::sort(path.begin(), path.end());
-  std::printf(
-      "\n%-60s %12s %7s\n",
-      path.size() < parts.path.size()
-          ? absl::StrFormat("critical path, the longest %d of %d", path.size(), parts.path.size())
-                .c_str()
-          : "critical path",
-      "predicted ms", "share");
+  std::printf("\n%-60s %12s %7s\n",
+              path.size() < breakdown.path.size()
+                  ? absl::StrFormat("critical path, the longest %d of %d", path.size(),
+                                    breakdown.path.size())
+                        .c_str()
+                  : "critical path",
+              "predicted ms", "share");
   for (const int i : path) {
     std::printf("%-60s %12.4f %5.1f %%\n", NodeName(*e.plan, i).c_str(), e.predicted_ns[i] * 1e-6,
-                Percent(e.predicted_ns[i], parts.totals.path_ns));
+                Percent(e.predicted_ns[i], breakdown.totals.path_ns));
   }
 }
 
 }  // namespace
 
 void PrintExplanation(const Explanation& e) {
-  const Parts parts = TakeApart(e);
-  PrintTotals(e, parts.totals);
-  PrintOps(parts.ops, parts.totals.predicted_ns);
-  PrintPath(e, parts);
+  const Breakdown breakdown = BreakDown(e);
+  PrintTotals(e, breakdown.totals);
+  PrintOps(breakdown.ops, breakdown.totals.predicted_ns);
+  PrintPath(e, breakdown);
 }
 
 std::string ExplanationJson(const Explanation& e) {
   const Plan& plan = *e.plan;
-  const Parts parts = TakeApart(e);
-  const Totals& t = parts.totals;
+  const Breakdown breakdown = BreakDown(e);
+  const Totals& t = breakdown.totals;
   std::string json = absl::StrFormat(
       "{\"case\": %s, \"replicas\": %d, \"batch_size_per_replica\": %d, \"kernels\": %d, "
       "\"collectives\": %d, \"arena_bytes\": %d, \"flops\": %d, \"read_bytes\": %d, "
@@ -226,7 +226,7 @@ std::string ExplanationJson(const Explanation& e) {
         e.measured.min_ms, e.measured.median_ms, e.measured.rounds, Sum(e.fastest_ns) * 1e-6);
   }
   json += "}\n";
-  for (const OpRow& row : parts.ops) {
+  for (const OpRow& row : breakdown.ops) {
     absl::StrAppendFormat(&json,
                           "{\"op\": %s, \"count\": %d, \"flops\": %.9g, \"bytes\": %.9g, "
                           "\"predicted_ms\": %.9g, \"share\": %.9g, \"measured_ms\": %.9g}\n",
@@ -234,7 +234,7 @@ std::string ExplanationJson(const Explanation& e) {
                           row.predicted_ns * 1e-6, Percent(row.predicted_ns, t.predicted_ns),
                           row.measured_ns * 1e-6);
   }
-  for (const int i : parts.path) {
+  for (const int i : breakdown.path) {
     absl::StrAppendFormat(&json, "{\"node\": %s, \"predicted_ms\": %.9g, \"share\": %.9g}\n",
                           JsonQuote(NodeName(plan, i)), e.predicted_ns[i] * 1e-6,
                           Percent(e.predicted_ns[i], t.path_ns));

@@ -6,23 +6,17 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/op_registry.h"
 #include "ops/registry.h"
 
 namespace mirrorflow {
-
 namespace {
 
 // Larger graphs get no hints: the cost of the search for near names grows with their number.
 constexpr int kMaxNodesForHints = 100'000;
-
-std::string DidYouMean(absl::string_view name, const std::vector<std::string>& names) {
-  const std::vector<std::string> nearest = NearestNames(name, names);
-  return nearest.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(nearest, ", "), "?");
-}
+constexpr size_t kMaxHints = 3;
 
 }  // namespace
 
@@ -32,8 +26,8 @@ absl::StatusOr<Node*> NodeByName(const Graph& graph, absl::string_view name) {
   if (graph.num_nodes() <= kMaxNodesForHints) {
     for (const Node* node : graph.Nodes()) names.push_back(node->name());
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the graph has no node '", Printable(name), "'", DidYouMean(name, names)));
+  return absl::InvalidArgumentError(absl::StrCat("the graph has no node '", Printable(name), "'",
+                                                 DidYouMean(name, names, kMaxHints)));
 }
 
 absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) {
@@ -47,8 +41,8 @@ absl::StatusOr<Output> OutputByName(const Graph& graph, absl::string_view name) 
   if (node->op().role == OpRole::kUnknown) {
     std::vector<std::string> ops;
     for (const OpDef* op : AllOps().All()) ops.push_back(op->name);
-    return absl::InvalidArgumentError(
-        absl::StrCat(OpAndName(*node), ": unknown op", DidYouMean(node->op().name, ops)));
+    return absl::InvalidArgumentError(absl::StrCat(OpAndName(*node), ": unknown op",
+                                                   DidYouMean(node->op().name, ops, kMaxHints)));
   }
   if (index >= 0 && index < node->num_outputs()) return node->output(index);
   return absl::InvalidArgumentError(absl::StrCat(

@@ -21,10 +21,10 @@
 #include "framework/graph/text_form.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
-#include "tools/asked_step.h"
 #include "tools/dot.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_summary.h"
+#include "tools/step_selection.h"
 
 ABSL_FLAG(bool, all, false,
           "inspect: also print nodes, ops, shardings, collectives and memory regions");
@@ -67,10 +67,10 @@ void PrintShardings(const Compilation& c) {
   std::printf("shardings:\n");
   for (const auto& [sharding, count] : counts) std::printf("  %-40s %d\n", sharding.c_str(), count);
   for (const Node* node : c.graph.Nodes()) {
-    if (!node->op().gathers_because.empty() && node->op().role == OpRole::kNone &&
+    if (!node->op().no_sharding_reason.empty() && node->op().role == OpRole::kNone &&
         node->op().sharding == nullptr && !node->op().has(kStateful)) {
       std::printf("  gathers its inputs: %s(%s), because %s\n", node->op().name.c_str(),
-                  node->name().c_str(), node->op().gathers_because.c_str());
+                  node->name().c_str(), node->op().no_sharding_reason.c_str());
     }
   }
 }
@@ -102,10 +102,10 @@ struct Compiled {
 };
 
 // Compiles the step in a session of its own.
-absl::StatusOr<Compiled> Compile(const Graph& graph, const AskedStep& step,
+absl::StatusOr<Compiled> Compile(const Graph& graph, const StepSelection& step,
                                  const Strategy& strategy, int64_t batch_size) {
   Compiled compiled;
-  MF_ASSIGN_OR_RETURN(const AskedStep whole, WithFeeds(graph, step, batch_size));
+  MF_ASSIGN_OR_RETURN(const StepSelection whole, WithFeeds(graph, step, batch_size));
   MF_ASSIGN_OR_RETURN(compiled.session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step prepared,
                       compiled.session->Prepare(whole.feeds, whole.fetches, whole.targets));
@@ -129,7 +129,7 @@ void PrintTotals(const Plan& plan, const VariableLayout& layout) {
               Megabytes(sent));
 }
 
-absl::Status PrintCompiled(const Graph& graph, const AskedStep& step, const Strategy& strategy,
+absl::Status PrintCompiled(const Graph& graph, const StepSelection& step, const Strategy& strategy,
                            int64_t batch_size, bool all) {
   MF_ASSIGN_OR_RETURN(const Compiled compiled, Compile(graph, step, strategy, batch_size));
   const StepPlans& plans = compiled.plans;
@@ -212,9 +212,9 @@ absl::Status Convert(const Graph& graph, const std::string& path) {
 }
 
 // Writes the step as a graph with the nodes of all replicas.
-absl::Status WriteReplicated(const Graph& graph, const AskedStep& asked, int replicas,
+absl::Status WriteReplicated(const Graph& graph, const StepSelection& selection, int replicas,
                              int64_t batch_size, const std::string& path) {
-  MF_ASSIGN_OR_RETURN(const AskedStep step, WithFeeds(graph, asked, batch_size));
+  MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, batch_size));
   MF_ASSIGN_OR_RETURN(const Graph replicated, ReplicatedGraph(graph, {.feeds = step.feeds,
                                                                       .feed_shapes = step.shapes,
                                                                       .fetches = step.fetches,
@@ -251,7 +251,7 @@ absl::Status Inspect(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(args[0], AllOps(), GraphLimitsOfFlags()));
   *code = kExitUsage;
-  MF_ASSIGN_OR_RETURN(const AskedStep step, StepOfFlags(graph));
+  MF_ASSIGN_OR_RETURN(const StepSelection step, SelectStepFromFlags(graph));
   *code = kExitBadInput;
   if (!output.empty()) {
     const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);

@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
-#include "framework/graph/graph_ends.h"
+#include "framework/graph/graph_endpoints.h"
 #include "framework/graph/graph_file.h"
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow_debug.h"
@@ -119,20 +119,24 @@ void PrintLine(absl::string_view kind, const std::string& name, absl::string_vie
               std::string(what).c_str());
 }
 
-void PrintOffer(const Graph& graph) {
+void PrintEndpoints(const Graph& graph) {
   auto type_of = [&](const Output& output) {
     return absl::StrCat(DataTypeName(output.dtype()), graph.values().shape(output).ToString());
   };
-  const GraphEnds ends = FindGraphEnds(graph);
-  for (const Output& feed : ends.feeds) PrintLine("feed", feed.node->name(), type_of(feed));
-  for (const Node* node : ends.variables) {
+  const GraphEndpoints endpoints = FindGraphEndpoints(graph);
+  for (const Output& feed : endpoints.feeds) PrintLine("feed", feed.node->name(), type_of(feed));
+  for (const Node* node : endpoints.variables) {
     PrintLine("variable", VariableName(*node),
               absl::StrCat(DataTypeName(node->attr<DataType>("dtype")),
                            node->attr<Shape>("shape").ToString()));
   }
-  for (const Output& fetch : ends.fetches) PrintLine("fetch", fetch.ToString(), type_of(fetch));
-  for (const Operation& target : ends.targets) {
+  for (const Output& fetch : endpoints.fetches)
+    PrintLine("fetch", fetch.ToString(), type_of(fetch));
+  for (const Operation& target : endpoints.targets) {
     PrintLine("target", target.node->name(), target.node->op().name);
+  }
+  for (const Node* node : endpoints.unknown) {
+    PrintLine("unknown op", node->name(), node->op().name);
   }
 }
 
@@ -151,7 +155,7 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
   return values;
 }
 
-absl::Status HandOut(const std::vector<NamedFile>& fetches, const StepOutputs& outputs) {
+absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs) {
   for (size_t i = 0; i < fetches.size(); ++i) {
     const NamedFile& fetch = fetches[i];
     if (!outputs[i].has_value()) {
@@ -205,7 +209,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps(), GraphLimitsOfFlags()));
   if (fetches.empty() && targets.empty()) {
-    PrintOffer(graph);
+    PrintEndpoints(graph);
     return absl::OkStatus();
   }
   *code = kExitUsage;
@@ -245,7 +249,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
     outputs = *result;
   }
   (*session)->TraceTo(nullptr);
-  MF_RETURN_IF_ERROR(HandOut(fetches, outputs));
+  MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs));
   if (!trace_path.empty()) MF_RETURN_IF_ERROR(trace.WriteFile(trace_path));
   const std::string save_path = absl::GetFlag(FLAGS_save_variables);
   return save_path.empty() ? absl::OkStatus() : SaveVariables(**session, save_path);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 #include "framework/session/session_state.h"

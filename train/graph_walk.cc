@@ -16,24 +16,24 @@ Output FindOutput(const Graph& graph, absl::string_view name) {
   return found ? node->output(index) : Output();
 }
 
-std::vector<bool> NodesBehind(const Graph& graph, absl::Span<const Output> outputs) {
-  std::vector<bool> behind(graph.id_limit());
+std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs) {
+  std::vector<bool> ancestors(graph.id_limit());
   std::vector<const Node*> open;
   for (const Output& output : outputs) {
-    if (!output.valid() || behind[output.node->id()]) continue;
-    behind[output.node->id()] = true;
+    if (!output.valid() || ancestors[output.node->id()]) continue;
+    ancestors[output.node->id()] = true;
     open.push_back(output.node);
   }
   while (!open.empty()) {
     const Node* node = open.back();
     open.pop_back();
     for (const Output& in : node->inputs()) {
-      if (behind[in.node->id()]) continue;
-      behind[in.node->id()] = true;
+      if (ancestors[in.node->id()]) continue;
+      ancestors[in.node->id()] = true;
       open.push_back(in.node);
     }
   }
-  return behind;
+  return ancestors;
 }
 
 }  // namespace mirrorflow

@@ -18,7 +18,7 @@ Output FindOutput(const Graph& graph, absl::string_view name);
 
 // Returns, by node id, whether the node is needed to compute one of `outputs`. Ignores invalid
 // outputs.
-std::vector<bool> NodesBehind(const Graph& graph, absl::Span<const Output> outputs);
+std::vector<bool> FindAncestors(const Graph& graph, absl::Span<const Output> outputs);
 
 }  // namespace mirrorflow
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -67,7 +67,7 @@ class HeaderParser {
       } else {
         return absl::DataLossError(absl::StrCat(
             "header: unknown or repeated key; expected descr, fortran_order and shape, got '",
-            absl::CHexEscape(key), "'"));
+            Printable(key), "'"));
       }
       if (Take(',')) continue;
       MF_RETURN_IF_ERROR(Expect('}'));
@@ -84,7 +84,7 @@ class HeaderParser {
  private:
   absl::Status Error(absl::string_view expected) const {
     return absl::DataLossError(absl::StrCat("header: expected ", expected, ", got '",
-                                            absl::CHexEscape(rest_.substr(0, 20)), "'"));
+                                            Printable(rest_.substr(0, 20)), "'"));
   }
 
   void SkipSpace() { rest_ = absl::StripLeadingAsciiWhitespace(rest_); }
@@ -153,7 +153,7 @@ absl::StatusOr<const ElementKind*> KindOf(absl::string_view descr) {
   return absl::UnimplementedError(
       absl::StrCat("descr: unsupported element type; expected bool, an integer, float or "
                    "complex type such as '<f4', got '",
-                   absl::CHexEscape(descr), "'"));
+                   Printable(descr), "'"));
 }
 
 void SwapBytes(Tensor& tensor, size_t unit) {
@@ -196,7 +196,7 @@ absl::StatusOr<Tensor> ReadNpyStream(uint64_t size,
   if (absl::string_view(start, kMagic.size()) != kMagic) {
     return absl::DataLossError(
         absl::StrCat("not an npy file; expected it to begin with \\x93NUMPY, got '",
-                     absl::CHexEscape(absl::string_view(start, kMagic.size())), "'"));
+                     Printable(absl::string_view(start, kMagic.size())), "'"));
   }
   const int major = static_cast<unsigned char>(start[6]);
   if (major < 1 || major > 3) {

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "train/npy.h"
 #include "train/zip.h"
@@ -38,7 +38,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ReadAll(const InputFile& file) {
   for (const ZipEntry& entry : entries) {
     absl::StatusOr<Tensor> tensor = ReadEntry(file, entry);
     if (!tensor.ok()) {
-      return Annotate(tensor.status(), absl::StrCat("'", absl::CHexEscape(entry.name), "'"));
+      return Annotate(tensor.status(), absl::StrCat("'", Printable(entry.name), "'"));
     }
     arrays[std::string(absl::StripSuffix(entry.name, kSuffix))] = *std::move(tensor);
   }

@@ -58,13 +58,13 @@ DataType DTypeOf(const Scope& scope, const Output& variable) {
 std::vector<Operation> MoveVariables(const Scope& scope, absl::Span<const Output> results,
                                      const Output& gate) {
   const Scope s = scope.SubScope("moving_averages");
-  const std::vector<bool> behind = NodesBehind(s.graph(), results);
+  const std::vector<bool> ancestors = FindAncestors(s.graph(), results);
   std::vector<Operation> moves;
   for (Node* node : s.graph().Nodes()) {
     if (!s.ok() || !node->has_attr(kNextValueAttr)) continue;
     Output next = FindOutput(s.graph(), node->attr<std::string>(kNextValueAttr));
-    if (!next.valid() || next.node->id() >= static_cast<NodeId>(behind.size()) ||
-        !behind[next.node->id()]) {
+    if (!next.valid() || next.node->id() >= static_cast<NodeId>(ancestors.size()) ||
+        !ancestors[next.node->id()]) {
       continue;
     }
     const Output handle = node->output(0);
@@ -92,7 +92,7 @@ absl::Status CheckUpdates(const Graph& graph, absl::Span<const GradientAndVariab
 std::string WhyNoGradient(const Graph& graph, const Output& loss,
                           absl::Span<const Output> variables) {
   if (variables.empty()) return "the graph has no trainable variable";
-  const std::vector<bool> behind = NodesBehind(graph, {loss});
+  const std::vector<bool> ancestors = FindAncestors(graph, {loss});
   std::vector<bool> depends(graph.id_limit());
   for (const Output& variable : variables) {
     if (graph.Owns(variable.node)) depends[variable.node->id()] = true;
@@ -104,11 +104,11 @@ std::string WhyNoGradient(const Graph& graph, const Output& loss,
     for (const Output& in : node->inputs()) {
       if (depends[in.node->id()]) depends[node->id()] = true;
     }
-    if (!depends[node->id()] || !behind[node->id()] || node->op().gradient != nullptr) continue;
+    if (!depends[node->id()] || !ancestors[node->id()] || node->op().gradient != nullptr) continue;
     const OpRole role = node->op().role;
     if (role == OpRole::kVariable || role == OpRole::kRead) continue;
     if (ends.empty()) {
-      ends = absl::StrCat(OpAndName(*node), " (", node->op().no_gradient_because, ")");
+      ends = absl::StrCat(OpAndName(*node), " (", node->op().no_gradient_reason, ")");
     }
   }
   if (!depends[loss.node->id()]) {

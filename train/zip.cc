@@ -11,11 +11,11 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/core/json.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -105,7 +105,7 @@ absl::StatusOr<Directory> ReadEnd64(const InputFile& file, uint64_t* end) {
       locator.U32() != 1) {
     return absl::DataLossError(
         absl::StrCat("zip: the zip64 end locator is invalid; expected disk 0 of 1, byte ", place,
-                     ", got '", absl::CHexEscape(located), "'"));
+                     ", got '", Printable(located), "'"));
   }
   MF_ASSIGN_OR_RETURN(const std::string record, ReadBytes(file, place, kEnd64Bytes));
   Fields f(record);
@@ -122,7 +122,7 @@ absl::StatusOr<Directory> ReadEnd64(const InputFile& file, uint64_t* end) {
       entries_here != directory.entries) {
     return absl::DataLossError(absl::StrCat(
         "zip: the zip64 end record is invalid; expected one disk and no extensions, got '",
-        absl::CHexEscape(record), "'"));
+        Printable(record), "'"));
   }
   *end = place;
   return directory;
@@ -195,7 +195,7 @@ absl::Status CheckName(absl::string_view name) {
   }
   return Broken("an entry has an invalid name",
                 "UTF-8 without NUL, backslash, '..' or a leading '/'",
-                absl::StrCat("'", absl::CHexEscape(name), "'"));
+                absl::StrCat("'", Printable(name), "'"));
 }
 
 // Reads the next entry and sets `offset` to that of its local header.
@@ -283,7 +283,7 @@ absl::StatusOr<std::vector<ZipEntry>> ReadZipDirectory(const InputFile& file) {
   for (uint64_t i = 0; i < directory.entries; ++i) {
     uint64_t offset;
     MF_ASSIGN_OR_RETURN(ZipEntry entry, ReadCentral(&rest, &offset));
-    const std::string where = absl::StrCat("'", absl::CHexEscape(entry.name), "'");
+    const std::string where = absl::StrCat("'", Printable(entry.name), "'");
     MF_RETURN_IF_ERROR(Annotate(FindBytes(file, offset, directory.offset, &entry), where));
     if (!names.insert(entry.name).second) {
       return absl::DataLossError(absl::StrCat(where, ": zip: two entries have this name"));

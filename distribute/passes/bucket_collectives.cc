@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/collective_ops.h"
-#include "framework/compiler/gradient_places.h"
+#include "framework/compiler/bucket_gradients.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -61,22 +61,23 @@ absl::Status Join(Compilation& c, const std::vector<Node*>& members, int bucket)
 absl::StatusOr<bool> BucketCollectives::Run(Compilation& c) {
   MF_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(c.graph));
   const std::vector<int> level = CollectiveLevels(c, order);
-  const GradientPlaces places = FindGradientPlaces(c);
+  const BucketGradients gradients = FindBucketGradients(c);
   std::map<Key, std::vector<Node*>> groups;
   for (Node* node : order) {
     if (!IsAllReduce(*node)) continue;
-    const auto place = places.find(node->output(0));
-    const int bucket = place != places.end() ? c.layout->variables()[place->second].bucket : -1;
+    const auto gradient = gradients.find(node->output(0));
+    const int bucket =
+        gradient != gradients.end() ? c.layout->variables()[gradient->second].bucket : -1;
     groups[{level[node->id()], node->output_dtype(0), node->attr<std::string>("reduction"), bucket}]
         .push_back(node);
   }
   for (auto& [key, members] : groups) {
     const int bucket = std::get<3>(key);
     if (bucket >= 0) {
-      // In the order of their places, which must be adjacent: a variable that this step does not
+      // In the order of their offsets, which must be adjacent: a variable that this step does not
       // train leaves a gap, and the gradients after the gap get their own collective.
       auto variable = [&](const Node* node) -> const VariableInfo& {
-        return c.layout->variables()[places.find(node->output(0))->second];
+        return c.layout->variables()[gradients.find(node->output(0))->second];
       };
       std::sort(members.begin(), members.end(), [&](const Node* a, const Node* b) {
         return variable(a).offset < variable(b).offset;

@@ -42,7 +42,7 @@ absl::Status PropagateInto(Compilation& body, const Shardings& arguments, Propag
 }  // namespace
 
 bool IsZero(const Compilation& c, const Output& output) {
-  Output made = BehindViews(output);
+  Output made = StripViews(output);
   // It may be too large to have been folded.
   if (made.node->op().name == ops::kZerosLike) return true;
   if (made.node->op().name == ops::kFill) made = made.node->input(1);

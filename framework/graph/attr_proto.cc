@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
 #include "framework/core/overloaded.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/tensor_proto.h"
 
 namespace mirrorflow {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/graph/error_list.h"
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -16,12 +15,6 @@ absl::Status ErrorList::ToStatus() const {
   return absl::InvalidArgumentError(
       absl::StrCat(absl::StrJoin(messages_, "\n"),
                    full() ? absl::StrCat("\nstopped after ", kMaxErrors, " errors") : ""));
-}
-
-std::string Printable(absl::string_view name) {
-  constexpr size_t kMaxLength = 200;
-  return absl::StrCat(absl::CHexEscape(name.substr(0, kMaxLength)),
-                      name.size() > kMaxLength ? "…" : "");
 }
 
 }  // namespace mirrorflow

@@ -29,10 +29,6 @@ class ErrorList {
   std::vector<std::string> messages_;
 };
 
-// Makes a name from a file safe for an error message: escapes unprintable bytes and truncates a
-// very long name.
-std::string Printable(absl::string_view name);
-
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_GRAPH_ERROR_LIST_H_

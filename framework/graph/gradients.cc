@@ -78,19 +78,22 @@ class Accumulator {
 
 absl::Status Accumulator::CheckArguments() const {
   MF_RETURN_IF_ERROR(scope_.status());
-  const absl::Span<const Output> all[] = {xs_, ys_, options_.stop_gradients, options_.grad_ys};
-  for (const absl::Span<const Output> values : all) {
-    for (const Output& value : values) {
-      if (!value.valid()) continue;
-      MF_RETURN_IF_ERROR(Annotate(scope_.graph().CheckOwns(value), "Gradients"));
-    }
-  }
-  for (const Output& x : xs_) {
-    if (!x.valid()) return absl::InvalidArgumentError("Gradients: an x is an invalid output");
-  }
-  for (const Output& value : options_.stop_gradients) {
-    if (!value.valid()) {
-      return absl::InvalidArgumentError("Gradients: a stop gradient is an invalid output");
+  const struct {
+    const char* name;
+    absl::Span<const Output> values;
+    bool may_be_invalid;
+  } all[] = {{"xs", xs_, false},
+             {"ys", ys_, false},
+             {"stop_gradients", options_.stop_gradients, false},
+             {"grad_ys", options_.grad_ys, true}};
+  for (const auto& [name, values, may_be_invalid] : all) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].valid()) {
+        MF_RETURN_IF_ERROR(Annotate(scope_.graph().CheckOwns(values[i]), "Gradients"));
+      } else if (!may_be_invalid) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Gradients: ", name, "[", i, "] is an invalid output"));
+      }
     }
   }
   if (!options_.grad_ys.empty() && options_.grad_ys.size() != ys_.size()) {
@@ -100,7 +103,6 @@ absl::Status Accumulator::CheckArguments() const {
   }
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
-    if (!y.valid()) return absl::InvalidArgumentError("Gradients: a y is an invalid output");
     if (!IsFloating(y.dtype()) && y.dtype() != DT_VARIANT) {
       return absl::InvalidArgumentError(absl::StrCat(
           "Gradients: y ", y.ToString(), " must be floating, got ", DataTypeName(y.dtype())));
@@ -223,7 +225,7 @@ absl::StatusOr<std::vector<Output>> Accumulator::InputGradients(const Node& node
   if (node.op().gradient == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Gradients: ", OpAndName(node),
-        " lies between an x and a y and has no gradient: ", node.op().no_gradient_because));
+        " lies between an x and a y and has no gradient: ", node.op().no_gradient_reason));
   }
   const Scope scope = scope_.SubScope(absl::StrCat(node.name(), "_grad"));
   absl::StatusOr<std::vector<Output>> dx = node.op().gradient({scope, node, dy});

@@ -51,12 +51,12 @@ std::string OpAndName(const Node& node) {
   return absl::StrCat(node.op().name, "(", node.name(), ")");
 }
 
-Output BehindViews(Output value) {
+Output StripViews(Output value) {
   while (value.node->op().has(kView) && value.node->num_inputs() > 0) value = value.node->input(0);
   return value;
 }
 
-std::vector<Operation> DoneBefore(const Node& node) {
+std::vector<Operation> Predecessors(const Node& node) {
   std::vector<Operation> before;
   for (Node* control : node.control_inputs()) before.push_back({control});
   for (const Output& in : node.inputs()) {

@@ -228,11 +228,11 @@ absl::StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 std::string OpAndName(const Node& node);
 
 // Follows views (kView), which only change the shape, back to the value that they show.
-Output BehindViews(Output value);
+Output StripViews(Output value);
 
 // Returns the operations that precede the node: its control inputs, and the producers of its data
 // inputs, except producers that have no inputs themselves.
-std::vector<Operation> DoneBefore(const Node& node);
+std::vector<Operation> Predecessors(const Node& node);
 
 // True for [A-Za-z0-9.][A-Za-z0-9_>./\-]*, TensorFlow's node names.
 bool IsValidNodeName(absl::string_view name);

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/shape_inference.h"
 #include "framework/graph/topological_sort.h"
@@ -114,8 +115,7 @@ class Assembler {
     if (records_.size() > kMaxNodesForHint) return "";
     std::vector<std::string> names;
     for (const NodeRecord& r : records_) names.push_back(r.name);
-    const std::string nearest = NearestName(name, names);
-    return nearest.empty() ? "" : absl::StrCat("; did you mean ", Printable(nearest), "?");
+    return DidYouMean(name, names);
   }
 
   std::vector<int> Order() {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/attr_proto.h"
 #include "framework/graph/creation_scope.h"

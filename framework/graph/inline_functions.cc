@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"
 
 namespace mirrorflow {
@@ -48,14 +48,17 @@ bool IsCallOp(absl::string_view op) {
   return op == "PartitionedCall" || op == "StatefulPartitionedCall";
 }
 
-// The function that the node calls, or an empty name.
-std::string Callee(const proto::NodeDef& node,
-                   const absl::flat_hash_set<absl::string_view>& functions) {
-  if (IsCallOp(node.op())) {
-    const auto f = node.attr().find("f");
-    return f != node.attr().end() && f->second.has_func() ? f->second.func().name() : "?";
-  }
-  return functions.contains(node.op()) ? node.op() : "";
+// Whether the node calls a function: by a call op or, if it is in `functions`, by its name.
+bool IsCall(const proto::NodeDef& node, const absl::flat_hash_set<absl::string_view>& functions) {
+  return IsCallOp(node.op()) || functions.contains(node.op());
+}
+
+// Returns the name of the called function, which a call op gives in its attribute `f`.
+absl::StatusOr<std::string> Callee(const proto::NodeDef& call) {
+  if (!IsCallOp(call.op())) return call.op();
+  const auto f = call.attr().find("f");
+  if (f != call.attr().end() && f->second.has_func()) return f->second.func().name();
+  return absl::InvalidArgumentError("attribute 'f' is missing; expected the function to call");
 }
 
 absl::flat_hash_set<absl::string_view> FunctionNames(const proto::GraphDef& def) {
@@ -144,7 +147,7 @@ class Inliner {
   }
 
   void Place(proto::NodeDef node) {
-    if (Callee(node, function_names_).empty()) {
+    if (!IsCall(node, function_names_)) {
       *result_.add_node() = std::move(node);
     } else {
       calls_.push_back(std::move(node));
@@ -187,7 +190,7 @@ class Inliner {
 
   absl::StatusOr<Instance> Bind(const proto::NodeDef& call) {
     Instance instance;
-    const std::string callee = Callee(call, function_names_);
+    MF_ASSIGN_OR_RETURN(const std::string callee, Callee(call));
     const auto function = functions_.find(callee);
     if (function == functions_.end()) {
       return absl::InvalidArgumentError(
@@ -482,7 +485,7 @@ class Inliner {
 bool HasFunctionCalls(const proto::GraphDef& def) {
   const absl::flat_hash_set<absl::string_view> functions = FunctionNames(def);
   return std::any_of(def.node().begin(), def.node().end(),
-                     [&](const proto::NodeDef& node) { return !Callee(node, functions).empty(); });
+                     [&](const proto::NodeDef& node) { return IsCall(node, functions); });
 }
 
 absl::StatusOr<proto::GraphDef> InlineFunctionCalls(const proto::GraphDef& def,

@@ -15,8 +15,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/tensor_elements.h"
 
 namespace mirrorflow {

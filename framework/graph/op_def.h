@@ -122,9 +122,9 @@ struct OpDef {
   uint32_t traits = 0;
   ShapeFn shape = nullptr;
   ShardingFn sharding = nullptr;
-  std::string gathers_because;  // the reason for having no sharding rule
+  std::string no_sharding_reason;  // the reason for having no sharding rule
   GradientFn gradient = nullptr;
-  std::string no_gradient_because;  // the reason for having no gradient
+  std::string no_gradient_reason;  // the reason for having no gradient
   ExpandFn expand = nullptr;
   // For an optimizer update: the name of the input that is the gradient of variable 0. Else empty.
   std::string update_gradient;

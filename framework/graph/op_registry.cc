@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_spec.h"
 
@@ -83,7 +84,7 @@ OpBuilder& OpBuilder::Sharding(ShardingFn fn) {
 }
 
 OpBuilder& OpBuilder::Gathers(absl::string_view because) {
-  def_->gathers_because = std::string(because);
+  def_->no_sharding_reason = std::string(because);
   return *this;
 }
 
@@ -93,7 +94,7 @@ OpBuilder& OpBuilder::Gradient(GradientFn fn) {
 }
 
 OpBuilder& OpBuilder::NoGradient(absl::string_view because) {
-  def_->no_gradient_because = std::string(because);
+  def_->no_gradient_reason = std::string(because);
   return *this;
 }
 
@@ -128,10 +129,10 @@ absl::Status OpRegistry::Seal() const {
     };
     if (def->doc.empty()) missing("no doc");
     if (def->shape == nullptr) missing("no shape function");
-    if ((def->sharding == nullptr) == def->gathers_because.empty()) {
+    if ((def->sharding == nullptr) == def->no_sharding_reason.empty()) {
       missing("neither a sharding rule nor a reason to gather, or both");
     }
-    if ((def->gradient == nullptr) == def->no_gradient_because.empty()) {
+    if ((def->gradient == nullptr) == def->no_gradient_reason.empty()) {
       missing("neither a gradient nor the reason why there is none, or both");
     }
     for (const std::vector<ArgDef>* args : {&def->inputs, &def->outputs}) {
@@ -159,10 +160,8 @@ absl::StatusOr<const OpDef*> OpRegistry::Lookup(absl::string_view name) const {
   if (const OpDef* def = Find(name)) return def;
   std::vector<std::string> names;
   for (const OpDef* def : All()) names.push_back(def->name);
-  const std::string nearest = NearestName(name, names);
   return absl::NotFoundError(
-      absl::StrCat("unknown op '", name, "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
+      absl::StrCat("unknown op '", Printable(name), "'", DidYouMean(name, names)));
 }
 
 const OpDef* OpRegistry::FindRole(OpRole role) const {
@@ -178,47 +177,6 @@ std::vector<const OpDef*> OpRegistry::All() const {
   std::sort(all.begin(), all.end(),
             [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
   return all;
-}
-
-namespace {
-// Levenshtein distance, computed one row at a time.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row.back();
-}
-}  // namespace
-
-std::vector<std::string> NearestNames(absl::string_view name,
-                                      absl::Span<const std::string> candidates, size_t count) {
-  constexpr size_t kLongestName = 100;  // the cost grows with the product of the lengths
-  std::vector<std::pair<size_t, std::string>> close;
-  for (const std::string& candidate : candidates) {
-    if (std::max(name.size(), candidate.size()) > kLongestName) continue;
-    const size_t distance = EditDistance(name, candidate);
-    if (distance <= name.size() / 2) close.emplace_back(distance, candidate);
-  }
-  std::stable_sort(close.begin(), close.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> nearest;
-  for (size_t i = 0; i < std::min(count, close.size()); ++i) {
-    nearest.push_back(std::move(close[i].second));
-  }
-  return nearest;
-}
-
-std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
-  const std::vector<std::string> nearest = NearestNames(name, candidates, 1);
-  return nearest.empty() ? "" : nearest[0];
 }
 
 }  // namespace mirrorflow

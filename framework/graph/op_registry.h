@@ -88,13 +88,6 @@ class OpRegistry {
   std::vector<std::string> errors_;
 };
 
-// Returns up to `count` candidates that are close to `name` by edit distance, the closest first, as
-// hints for error messages.
-std::vector<std::string> NearestNames(absl::string_view name,
-                                      absl::Span<const std::string> candidates, size_t count = 3);
-// Returns the closest candidate, or "" if none is close.
-std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
-
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_FRAMEWORK_GRAPH_OP_REGISTRY_H_

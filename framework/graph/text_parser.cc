@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 #include "framework/graph/graph_assembler.h"

@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
-#include "framework/graph/error_list.h"
 #include "framework/graph/function_references.h"
 #include "framework/graph/topological_sort.h"
 

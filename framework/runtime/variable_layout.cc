@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -63,7 +63,7 @@ absl::Status VariableLayout::CollectVariables(const Graph& graph, bool share) {
           absl::StrCat(OpAndName(*node),
                        ": illegal name of a variable; expected printable "
                        "characters, got '",
-                       absl::CHexEscape(name), "'"));
+                       Printable(name), "'"));
     }
     if (!info.shape.IsFullyDefined() || DataTypeSize(info.dtype) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
 #include "framework/runtime/reduce_in_rank_order.h"
@@ -131,10 +131,8 @@ absl::StatusOr<int> SessionState::FindVariable(absl::string_view name) const {
   if (v >= 0) return v;
   std::vector<std::string> names;
   for (const VariableInfo& variable : layout_.variables()) names.push_back(variable.name);
-  const std::string nearest = NearestName(name, names);
   return absl::NotFoundError(
-      absl::StrCat("no variable '", absl::CHexEscape(name), "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
+      absl::StrCat("no variable '", Printable(name), "'", DidYouMean(name, names)));
 }
 
 absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name) {

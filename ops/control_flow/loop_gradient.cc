@@ -128,7 +128,7 @@ class LoopDifferentiator {
   }
 
   // Whether value i is the same in all iterations.
-  bool Stays(int i) const { return BehindViews(forward_.results[i]) == forward_.args[i]; }
+  bool Stays(int i) const { return StripViews(forward_.results[i]) == forward_.args[i]; }
 
   // Replaces the forward values that the gradient uses by arguments of backward_: values of the
   // iteration are popped from their histories, the others are the same in all iterations.

@@ -5,7 +5,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "framework/graph/shape_inference.h"
-#include "ops/no_flow.h"
+#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
@@ -117,13 +117,13 @@ void RegisterOptional(OpRegistry& ops) {
       .Output("has_value: bool")
       .Shape(HasValueShape)
       .Gathers(kIsAList)
-      .Gradient(NoFlow);
+      .Gradient(ZeroGradients);
   ops.Define(ops::kOptionalNone)
       .Doc("an optional without a value")
       .Output("optional: variant")
       .Shape(NoneShape)
       .Gathers(kIsAList)
-      .Gradient(NoFlow);
+      .Gradient(ZeroGradients);
 }
 
 }  // namespace mirrorflow

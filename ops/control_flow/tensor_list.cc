@@ -10,12 +10,12 @@
 #include "framework/core/status.h"
 #include "framework/graph/list_info.h"
 #include "ops/constant.h"
-#include "ops/no_flow.h"
 #include "ops/registry.h"
 #include "ops/shape_ops.h"
 #include "ops/shape_values.h"
 #include "ops/slice.h"
 #include "ops/unary.h"
+#include "ops/zero_gradients.h"
 
 namespace mirrorflow {
 namespace {
@@ -369,14 +369,14 @@ std::vector<Row> Table() {
        {"handle: variant"},
        {kDtype, kShapeType},
        EmptyShape,
-       NoFlow},
+       ZeroGradients},
       {ops::kTensorListElementShape,
        "the shape of the elements",
        {"input_handle: variant"},
        {"element_shape: shape_type"},
        {kShapeType},
        ElementShapeShape,
-       NoFlow},
+       ZeroGradients},
       {ops::kTensorListFromTensor,
        "a list of the rows of a tensor",
        {"tensor: element_dtype", "element_shape: shape_type"},
@@ -404,7 +404,7 @@ std::vector<Row> Table() {
        {"length: int32"},
        {},
        LengthShape,
-       NoFlow},
+       ZeroGradients},
       {ops::kTensorListPopBack,
        "the list without its last element, and that element",
        {"input_handle: variant", "element_shape: int32"},
@@ -425,7 +425,7 @@ std::vector<Row> Table() {
        {"handle: variant"},
        {kDtype, kShapeType},
        ReserveShape,
-       NoFlow},
+       ZeroGradients},
       {ops::kTensorListResize,
        "the list, truncated or padded with zeros",
        {"input_handle: variant", "size: int32"},

@@ -33,10 +33,10 @@ constexpr int64_t kMinColumns = 32;
 constexpr int64_t kMinGradientElements = int64_t{1} << 13;
 // Ranks read one another's rows instead of one another's gradients, which must be larger by this
 // factor.
-constexpr int64_t kMinLess = 2;
+constexpr int64_t kMinSavingFactor = 2;
 
 // Whether the value shares the memory of a variable, which the update would overwrite.
-bool IsVariable(const Output& value) { return BehindViews(value).node->op().role == OpRole::kRead; }
+bool IsVariable(const Output& value) { return StripViews(value).node->op().role == OpRole::kRead; }
 
 // The sharding of the rows of both operands; null if they are not sharded, or not alike.
 const Sharded* RowsOfBoth(const Compilation& c, const Node& product) {
@@ -66,7 +66,7 @@ bool IsByProduct(const Compilation& c, const Node& update) {
   if (!IsCollective(update)) return b.num_elements() <= kMaxOperandElements;
   return c.world.one_domain && RowsOfBoth(c, product) != nullptr &&
          update.attr<std::string>(kReductionAttr) == "sum" &&
-         kMinLess * (a.num_elements() + b.num_elements()) <= elements;
+         kMinSavingFactor * (a.num_elements() + b.num_elements()) <= elements;
 }
 
 absl::Status FuseProduct(Compilation& c, Node* update) {
@@ -108,7 +108,7 @@ constexpr size_t kMaxUpdates = 64;
 
 // The variable whose memory the value shares; empty if there is none.
 std::string VariableRead(const Output& value) {
-  const Output& read = BehindViews(value);
+  const Output& read = StripViews(value);
   if (read.node->op().role != OpRole::kRead) return "";
   return VariableName(read.node->input(0)).value_or("");
 }

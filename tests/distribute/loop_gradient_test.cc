@@ -157,7 +157,7 @@ class LoopGradientTest : public testing::Test {
 
   // Expects y and its gradients to be the same for the loop and for its unrolled form, on 1 and 3
   // replicas.
-  void ExpectAsWrittenOut(Program program) {
+  void ExpectEqualsUnrolled(Program program) {
     const std::vector<Tensor> values = {RandomTensor(DT_DOUBLE, {6, 3}, &random_),
                                         RandomTensor(DT_DOUBLE, {3, 3}, &random_)};
     std::vector<Tensor> want;
@@ -192,7 +192,7 @@ Outputs Cell(const Scope& s, Args in) {
 TEST_F(LoopGradientTest, EqualsGradientOfUnrolledLoop) {
   for (const int times : {1, 2, 7}) {
     SCOPED_TRACE(times);
-    ExpectAsWrittenOut([&](const Scope& s, bool loop, Output x, Output w) {
+    ExpectEqualsUnrolled([&](const Scope& s, bool loop, Output x, Output w) {
       return Repeat(s, loop, times, {x, w, x}, Cell)[0];
     });
   }
@@ -218,7 +218,7 @@ TEST_F(LoopGradientTest, PassesThroughLoopWithZeroIterations) {
 }
 
 TEST_F(LoopGradientTest, FlowsThroughSeveralResultsAndPermutedValues) {
-  ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
+  ExpectEqualsUnrolled([](const Scope& s, bool loop, Output x, Output w) {
     const Outputs out = Repeat(s, loop, 5, {x, ops::Sin(s, x), w}, [](const Scope& s, Args in) {
       return Outputs{in[1], ops::Mul(s, in[0], ops::MatMul(s, in[1], in[2])), in[2]};
     });
@@ -227,7 +227,7 @@ TEST_F(LoopGradientTest, FlowsThroughSeveralResultsAndPermutedValues) {
 }
 
 TEST_F(LoopGradientTest, FlowsThroughNestedLoops) {
-  ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
+  ExpectEqualsUnrolled([](const Scope& s, bool loop, Output x, Output w) {
     return Repeat(s, loop, 3, {x, w, x}, [&](const Scope& s, Args in) {
       Outputs out = Repeat(s, loop, 2, {in[0], in[1], in[2]}, Cell);
       return Outputs{ops::Sin(s, out[0]), in[1], in[2]};
@@ -236,7 +236,7 @@ TEST_F(LoopGradientTest, FlowsThroughNestedLoops) {
 }
 
 TEST_F(LoopGradientTest, FlowsThroughListsReadAndWrittenInLoop) {
-  ExpectAsWrittenOut([](const Scope& s, bool loop, Output x, Output w) {
+  ExpectEqualsUnrolled([](const Scope& s, bool loop, Output x, Output w) {
     const Output rows = ops::Pack(s, {x, ops::Sin(s, x), ops::Square(s, x), x});
     const Output read = ops::TensorListFromTensor(s, rows);
     const Output written =
@@ -255,7 +255,7 @@ TEST_F(LoopGradientTest, FlowsThroughListsReadAndWrittenInLoop) {
 }
 
 TEST_F(LoopGradientTest, FlowsThroughListPassedToBranch) {
-  ExpectAsWrittenOut([](const Scope& s, bool branches, Output x, Output w) {
+  ExpectEqualsUnrolled([](const Scope& s, bool branches, Output x, Output w) {
     const Output list = ops::TensorListFromTensor(s, ops::Pack(s, {x, ops::Sin(s, x)}));
     const auto taken = [](const Scope& s, Args in) {
       const Output first = ops::TensorListGetItem(s, in[0], Integer(s, 0), DT_DOUBLE);

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A session keeps within `max_bytes`: it computes how much memory a step needs before it allocates
-// any.
+// any. If the system refuses memory anyway, the run fails and the next one is not affected.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <vector>
+
 #include "framework/graph/text_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -79,6 +85,52 @@ TEST(MemoryLimitTest, CopiesOfFetchesCountTowardsLimit) {
   EXPECT_NE(RunWith(graph, {"r0"}, 1, 2 * kMiB).code(), absl::StatusCode::kResourceExhausted);
   ExpectTooMuch(RunWith(graph, {"r0", "r1", "r2"}, 1, 2 * kMiB),
                 "this step and its fetches need too much memory", "expected at most 2097152");
+}
+
+// Limits the address space of the process to what it has now and `more` bytes, in its scope.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(int64_t more) {
+    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+    long pages = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "re");
+    EXPECT_TRUE(file != nullptr && std::fscanf(file, "%ld", &pages) == 1);
+    if (file != nullptr) std::fclose(file);
+    rlimit limit = before_;
+    limit.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more);
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  }
+  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(MemoryLimitTest, StepRunsAgainAfterTheSystemHadNoMemoryForItsOutputs) {
+  const Graph graph = Parsed(R"(
+      shape = Const() {dtype=int32, value=int32<2>{4096, 4096}}
+      x = Placeholder() {dtype=float, shape=<>}
+      y = Fill(shape, x) {T=float, index_type=int32}
+  )");
+  const auto session = CreateTestSession(graph, {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step =
+      (*session)->Prepare({graph.FindNode("x")->output(0)}, {graph.FindNode("y")->output(0)});
+  ASSERT_TRUE(step.ok()) << step.status();
+  // The step cannot use the memory of outputs that are kept.
+  const auto kept = step->Run({Tensor::Scalar(1.0f)});
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  {
+    const AddressSpaceLimit limit(16 * kMiB);
+    EXPECT_EQ(step->Run({Tensor::Scalar(2.0f)}).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+  const auto last = step->Run({Tensor::Scalar(3.0f)});
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ((*last)[0].dtype(), DT_FLOAT);
+  EXPECT_EQ((*last)[0].shape(), Shape({4096, 4096}));
+  EXPECT_EQ((*last)[0].flat<float>()[4096 * 4096 - 1], 3.0f);
+  EXPECT_EQ((*kept)[0].flat<float>()[0], 1.0f);
 }
 
 }  // namespace

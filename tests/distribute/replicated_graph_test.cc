@@ -184,8 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
       return absl::StrCat(info.param.first, "_", absl::StrJoin(info.param.second, "_"));
     });
 
-absl::StatusOr<Graph> WrittenOut(const Graph& graph, const std::string& fetch, int replicas,
-                                 std::vector<int64_t> rows = {}) {
+absl::StatusOr<Graph> ReplicateForFetch(const Graph& graph, const std::string& fetch, int replicas,
+                                        std::vector<int64_t> rows = {}) {
   const Output feed = graph.FindNode("x")->output(0);
   return ReplicatedGraph(
       graph,
@@ -205,7 +205,7 @@ absl::StatusOr<Graph> SumOfSquares() {
 TEST(ReplicatedGraph, NodesAreCopiedPerReplicaAndCollectiveIsOneCall) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto result = WrittenOut(*graph, "y", 3);
+  const auto result = ReplicateForFetch(*graph, "y", 3);
   ASSERT_TRUE(result.ok()) << result.status();
   int calls = 0;
   for (const Node* node : result->Nodes()) calls += node->op().role == OpRole::kUnknown;
@@ -226,18 +226,18 @@ TEST(ReplicatedGraph, MissingInitialValueIsReported) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   const Output handle = ops::VarHandleOp(Scope(&*graph).WithName("w"), DT_FLOAT, {2});
   graph->SetAttr(handle.node, "_initializer", std::string("nothing:0"));
-  EXPECT_EQ(WrittenOut(*graph, "y", 2).status().message(),
+  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2).status().message(),
             "variable w: the graph has no node 'nothing:0', its initializer");
 }
 
 TEST(ReplicatedGraph, InvalidReplicaRowsAreReported) {
   const auto graph = SumOfSquares();
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ(WrittenOut(*graph, "y", 2, {1, 2}).status().message(),
+  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2, {1, 2}).status().message(),
             "replica_rows: expected 2 numbers >= 0 with the sum 4, got 1,2");
-  EXPECT_EQ(WrittenOut(*graph, "y", 2, {4}).status().message(),
+  EXPECT_EQ(ReplicateForFetch(*graph, "y", 2, {4}).status().message(),
             "replica_rows: expected 2 numbers, one for each replica, got 4");
-  EXPECT_EQ(WrittenOut(*graph, "y", 0).status().message(),
+  EXPECT_EQ(ReplicateForFetch(*graph, "y", 0).status().message(),
             "num_replicas: expected 1 or more, got 0");
 }
 

@@ -318,9 +318,9 @@ TEST_P(EveryOp, HasCasesThatBroadcastEachOperandIfAnyDoes) {
 TEST_P(EveryOp, HasCompleteDefinition) {
   EXPECT_FALSE(op().doc.empty());
   EXPECT_NE(op().shape, nullptr);
-  EXPECT_NE(op().sharding != nullptr, !op().gathers_because.empty())
+  EXPECT_NE(op().sharding != nullptr, !op().no_sharding_reason.empty())
       << "expected a sharding rule or the reason why gathering is right";
-  EXPECT_NE(op().gradient != nullptr, !op().no_gradient_because.empty())
+  EXPECT_NE(op().gradient != nullptr, !op().no_gradient_reason.empty())
       << "expected a gradient or the reason why there is none";
 }
 

@@ -207,8 +207,8 @@ TEST_F(StepTest, WrongNumberOfFeedsListsTheirNames) {
 
 TEST_F(StepTest, UnknownVariableHasTheNearestName) {
   EXPECT_THAT(session_->ReadVariable("weight").status().message(),
-              HasSubstr("no variable 'weight'; did you mean 'weights'?"));
-  EXPECT_THAT(session_->AssignVariable("weight", batch_).message(), HasSubstr("'weights'?"));
+              HasSubstr("no variable 'weight'; did you mean weights?"));
+  EXPECT_THAT(session_->AssignVariable("weight", batch_).message(), HasSubstr("weights?"));
 }
 
 TEST(ScopeTest, VariableOfAnotherStrategyIsRefused) {

@@ -7,17 +7,17 @@
 
 #include "distribute/strategy/strategy.h"
 #include "framework/core/status.h"
-#include "framework/graph/graph_ends.h"
+#include "framework/graph/graph_endpoints.h"
 
 namespace mirrorflow {
 
 absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
   const int64_t max_bytes = options.max_bytes;
   int64_t bytes = 0;
-  const GraphEnds ends = FindGraphEnds(graph);
+  const GraphEndpoints endpoints = FindGraphEndpoints(graph);
   std::vector<Output> feeds;
   std::vector<Tensor> values;
-  for (const Output& feed : ends.feeds) {
+  for (const Output& feed : endpoints.feeds) {
     if (feed.node->num_inputs() > 0) continue;  // it has a default
     Shape shape = feed.node->attr<Shape>("shape");
     if (shape.unknown_rank()) continue;
@@ -40,7 +40,7 @@ absl::Status RunAll(const Graph& graph, const RunAllOptions& options) {
                                                 .max_bytes = max_bytes,
                                                 .compile = {.verify = true, .check_plan = true}}));
   MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
-  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, ends.fetches, ends.targets));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, endpoints.fetches, endpoints.targets));
   return step.Run(values).status();
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "framework/core/file.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
 
@@ -43,13 +44,12 @@ namespace {
 
 absl::Status UnknownFlag(absl::string_view name) {
   std::vector<std::string> names;
-  for (const auto& entry : absl::GetAllFlags()) names.emplace_back(entry.first);
+  for (const auto& entry : absl::GetAllFlags()) names.push_back(absl::StrCat("--", entry.first));
   std::sort(names.begin(), names.end());
-  const std::string nearest = NearestName(name, names);
+  const std::string hint = DidYouMean(absl::StrCat("--", name), names);
   return absl::InvalidArgumentError(
-      absl::StrCat("--", name, ": unknown flag; ",
-                   nearest.empty() ? "see --help for the known flags"
-                                   : absl::StrCat("did you mean --", nearest, "?")));
+      absl::StrCat("--", Printable(name), ": unknown flag",
+                   hint.empty() ? "; see --help for the known flags" : hint));
 }
 
 const char* KindOf(const absl::CommandLineFlag& flag) {

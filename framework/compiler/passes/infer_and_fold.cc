@@ -137,7 +137,7 @@ absl::StatusOr<bool> InferAndFold::ReplaceByConstants(Compilation& c, Node* node
   const std::vector<Use> uses(node->uses().begin(), node->uses().end());
   for (const Use& use : uses) {
     if (use.slot != Use::kControl) continue;
-    for (const Operation& earlier : DoneBefore(*node)) {
+    for (const Operation& earlier : Predecessors(*node)) {
       c.graph.AddControlEdge(earlier.node, use.user);
     }
     changed = true;
@@ -272,7 +272,7 @@ absl::Status InferAndFold::InferLoop(Compilation& c, const Node& node) {
   Compilation &condition = *c.bodies.at(node.id())[0], &body = *c.bodies.at(node.id())[1];
   std::vector<bool> stays;  // by argument: it equals the node's input in every iteration
   for (size_t i = 0; i < body.feeds.size(); ++i) {
-    stays.push_back(BehindViews(body.fetches[i]) == body.feeds[i]);
+    stays.push_back(StripViews(body.fetches[i]) == body.feeds[i]);
   }
   MF_ASSIGN_OR_RETURN(const LoopLists lists, TryLists(c, node, stays));
   MF_RETURN_IF_ERROR(InferBody(c, node, body, stays, lists.arguments()));

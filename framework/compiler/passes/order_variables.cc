@@ -63,7 +63,7 @@ std::vector<Node*> UsersThroughViews(Node* read) {
 
 bool IsFetchedThroughViews(const Compilation& c, Node* read) {
   for (const Output& fetch : c.fetches) {
-    if (BehindViews(fetch).node == read) return true;
+    if (StripViews(fetch).node == read) return true;
   }
   return false;
 }

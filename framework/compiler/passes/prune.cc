@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 

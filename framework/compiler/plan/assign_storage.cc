@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "framework/compiler/gradient_places.h"
+#include "framework/compiler/bucket_gradients.h"
 #include "framework/compiler/passes/order_variables.h"
 
 namespace mirrorflow {
@@ -60,20 +60,20 @@ class Assigner {
   // Places the operands of each all-reduce before anything else, and makes the kernels that produce
   // them write there.
   void PlaceCollectives() {
-    const GradientPlaces places = FindGradientPlaces(s_);
+    const BucketGradients bucket_gradients = FindBucketGradients(s_);
     for (const Node* node : s_.collectives) {
       if (!ReducesInPlace(*node)) continue;
       StorageTable::Slots& slots = table_.slots[node->id()];
       const int64_t element = static_cast<int64_t>(DataTypeSize(node->output_dtype(0)));
-      const auto first = places.find(node->output(0));
-      const bool in_bucket = first != places.end() && node->attr<int64_t>("bucket") >= 0;
+      const auto first = bucket_gradients.find(node->output(0));
+      const bool in_bucket = first != bucket_gradients.end() && node->attr<int64_t>("bucket") >= 0;
       int group = -1;
       int64_t end = 0;
       if (!in_bucket) group = table_.Add({.pinned = true});
       for (int i = 0; i < node->num_outputs(); ++i) {
         Storage slot{.bytes = s_.LocalBytes(node->output(i)), .pinned = true};
         if (in_bucket) {
-          const VariableInfo& v = s_.layout->variables()[places.at(node->output(i))];
+          const VariableInfo& v = s_.layout->variables()[bucket_gradients.at(node->output(i))];
           slot.region = s_.plan->layout_region(s_.layout->buckets()[v.bucket].gradient_region);
           slot.offset = v.offset;
           end = v.offset + slot.bytes;

@@ -280,7 +280,7 @@ class Functionalizer {
   // Replaces the node by one without handles.
   absl::Status ReplaceNode() {
     // The reads are ordered after everything that the node is ordered after.
-    const Scope read_scope = c_.scope().WithControlDependencies(DoneBefore(*node_));
+    const Scope read_scope = c_.scope().WithControlDependencies(Predecessors(*node_));
     std::vector<Output> inputs;
     for (const Output& arg : args_) {
       if (!IsHandle(arg)) inputs.push_back(arg);

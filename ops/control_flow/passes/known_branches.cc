@@ -83,7 +83,7 @@ absl::Status TakeBranch(Compilation& c, Node* node, FunctionBody body) {
   MF_RETURN_IF_ERROR(CheckVariables(body));
   // The If also waits for arguments that the branch does not use: variables may be written before
   // they are computed.
-  const std::vector<Operation> before = DoneBefore(*node);
+  const std::vector<Operation> before = Predecessors(*node);
   MF_RETURN_IF_ERROR(InlineBody(body, node->inputs().subspan(1), before, c.graph));
   std::vector<Operation> all;
   for (Node* target : body.targets) all.push_back({target});

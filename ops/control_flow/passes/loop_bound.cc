@@ -29,7 +29,7 @@ Bound ConstantOf(const Compilation& c, const Output& value) {
 
 // The index of the body's argument that `value` is; -1 if it is not an argument.
 int ArgumentOf(const Compilation& body, const Output& value) {
-  const auto at = std::find(body.feeds.begin(), body.feeds.end(), BehindViews(value));
+  const auto at = std::find(body.feeds.begin(), body.feeds.end(), StripViews(value));
   return at != body.feeds.end() ? static_cast<int>(at - body.feeds.begin()) : -1;
 }
 
@@ -44,7 +44,7 @@ struct Counter {
 std::optional<Counter> CounterOf(const Compilation& c, const Node& loop, int i) {
   const Compilation& body = *c.bodies.at(loop.id())[1];
   const Bound start = ConstantOf(c, loop.input(i));
-  const Node& add = *BehindViews(body.fetches[i]).node;
+  const Node& add = *StripViews(body.fetches[i]).node;
   if (!start.has_value() || (add.op().name != ops::kAddV2 && add.op().name != ops::kAdd)) {
     return std::nullopt;
   }
@@ -78,7 +78,7 @@ Bound BoundOfComparison(const Compilation& c, const Node& loop, const Output& sm
 Bound BoundOfPredicate(const Compilation& c, const Node& loop, const Output& predicate,
                        int& visits) {
   if (--visits < 0) return std::nullopt;
-  const Node& node = *BehindViews(predicate).node;
+  const Node& node = *StripViews(predicate).node;
   const std::string& op = node.op().name;
   const auto compare = [&](int smaller, bool equal) {
     return BoundOfComparison(c, loop, node.input(smaller), node.input(1 - smaller), equal, visits);
@@ -102,7 +102,7 @@ Bound BoundOf(const Compilation& c, const Node& loop, int& visits) {
 Bound UpperBound(const Compilation& c, const Output& value, int& visits) {
   const Bound constant = ConstantOf(c, value);
   if (constant.has_value()) return constant;
-  const Output counted = BehindViews(value);
+  const Output counted = StripViews(value);
   const auto bodies = c.bodies.find(counted.node->id());
   if (bodies == c.bodies.end() || counted.node->op().role != OpRole::kLoop) return std::nullopt;
   const std::optional<Counter> counter = CounterOf(c, *counted.node, counted.index);

@@ -31,7 +31,7 @@ void ReadBeforeWriting(Compilation& body) {
   constexpr size_t kManyReaders = 16;
   for (Node* writer : body.graph.Nodes()) {
     if (writer->op().name != ops::kTensorScatterUpdate) continue;
-    const Output rows = BehindViews(writer->input(0));
+    const Output rows = StripViews(writer->input(0));
     std::vector<Node*> readers, aliases = {rows.node};
     while (!aliases.empty() && readers.size() <= kManyReaders) {
       Node* alias = aliases.back();

@@ -232,7 +232,7 @@ TEST_F(GraphTest, DoneBeforeOmitsInputsThatWaitForNothing) {
   Node* const control = Add("control", "NoOp");
   Node* const sum = Add("sum", "AddV2", {x, inner->output(0)}, {{"T", DT_FLOAT}}, {control});
   std::vector<Node*> before;
-  for (const Operation& earlier : DoneBefore(*sum)) before.push_back(earlier.node);
+  for (const Operation& earlier : Predecessors(*sum)) before.push_back(earlier.node);
   EXPECT_THAT(before, ElementsAre(control, inner));
 }
 

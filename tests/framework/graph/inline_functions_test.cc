@@ -166,12 +166,9 @@ TEST(InlineFunctionsTest, BodyGetsAnotherPrefixIfNameIsTaken) {
 // --- untrusted graphs --------------------------------------------------------------------------
 
 TEST(InlineFunctionsTest, CallWithoutFunctionNameIsError) {
-  EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' }"),
-              HasSubstr("PartitionedCall(call): the library has no function '?'"));
-  // '?' stands for the missing name, so that a function of this name is called.
-  EXPECT_THAT(Inlined("node { name: 'call' op: 'PartitionedCall' } "
-                      "library { function { signature { name: '?' } } }"),
-              HasSubstr("call = NoOp()\n"));
+  EXPECT_THAT(
+      Inlined("node { name: 'call' op: 'PartitionedCall' }"),
+      HasSubstr("PartitionedCall(call): attribute 'f' is missing; expected the function to call"));
 }
 
 // Each function calls the next one with A = func { a = A }, where the inner A is its own attribute.

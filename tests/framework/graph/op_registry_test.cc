@@ -165,13 +165,6 @@ TEST(OpRegistryTest, AllReturnsOpsSortedByName) {
   EXPECT_EQ(ops.Find("C"), nullptr);
 }
 
-TEST(NearestNameTest, ReturnsEmptyWithoutCloseMatchOrForVeryLongName) {
-  EXPECT_EQ(NearestName("Reul", {"Relu", "Relu6"}), "Relu");
-  EXPECT_EQ(NearestName("abc", {"xyz"}), "");
-  EXPECT_EQ(NearestName("abc", {}), "");
-  EXPECT_EQ(NearestName(std::string(101, 'a'), {std::string(100, 'a')}), "");
-}
-
 AttrMap Completed(absl::string_view op, AttrMap attrs) {
   const absl::Status status = CompleteAttrs(*TestOps().Find(op), &attrs);
   EXPECT_TRUE(status.ok()) << status;

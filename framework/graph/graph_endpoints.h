@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds the feeds, fetches, targets and variables of an arbitrary graph.
-#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDS_H_
-#define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDS_H_
+#ifndef MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDPOINTS_H_
+#define MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDPOINTS_H_
 
 #include <vector>
 
@@ -10,18 +10,19 @@
 
 namespace mirrorflow {
 
-struct GraphEnds {
+struct GraphEndpoints {
   std::vector<Output> feeds;  // all placeholders
   // Unused values, which can be fetched, and unused nodes without outputs, which can be run. Nodes
   // that need an unknown op cannot run and are left out, as are the initial values of variables.
   std::vector<Output> fetches;
   std::vector<Operation> targets;
   std::vector<Node*> variables;  // their handles
+  std::vector<Node*> unknown;    // nodes with an unknown op
 };
 
 // All in order of creation.
-GraphEnds FindGraphEnds(const Graph& graph);
+GraphEndpoints FindGraphEndpoints(const Graph& graph);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDS_H_
+#endif  // MIRRORFLOW_FRAMEWORK_GRAPH_GRAPH_ENDPOINTS_H_

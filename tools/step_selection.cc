@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/asked_step.h"
+#include "tools/step_selection.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "framework/graph/graph_endpoints.h"
 #include "tools/graph_names.h"
 
 ABSL_DECLARE_FLAG(std::vector<std::string>, fetch);
@@ -16,24 +18,16 @@ ABSL_DECLARE_FLAG(std::vector<std::string>, target);
 namespace mirrorflow {
 namespace {
 
-// Fetches unused values and runs unused nodes without outputs.
-void AskForAll(const Graph& graph, AskedStep* step) {
-  // Initial values are not part of a step.
-  absl::flat_hash_set<std::string> initial;
-  for (const Node* node : graph.Nodes()) {
-    if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
-  }
-  for (Node* node : graph.Nodes()) {
-    if (!node->uses().empty() || initial.contains(node->name())) continue;
-    if (node->num_outputs() == 0) {
-      step->targets.push_back({node});
-    } else if (node->output_dtype(0) != DT_RESOURCE && node->op().role != OpRole::kPlaceholder) {
-      step->fetches.push_back(node->output(0));
-    }
-  }
+// Selects what the whole graph computes. Nodes with unknown ops are included, so that compiling the
+// step reports them.
+void SelectAll(const Graph& graph, StepSelection* step) {
+  GraphEndpoints all = FindGraphEndpoints(graph);
+  step->fetches = std::move(all.fetches);
+  step->targets = std::move(all.targets);
+  for (Node* node : all.unknown) step->targets.push_back({node});
 }
 
-absl::flat_hash_set<const Node*> NeededBy(const AskedStep& step) {
+absl::flat_hash_set<const Node*> NeededBy(const StepSelection& step) {
   std::vector<const Node*> pending;
   for (const Output& fetch : step.fetches) pending.push_back(fetch.node);
   for (const Operation& target : step.targets) pending.push_back(target.node);
@@ -50,8 +44,8 @@ absl::flat_hash_set<const Node*> NeededBy(const AskedStep& step) {
 
 }  // namespace
 
-absl::StatusOr<AskedStep> StepOfFlags(const Graph& graph) {
-  AskedStep step;
+absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph) {
+  StepSelection step;
   for (const std::string& name : absl::GetFlag(FLAGS_fetch)) {
     const absl::StatusOr<Output> output = OutputByName(graph, name);
     if (!output.ok()) return Annotate(output.status(), absl::StrCat("--fetch ", name));
@@ -65,9 +59,9 @@ absl::StatusOr<AskedStep> StepOfFlags(const Graph& graph) {
   return step;
 }
 
-absl::StatusOr<AskedStep> WithFeeds(const Graph& graph, AskedStep step, int64_t rows) {
+absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows) {
   const bool all = step.fetches.empty() && step.targets.empty();
-  if (all) AskForAll(graph, &step);
+  if (all) SelectAll(graph, &step);
   const absl::flat_hash_set<const Node*> needed = NeededBy(step);
   for (const Node* node : graph.Nodes()) {
     if (node->op().role != OpRole::kPlaceholder) continue;

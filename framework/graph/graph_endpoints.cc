@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/graph/graph_ends.h"
+#include "framework/graph/graph_endpoints.h"
 
 #include <string>
 
@@ -30,28 +30,30 @@ std::vector<char> CannotRun(const Graph& graph) {
 
 }  // namespace
 
-GraphEnds FindGraphEnds(const Graph& graph) {
+GraphEndpoints FindGraphEndpoints(const Graph& graph) {
   const std::vector<char> cannot_run = CannotRun(graph);
   absl::flat_hash_set<std::string> initial;
   for (const Node* node : graph.Nodes()) {
     if (node->has_attr("_initializer")) initial.insert(node->attr<std::string>("_initializer"));
   }
-  GraphEnds ends;
+  GraphEndpoints endpoints;
   for (Node* node : graph.Nodes()) {
-    if (node->op().role == OpRole::kVariable) {
-      ends.variables.push_back(node);
+    if (node->op().role == OpRole::kUnknown) {
+      endpoints.unknown.push_back(node);
+    } else if (node->op().role == OpRole::kVariable) {
+      endpoints.variables.push_back(node);
     } else if (cannot_run[node->id()]) {
       continue;
     } else if (node->op().role == OpRole::kPlaceholder) {
-      ends.feeds.push_back(node->output(0));
+      endpoints.feeds.push_back(node->output(0));
     } else if (node->uses().empty() && !initial.contains(node->name())) {
-      if (node->num_outputs() == 0) ends.targets.push_back({node});
+      if (node->num_outputs() == 0) endpoints.targets.push_back({node});
       for (int i = 0; i < node->num_outputs(); ++i) {
-        if (node->output_dtype(i) != DT_RESOURCE) ends.fetches.push_back(node->output(i));
+        if (node->output_dtype(i) != DT_RESOURCE) endpoints.fetches.push_back(node->output(i));
       }
     }
   }
-  return ends;
+  return endpoints;
 }
 
 }  // namespace mirrorflow

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/compiler/gradient_places.h"
+#include "framework/compiler/bucket_gradients.h"
 
 #include <vector>
 
@@ -29,10 +29,10 @@ Output FindCollective(const Compilation& c, const Output& start, int64_t num_ele
 
 }  // namespace
 
-GradientPlaces FindGradientPlaces(const Compilation& c) {
-  GradientPlaces places;
-  if (c.layout == nullptr) return places;
-  absl::flat_hash_set<int> placed;
+BucketGradients FindBucketGradients(const Compilation& c) {
+  BucketGradients found;
+  if (c.layout == nullptr) return found;
+  absl::flat_hash_set<int> assigned;
   for (const Node* node : c.graph.Nodes()) {
     if (node->op().role != OpRole::kWrite || node->op().update_gradient.empty()) continue;
     if (IsCollective(*node)) continue;  // does not store a reduced gradient
@@ -42,15 +42,15 @@ GradientPlaces FindGradientPlaces(const Compilation& c) {
     if (!gradients.ok()) continue;
     for (int i = gradients->first; i < gradients->last; ++i) {
       const int v = c.layout->FindHandle(node->input(i - gradients->first));
-      if (v < 0 || c.layout->variables()[v].bucket < 0 || placed.contains(v)) continue;
+      if (v < 0 || c.layout->variables()[v].bucket < 0 || assigned.contains(v)) continue;
       const VariableInfo& variable = c.layout->variables()[v];
       const Output reduced = FindCollective(c, node->input(i), variable.shape.num_elements());
       if (!reduced.valid() || reduced.dtype() != variable.dtype) continue;
-      // A gradient that updates two variables takes the place of the first.
-      if (places.emplace(reduced, v).second) placed.insert(v);
+      // A gradient that updates two variables belongs to the first.
+      if (found.emplace(reduced, v).second) assigned.insert(v);
     }
   }
-  return places;
+  return found;
 }
 
 }  // namespace mirrorflow

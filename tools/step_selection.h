@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Selects the step of a graph that a command line asks for.
-#ifndef MIRRORFLOW_TOOLS_ASKED_STEP_H_
-#define MIRRORFLOW_TOOLS_ASKED_STEP_H_
+#ifndef MIRRORFLOW_TOOLS_STEP_SELECTION_H_
+#define MIRRORFLOW_TOOLS_STEP_SELECTION_H_
 
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace mirrorflow {
 
 // The tensors to fetch, the nodes to run, and the placeholders that both need, with the shapes of
 // their feeds.
-struct AskedStep {
+struct StepSelection {
   std::vector<Output> feeds;
   std::vector<Shape> shapes;
   std::vector<Output> fetches;
@@ -23,13 +23,13 @@ struct AskedStep {
 
 // Returns the step that --fetch and --target select, without feeds, or InvalidArgument, naming the
 // flag.
-absl::StatusOr<AskedStep> StepOfFlags(const Graph& graph);
+absl::StatusOr<StepSelection> SelectStepFromFlags(const Graph& graph);
 
 // Returns `step` with its feeds: unknown leading dimensions are `rows`, other unknown ones 1. A
 // step without fetches and targets stands for the whole graph: it fetches unused values, runs
 // unused nodes without outputs and feeds all placeholders.
-absl::StatusOr<AskedStep> WithFeeds(const Graph& graph, AskedStep step, int64_t rows);
+absl::StatusOr<StepSelection> WithFeeds(const Graph& graph, StepSelection step, int64_t rows);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_ASKED_STEP_H_
+#endif  // MIRRORFLOW_TOOLS_STEP_SELECTION_H_

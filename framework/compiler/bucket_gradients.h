@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_COMPILER_BUCKET_GRADIENTS_H_
+#define MIRRORFLOW_FRAMEWORK_COMPILER_BUCKET_GRADIENTS_H_
+
+#include "absl/container/flat_hash_map.h"
+#include "framework/compiler/compilation.h"
+
+namespace mirrorflow {
+
+// Maps each output of a collective that is the gradient of a variable in a bucket to that variable
+// (an index into the layout's variables). The search starts at each optimizer op and goes back
+// through element-wise nodes and views of the variable's size to a collective. Gradients for
+// updates written as assignments are excluded; they are reduced one by one.
+using BucketGradients = absl::flat_hash_map<Output, int>;
+BucketGradients FindBucketGradients(const Compilation& c);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_COMPILER_BUCKET_GRADIENTS_H_
