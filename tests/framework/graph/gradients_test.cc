@@ -297,7 +297,8 @@ TEST_F(GradientsTest, FailOnInvalidArguments) {
   EXPECT_THAT(message(Grad({y}, {Output()})), HasSubstr("xs[0] is an invalid output"));
   EXPECT_THAT(message(Grad({y}, {x}, {.grad_ys = {x, x}})), HasSubstr("of the 1 ys, got 2"));
   EXPECT_THAT(message(Grad({y}, {x}, {.grad_ys = {i}})), HasSubstr("must be float of shape [2]"));
-  EXPECT_THAT(message(Grad({y}, {x}, {.stop_gradients = {Output()}})), HasSubstr("stop_gradients[0]"));
+  EXPECT_THAT(message(Grad({y}, {x}, {.stop_gradients = {Output()}})),
+              HasSubstr("stop_gradients[0]"));
 }
 
 TEST_F(GradientsTest, FailWhenGradientFunctionReturnsMismatch) {
