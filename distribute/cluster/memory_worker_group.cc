@@ -1,189 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/memory_worker_group.h"
 
+#include <atomic>
 #include <condition_variable>
-#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination_state.h"
+#include "distribute/cluster/failure_listener.h"
 #include "framework/core/status.h"
-#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {
 
-// The failure callback of a worker.
-struct Listener {
-  std::mutex mu;  // held during the call
-  std::function<void(const absl::Status&)> call;
-};
-
-// State that the workers share; guarded by `mu`.
-struct Shared {
-  explicit Shared(int num_workers) : silent(num_workers), listeners(num_workers) {}
-
-  std::mutex mu;
-  std::condition_variable changed;
-  std::vector<char> silent;
-  uint64_t incarnation = 0;
-  std::set<int> joining;
-  std::map<std::string, std::string, std::less<>> store;
-  std::map<std::string, std::set<int>, std::less<>> barriers;
-  absl::Status failure;             // the first of the incarnation
-  std::vector<Listener> listeners;  // by worker; not guarded by `mu`
-};
-
 class Member final : public MemoryWorkerGroup {
  public:
-  Member(std::shared_ptr<Shared> shared, int worker)
-      : shared_(std::move(shared)), worker_(worker) {}
-  ~Member() override { OnFailure(nullptr); }
+  Member(std::shared_ptr<CoordinationState> state, int worker)
+      : state_(std::move(state)), worker_(worker), own_(std::make_shared<Own>()) {
+    Listen();
+  }
+  ~Member() override {
+    OnFailure(nullptr);
+    state_->Cancel(worker_);
+  }
 
   int worker() const override { return worker_; }
-  int num_workers() const override { return static_cast<int>(shared_->silent.size()); }
+  int num_workers() const override { return state_->num_workers(); }
 
   absl::StatusOr<uint64_t> Join(absl::Time deadline) override {
-    std::unique_lock<std::mutex> lock(shared_->mu);
-    const uint64_t before = shared_->incarnation;
-    const auto come = [&] {
-      if (IsSilent()) return false;
-      if (shared_->incarnation > before) return true;  // does not count for the next incarnation
-      shared_->joining.insert(worker_);
-      if (static_cast<int>(shared_->joining.size()) < num_workers()) return false;
-      ++shared_->incarnation;
-      shared_->joining.clear();
-      shared_->store.clear();
-      shared_->barriers.clear();
-      shared_->failure = absl::OkStatus();
-      shared_->changed.notify_all();
-      return true;
-    };
-    if (Wait(lock, deadline, come)) return shared_->incarnation;
-    const std::vector<int> missing = MissingFrom(shared_->joining);
-    shared_->joining.erase(worker_);
-    return TimedOut("join", missing);
+    MF_ASSIGN_OR_RETURN(const std::string number, Call("join", deadline, [&](auto done) {
+                          state_->Join(worker_, deadline, std::move(done));
+                        }));
+    uint64_t incarnation = 0;
+    if (!absl::SimpleAtoi(number, &incarnation)) return absl::InternalError("no incarnation");
+    incarnation_ = incarnation;
+    Listen();
+    return incarnation;
   }
 
   absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    std::unique_lock<std::mutex> lock(shared_->mu);
-    MF_RETURN_IF_ERROR(Reach(lock, deadline, absl::StrCat("put '", key, "'")));
-    if (!shared_->store.emplace(std::string(key), std::move(value)).second) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("worker ", worker_, ": key '", key, "' is already set"));
-    }
-    shared_->changed.notify_all();
-    return absl::OkStatus();
+    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
+    return state_->Put(worker_, incarnation_, key, std::move(value));
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
-    std::unique_lock<std::mutex> lock(shared_->mu);
-    const auto there = [&] {
-      return !IsSilent() && (!shared_->failure.ok() || shared_->store.contains(key));
-    };
-    if (!Wait(lock, deadline, there)) return TimedOut(absl::StrCat("get '", key, "'"), {});
-    MF_RETURN_IF_ERROR(shared_->failure);
-    return shared_->store.find(key)->second;
+    return Call(absl::StrCat("get '", key, "'"), deadline, [&](auto done) {
+      state_->Get(worker_, incarnation_, key, deadline, std::move(done));
+    });
   }
 
   absl::Status Barrier(absl::string_view name, absl::Time deadline) override {
-    std::unique_lock<std::mutex> lock(shared_->mu);
-    const auto all_here = [&] {
-      if (IsSilent()) return false;
-      std::set<int>& here = shared_->barriers[std::string(name)];
-      if (here.insert(worker_).second) shared_->changed.notify_all();
-      return !shared_->failure.ok() || static_cast<int>(here.size()) == num_workers();
-    };
-    if (Wait(lock, deadline, all_here)) return shared_->failure;
-    return TimedOut(absl::StrCat("barrier '", name, "'"),
-                    MissingFrom(shared_->barriers[std::string(name)]));
+    return Call(absl::StrCat("barrier '", name, "'"), deadline,
+                [&](auto done) {
+                  state_->Barrier(worker_, incarnation_, name, deadline, std::move(done));
+                })
+        .status();
   }
 
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
-    {
-      std::unique_lock<std::mutex> lock(shared_->mu);
-      if (!Wait(lock, deadline, [&] { return !IsSilent(); })) return cause;
-      if (!shared_->failure.ok()) return shared_->failure;
-      shared_->failure = cause;
-      shared_->changed.notify_all();
-    }
-    for (int w = 0; w < num_workers(); ++w) {
-      Listener& listener = shared_->listeners[w];
-      std::lock_guard<std::mutex> lock(listener.mu);
-      if (w != worker_ && listener.call && Hears(w)) listener.call(cause);
-    }
-    return cause;
+    if (!own_->Reach(deadline)) return cause;
+    return state_->ReportFailure(incarnation_, cause);
   }
 
   void OnFailure(std::function<void(const absl::Status&)> call) override {
-    Listener& listener = shared_->listeners[worker_];
-    std::lock_guard<std::mutex> lock(listener.mu);
-    listener.call = std::move(call);
-    const absl::Status known = KnownFailure();
-    if (listener.call && !known.ok()) listener.call(known);
+    own_->listener.Set(std::move(call));
   }
 
   void SetSilent(bool silent) override {
-    std::lock_guard<std::mutex> lock(shared_->mu);
-    shared_->silent[worker_] = silent;
-    shared_->changed.notify_all();
+    std::lock_guard<std::mutex> lock(own_->mu);
+    own_->silent = silent;
+    own_->changed.notify_all();
   }
 
  private:
-  bool IsSilent() const { return shared_->silent[worker_] != 0; }
-  absl::Status KnownFailure() const {
-    std::lock_guard<std::mutex> lock(shared_->mu);
-    return IsSilent() ? absl::OkStatus() : shared_->failure;
-  }
-  bool Hears(int worker) const {
-    std::lock_guard<std::mutex> lock(shared_->mu);
-    return shared_->silent[worker] == 0;
-  }
+  // Outlives the Member in calls that the state has yet to answer.
+  struct Own {
+    std::mutex mu;
+    std::condition_variable changed;
+    bool silent = false;  // guarded by mu
+    FailureListener listener;
 
-  template <typename Condition>
-  bool Wait(std::unique_lock<std::mutex>& lock, absl::Time deadline, const Condition& condition) {
-    if (deadline == absl::InfiniteFuture()) {
-      shared_->changed.wait(lock, condition);
-      return true;
+    bool IsSilent() {
+      std::lock_guard<std::mutex> lock(mu);
+      return silent;
     }
-    return shared_->changed.wait_until(lock, absl::ToChronoTime(deadline), condition);
-  }
-
-  // Waits until this worker is not silent. Returns the failure of the incarnation, if any.
-  absl::Status Reach(std::unique_lock<std::mutex>& lock, absl::Time deadline,
-                     const std::string& what) {
-    if (!Wait(lock, deadline, [&] { return !IsSilent(); })) return TimedOut(what, {});
-    return shared_->failure;
-  }
-
-  std::vector<int> MissingFrom(const std::set<int>& here) const {
-    std::vector<int> missing;
-    for (int w = 0; w < num_workers(); ++w) {
-      if (!here.contains(w)) missing.push_back(w);
+    // Waits until `condition` holds, which is called with mu held. Returns whether it does.
+    bool Wait(absl::Time deadline, absl::FunctionRef<bool()> condition) {
+      std::unique_lock<std::mutex> lock(mu);
+      if (deadline == absl::InfiniteFuture()) {
+        changed.wait(lock, condition);
+        return true;
+      }
+      return changed.wait_until(lock, absl::ToChronoTime(deadline), condition);
     }
-    return missing;
+    // Waits until this worker is not silent.
+    bool Reach(absl::Time deadline) {
+      return Wait(deadline, [&] { return !silent; });
+    }
+  };
+
+  // Waits for the failure of the current incarnation.
+  void Listen() {
+    own_->listener.Reset();
+    state_->WaitForFailure(worker_, incarnation_, [own = own_](absl::StatusOr<std::string> why) {
+      if (!why.ok() && !own->IsSilent()) own->listener.Notify(why.status());
+    });
   }
 
-  absl::Status TimedOut(const std::string& what, const std::vector<int>& missing) const {
-    const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
-        "worker ", worker_, ": ", what, ": deadline exceeded",
-        missing.empty() ? "" : absl::StrCat("; missing worker ", absl::StrJoin(missing, ", "))));
-    return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
+  absl::Status TimedOut(absl::string_view what) const {
+    return absl::DeadlineExceededError(
+        absl::StrCat("worker ", worker_, ": ", what, ": deadline exceeded"));
   }
 
-  const std::shared_ptr<Shared> shared_;
+  // Starts a call of the state and waits for its answer.
+  absl::StatusOr<std::string> Call(absl::string_view what, absl::Time deadline,
+                                   absl::FunctionRef<void(CoordinationState::Done)> start) {
+    if (!own_->Reach(deadline)) return TimedOut(what);
+    struct Answer {
+      bool there = false;  // guarded by Own::mu, as is `result`
+      absl::StatusOr<std::string> result = "";
+    };
+    const auto answer = std::make_shared<Answer>();
+    start([own = own_, answer](absl::StatusOr<std::string> result) {
+      std::lock_guard<std::mutex> lock(own->mu);
+      answer->result = std::move(result);
+      answer->there = true;
+      own->changed.notify_all();
+    });
+    const auto there = [&] { return answer->there; };
+    if (!own_->Wait(deadline, there)) {
+      state_->Expire(absl::Now());
+      own_->Wait(absl::InfiniteFuture(), there);  // another thread may be about to deliver it
+    }
+    if (!own_->Reach(deadline)) return TimedOut(what);
+    return answer->result;
+  }
+
+  const std::shared_ptr<CoordinationState> state_;
   const int worker_;
+  const std::shared_ptr<Own> own_;
+  std::atomic<uint64_t> incarnation_{0};
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<MemoryWorkerGroup>> CreateMemoryWorkerGroups(int num_workers) {
-  const auto shared = std::make_shared<Shared>(num_workers);
+  const auto state = std::make_shared<CoordinationState>(num_workers);
   std::vector<std::unique_ptr<MemoryWorkerGroup>> groups;
-  for (int w = 0; w < num_workers; ++w) groups.push_back(std::make_unique<Member>(shared, w));
+  for (int w = 0; w < num_workers; ++w) groups.push_back(std::make_unique<Member>(state, w));
   return groups;
 }
 

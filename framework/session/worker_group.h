@@ -40,9 +40,9 @@ class WorkerGroup {
   // Reports to all workers why this one cannot continue. Only the first report of an incarnation
   // counts. Returns that report, or `cause` if it was first or no answer arrives by the deadline.
   virtual absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) = 0;
-  // Sets the function to call, on any thread, when another worker reports the first failure; null
-  // for none. The call comes at once if this incarnation has already failed. When OnFailure
-  // returns, no call of the previous function is in progress.
+  // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
+  // failure; null for none. The call comes at once if this worker knows that the incarnation has
+  // failed. When OnFailure returns, no call of the previous function is in progress.
   virtual void OnFailure(std::function<void(const absl::Status&)> call) = 0;
 };
 

@@ -37,6 +37,7 @@ ROWS = (
     ("distribute/collective",),
     ("distribute/cluster", "distribute/collective/device_copy", "distribute/collective/nccl",
      "distribute/passes"),
+    ("distribute/cluster/coordination",),
     ("distribute",),
     ("distribute/strategy",),
 )

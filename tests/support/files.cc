@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/train/files.h"
+#include "tests/support/files.h"
 
 #include <zlib.h>
 

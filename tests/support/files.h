@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds files byte by byte for the tests of readers, and writes them where a test may write.
-#ifndef MIRRORFLOW_TESTS_TRAIN_FILES_H_
-#define MIRRORFLOW_TESTS_TRAIN_FILES_H_
+#ifndef MIRRORFLOW_TESTS_SUPPORT_FILES_H_
+#define MIRRORFLOW_TESTS_SUPPORT_FILES_H_
 
 #include <initializer_list>
 #include <string>
@@ -22,4 +22,4 @@ std::string WriteTemporary(absl::string_view name, absl::string_view contents);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TESTS_TRAIN_FILES_H_
+#endif  // MIRRORFLOW_TESTS_SUPPORT_FILES_H_

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/cluster_sources.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/slurm_nodes.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+namespace {
+
+using Json = nlohmann::json;
+using Found = absl::StatusOr<std::optional<Cluster>>;
+
+constexpr int kMaxWorkers = 1 << 20;
+// Derived ports, as in JAX: above the ephemeral ports of Linux.
+constexpr uint32_t kFirstDerivedPort = 61440;
+constexpr uint32_t kNumDerivedPorts = 4096;
+
+// Reads the variables of one source and notes which are missing.
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  const std::string* Find(absl::string_view name) const {
+    const auto it = environment_.find(name);
+    return it == environment_.end() || it->second.empty() ? nullptr : &it->second;
+  }
+  bool Has(absl::string_view name) const { return Find(name) != nullptr; }
+
+  // The first error of the calls below; a missing variable is one, too.
+  absl::Status status() const {
+    if (!missing_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          absl::StrJoin(present_, ", "), present_.empty() ? "" : " set without ",
+          absl::StrJoin(missing_, ", "), present_.empty() ? " not set" : "", "; expected all"));
+    }
+    return status_;
+  }
+
+  std::string Text(absl::string_view name) {
+    const std::string* const value = Find(name);
+    (value != nullptr ? present_ : missing_).emplace_back(name);
+    return value != nullptr ? *value : "";
+  }
+  int Number(absl::string_view name, int least, int most) {
+    const std::string text = Text(name);
+    int number = least;
+    if (!text.empty() && (!absl::SimpleAtoi(text, &number) || number < least || number > most) &&
+        status_.ok()) {
+      status_ =
+          absl::InvalidArgumentError(absl::StrCat(name, ": expected an integer from ", least,
+                                                  " to ", most, ", got '", Printable(text), "'"));
+    }
+    return number;
+  }
+  std::optional<int> OptionalNumber(absl::string_view name) {
+    if (!Has(name)) return std::nullopt;
+    return Number(name, 0, kMaxWorkers - 1);
+  }
+  // Reads the number of workers and which of them this is.
+  void Size(absl::string_view size, absl::string_view rank, Cluster* cluster) {
+    cluster->num_workers = Number(size, 1, kMaxWorkers);
+    cluster->task_index = Number(rank, 0, kMaxWorkers - 1);
+    if (status_.ok() && missing_.empty() && cluster->task_index >= cluster->num_workers) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(rank, ": out of range; expected less than ",
+                                                        size, " = ", cluster->num_workers, ", got ",
+                                                        cluster->task_index));
+    }
+  }
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> present_, missing_;
+  absl::Status status_;
+};
+
+// A port that the workers of a job agree on and that other jobs are unlikely to use.
+int PortOfJob(absl::string_view job) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  return static_cast<int>(kFirstDerivedPort + hash % kNumDerivedPorts);
+}
+
+// If all workers are on this host, they do not need the network.
+std::string CoordinatorOf(absl::string_view host, int port, bool one_host) {
+  return HostPort{.host = one_host ? "127.0.0.1" : std::string(host), .port = port}.ToString();
+}
+
+Found ReadOwnVariables(const Environment& environment) {
+  Reader reader(environment);
+  if (!reader.Has("MIRRORFLOW_NUM_WORKERS") && !reader.Has("MIRRORFLOW_WORKER_INDEX")) {
+    return std::nullopt;
+  }
+  Cluster cluster{.source = "MIRRORFLOW_NUM_WORKERS"};
+  reader.Size("MIRRORFLOW_NUM_WORKERS", "MIRRORFLOW_WORKER_INDEX", &cluster);
+  if (cluster.num_workers > 1) cluster.coordinator = reader.Text("MIRRORFLOW_COORDINATOR");
+  cluster.local_rank = reader.OptionalNumber("MIRRORFLOW_LOCAL_RANK");
+  MF_RETURN_IF_ERROR(reader.status());
+  if (cluster.num_workers > 1) {
+    MF_RETURN_IF_ERROR(
+        Annotate(ParseHostPort(cluster.coordinator).status(), "MIRRORFLOW_COORDINATOR"));
+  }
+  return cluster;
+}
+
+absl::Status TfConfigError(absl::string_view where, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("TF_CONFIG", where, ": ", what));
+}
+
+// The addresses of a job, a list of strings; empty if the cluster lacks the job.
+absl::StatusOr<std::vector<std::string>> TfConfigJob(const Json& cluster, const char* job) {
+  std::vector<std::string> addresses;
+  const auto found = cluster.find(job);
+  if (found == cluster.end()) return addresses;
+  const std::string where = absl::StrCat(": cluster.", job);
+  if (!found->is_array()) return TfConfigError(where, "expected a list of addresses");
+  for (const Json& address : *found) {
+    if (!address.is_string()) return TfConfigError(where, "expected a list of addresses");
+    addresses.push_back(address.get<std::string>());
+  }
+  return addresses;
+}
+
+// The index of a task: TensorFlow writes a number, Kubeflow and many scripts a string.
+absl::StatusOr<int> TfConfigIndex(const Json& task) {
+  const auto found = task.find("index");
+  int64_t index = -1;
+  if (found == task.end()) return TfConfigError(": task.index", "missing");
+  if (found->is_number_integer()) index = found->get<int64_t>();
+  if (found->is_string() && !absl::SimpleAtoi(found->get<std::string>(), &index)) index = -1;
+  if (index < 0 || index >= kMaxWorkers) {
+    return TfConfigError(": task.index", absl::StrCat("expected an integer of at least 0, got ",
+                                                      Printable(found->dump(-1, ' ', true))));
+  }
+  return static_cast<int>(index);
+}
+
+Found ReadTfConfig(const Environment& environment) {
+  Reader reader(environment);
+  if (!reader.Has("TF_CONFIG")) return std::nullopt;
+  const Json config = Json::parse(reader.Text("TF_CONFIG"), nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return TfConfigError("", "not a JSON object");
+  if (config.contains("sparseCluster")) {
+    return TfConfigError(": sparseCluster", "not supported; expected a cluster with all workers");
+  }
+  const Json none = Json::object();
+  const Json& jobs = config.contains("cluster") ? config["cluster"] : none;
+  const Json& task = config.contains("task") ? config["task"] : none;
+  if (!jobs.is_object()) return TfConfigError(": cluster", "expected an object");
+  if (!task.is_object()) return TfConfigError(": task", "expected an object");
+  MF_ASSIGN_OR_RETURN(std::vector<std::string> addresses, TfConfigJob(jobs, "chief"));
+  const int num_chiefs = static_cast<int>(addresses.size());
+  if (num_chiefs > 1) return TfConfigError(": cluster.chief", "expected at most one address");
+  MF_ASSIGN_OR_RETURN(const std::vector<std::string> workers, TfConfigJob(jobs, "worker"));
+  addresses.insert(addresses.end(), workers.begin(), workers.end());
+
+  Cluster cluster{.source = "TF_CONFIG"};
+  if (addresses.empty()) return cluster;
+  const auto type_found = task.find("type");
+  const std::string type =
+      type_found != task.end() && type_found->is_string() ? type_found->get<std::string>() : "";
+  if (type == "evaluator") {
+    cluster.source = "TF_CONFIG (evaluator, which is not part of the cluster)";
+    return cluster;
+  }
+  if (type != "worker" && type != "chief") {
+    return TfConfigError(": task.type", absl::StrCat("expected worker, chief or evaluator, got '",
+                                                     Printable(type), "'"));
+  }
+  MF_ASSIGN_OR_RETURN(int index, TfConfigIndex(task));
+  const int num_tasks = type == "chief" ? num_chiefs : static_cast<int>(workers.size());
+  if (index >= num_tasks) {
+    return TfConfigError(": task.index",
+                         absl::StrCat("out of range; expected less than the ", num_tasks,
+                                      " tasks of type ", type, ", got ", index));
+  }
+  if (type == "worker") index += num_chiefs;
+  MF_ASSIGN_OR_RETURN(cluster, ClusterOfAddresses(std::move(addresses), index, "TF_CONFIG"));
+  cluster.source = "TF_CONFIG";
+  return cluster;
+}
+
+Found ReadTorchrun(const Environment& environment) {
+  Reader reader(environment);
+  if (!reader.Has("RANK") && !reader.Has("WORLD_SIZE")) return std::nullopt;
+  const bool torchrun = reader.Has("TORCHELASTIC_RUN_ID");
+  Cluster cluster{.source = torchrun ? "torchrun" : "RANK and WORLD_SIZE"};
+  reader.Size("WORLD_SIZE", "RANK", &cluster);
+  cluster.local_rank = reader.OptionalNumber("LOCAL_RANK");
+  if (cluster.num_workers == 1 && reader.status().ok()) return cluster;
+  const std::string address = reader.Text("MASTER_ADDR");
+  int port = reader.Number("MASTER_PORT", 1, 65535);
+  const std::optional<int> local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE");
+  MF_RETURN_IF_ERROR(reader.status());
+  // torchrun's agent itself listens on MASTER_PORT.
+  const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent_store != nullptr && absl::EqualsIgnoreCase(*agent_store, "true")) {
+    port = port == 65535 ? port - 1 : port + 1;
+  }
+  absl::string_view host = address;
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  cluster.coordinator = CoordinatorOf(host, port, local_size == cluster.num_workers);
+  MF_RETURN_IF_ERROR(Annotate(ParseHostPort(cluster.coordinator).status(), "MASTER_ADDR"));
+  return cluster;
+}
+
+// The first host of SLURM's list, and whether there are no others.
+absl::Status ReadSlurmHost(Reader& reader, std::string* host, bool* one_host) {
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    const std::string* const list = reader.Find(name);
+    if (list == nullptr) continue;
+    const auto nodes = ExpandNodeList(*list);
+    if (!nodes.ok()) return Annotate(nodes.status(), name);
+    *host = (*nodes)[0];
+    *one_host = nodes->size() == 1;
+    return Annotate(ParseHostPort(absl::StrCat(*host, ":1")).status(), name);
+  }
+  reader.Text("SLURM_STEP_NODELIST");  // missing
+  return absl::OkStatus();
+}
+
+bool IsSlurmStep(const Reader& reader) {
+  return reader.Has("SLURM_STEP_ID") && reader.Has("SLURM_PROCID");
+}
+
+std::string SlurmStep(const Reader& reader) {
+  const std::string* const job = reader.Find("SLURM_JOB_ID");
+  const std::string* const step = reader.Find("SLURM_STEP_ID");
+  return absl::StrCat(job != nullptr ? Printable(*job) : "0", ".",
+                      step != nullptr ? Printable(*step) : "0");
+}
+
+Found ReadSlurm(const Environment& environment) {
+  Reader reader(environment);
+  // A batch script has SLURM_PROCID and SLURM_NTASKS, too, but is only one process.
+  if (!IsSlurmStep(reader)) return std::nullopt;
+  const std::string step = SlurmStep(reader);
+  Cluster cluster{.source = absl::StrCat("SLURM step ", step)};
+  reader.Size(reader.Has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+              "SLURM_PROCID", &cluster);
+  cluster.local_rank = reader.OptionalNumber("SLURM_LOCALID");
+  if (cluster.num_workers == 1 && reader.status().ok()) return cluster;
+  std::string host;
+  bool one_host = false;
+  const absl::Status found = ReadSlurmHost(reader, &host, &one_host);
+  MF_RETURN_IF_ERROR(reader.status());
+  MF_RETURN_IF_ERROR(found);
+  cluster.coordinator = CoordinatorOf(host, PortOfJob(step), one_host);
+  return cluster;
+}
+
+// The variables of an implementation of MPI.
+struct MpiVariables {
+  const char* name;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+constexpr MpiVariables kMpi[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MPI (PMI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"MVAPICH2", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+};
+
+// Finds the coordinator of an MPI job. MPI itself connects its processes in other ways, so only
+// Open MPI names a host: that of mpirun, which need not be the host of rank 0.
+absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
+  if (const std::string* const own = reader.Find("MIRRORFLOW_COORDINATOR")) {
+    MF_RETURN_IF_ERROR(Annotate(ParseHostPort(*own).status(), "MIRRORFLOW_COORDINATOR"));
+    return *own;
+  }
+  // `3512795136.0;tcp://10.0.0.1,172.17.0.2:35467;tcp6://[fe80::1]:35468`
+  if (const std::string* const uri = reader.Find("OMPI_MCA_orte_hnp_uri")) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(absl::StripPrefix(*uri, "\""), ';');
+    for (absl::string_view part : parts) {
+      if (!absl::ConsumePrefix(&part, "tcp://") && !absl::ConsumePrefix(&part, "tcp6://")) continue;
+      const bool ipv6 = absl::ConsumePrefix(&part, "[");
+      const absl::string_view host = part.substr(0, part.find_first_of(ipv6 ? "]" : ",:"));
+      const std::string address = CoordinatorOf(host, PortOfJob(parts[0]), one_host);
+      MF_RETURN_IF_ERROR(Annotate(ParseHostPort(address).status(), "OMPI_MCA_orte_hnp_uri"));
+      return address;
+    }
+  }
+  if (IsSlurmStep(reader)) {
+    std::string host;
+    bool slurm_one_host = false;
+    MF_RETURN_IF_ERROR(ReadSlurmHost(reader, &host, &slurm_one_host));
+    if (!host.empty()) return CoordinatorOf(host, PortOfJob(SlurmStep(reader)), slurm_one_host);
+  }
+  return absl::InvalidArgumentError(
+      "MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which this MPI does not "
+      "tell");
+}
+
+Found ReadMpi(const Environment& environment) {
+  Reader reader(environment);
+  for (const MpiVariables& v : kMpi) {
+    if (!reader.Has(v.rank) && !reader.Has(v.size)) continue;
+    Cluster cluster{.source = v.name};
+    reader.Size(v.size, v.rank, &cluster);
+    cluster.local_rank = reader.OptionalNumber(v.local_rank);
+    const std::optional<int> local_size = reader.OptionalNumber(v.local_size);
+    MF_RETURN_IF_ERROR(reader.status());
+    if (cluster.num_workers == 1) return cluster;
+    MF_ASSIGN_OR_RETURN(cluster.coordinator,
+                        MpiCoordinator(reader, local_size == cluster.num_workers));
+    return cluster;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
+                                           absl::string_view what) {
+  std::set<std::string> different;
+  for (const std::string& address : addresses) {
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+    if (!parsed.ok()) return Annotate(parsed.status(), what);
+    if (!different.insert(address).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": address ", address, " appears twice; expected one per worker"));
+    }
+  }
+  Cluster cluster{.num_workers = static_cast<int>(addresses.size()), .task_index = task_index};
+  if (addresses.size() > 1) cluster.coordinator = addresses[0];
+  cluster.addresses = std::move(addresses);
+  return cluster;
+}
+
+absl::Span<const ClusterSource> ClusterSources() {
+  static constexpr ClusterSource kSources[] = {
+      {"", "MIRRORFLOW_NUM_WORKERS", ReadOwnVariables},
+      {"tf_config", "TF_CONFIG", ReadTfConfig},
+      {"torchrun", "RANK", ReadTorchrun},
+      {"mpi", "OMPI_COMM_WORLD_RANK, PMI_RANK or MV2_COMM_WORLD_RANK", ReadMpi},
+      {"slurm", "SLURM_STEP_ID", ReadSlurm},
+  };
+  return kSources;
+}
+
+}  // namespace mirrorflow

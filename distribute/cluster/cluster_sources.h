@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sources of ClusterResolver: what each launcher and cluster manager sets.
+//
+//   | launcher            | rank, size                        | address                          |
+//   |---------------------|-----------------------------------|----------------------------------|
+//   | mirrorflow launch   | MIRRORFLOW_WORKER_INDEX,          | MIRRORFLOW_COORDINATOR           |
+//   |                     | MIRRORFLOW_NUM_WORKERS            |                                  |
+//   | Kubeflow TFJob, Ray | TF_CONFIG                         | TF_CONFIG                        |
+//   | torchrun, Ray,      | RANK, WORLD_SIZE                  | MASTER_ADDR, MASTER_PORT         |
+//   | Kubeflow PyTorchJob |                                   |                                  |
+//   | Open MPI            | OMPI_COMM_WORLD_RANK, _SIZE       | OMPI_MCA_orte_hnp_uri            |
+//   | MPICH, Intel MPI    | PMI_RANK, PMI_SIZE                | MIRRORFLOW_COORDINATOR           |
+//   | MVAPICH2            | MV2_COMM_WORLD_RANK, _SIZE        | MIRRORFLOW_COORDINATOR           |
+//   | SLURM (srun)        | SLURM_PROCID, SLURM_NTASKS or     | SLURM_STEP_NODELIST or           |
+//   |                     | SLURM_STEP_NUM_TASKS              | SLURM_JOB_NODELIST               |
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "distribute/cluster/cluster_resolver.h"
+
+namespace mirrorflow {
+
+struct ClusterSource {
+  absl::string_view name;  // a value of MIRRORFLOW_CLUSTER; empty for Mirrorflow's own variables
+  absl::string_view main_variable;  // without it, the environment has nothing of this source
+  // Returns nothing if the environment has nothing of this source. InvalidArgument, naming the
+  // variable, if it is incomplete or invalid.
+  absl::StatusOr<std::optional<Cluster>> (*read)(const Environment& environment);
+};
+
+// In order of precedence.
+absl::Span<const ClusterSource> ClusterSources();
+
+// Checks the sizes and addresses of a cluster whose workers `addresses` names. The coordination
+// service is at the first. `what` is the flag or variable, for errors.
+absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
+                                           absl::string_view what);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_

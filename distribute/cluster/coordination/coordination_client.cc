@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/coordination_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/coordination/coordination.grpc.pb.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/failure_listener.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+using coordination::Reply;
+using coordination::Request;
+using coordination::Signed;
+
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
+constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
+constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
+// The service answers at a call's deadline; this long after it, the service is considered gone.
+constexpr absl::Duration kGrace = absl::Seconds(2);
+
+void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
+  if (deadline == absl::InfiniteFuture()) return;
+  context->set_deadline(absl::ToChronoTime(deadline + kGrace));
+}
+
+}  // namespace
+
+// The channel, and the session after registration. Thread-safe.
+class CoordinationClient::Connection {
+ public:
+  explicit Connection(Options options) : options_(std::move(options)) {}
+
+  int worker() const { return options_.member.worker(); }
+  int num_workers() const { return options_.member.num_workers(); }
+
+  absl::StatusOr<coordination::Membership> Register(absl::Time deadline) {
+    MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub_ = coordination::Coordination::NewStub(
+        grpc::CreateCustomChannel(options_.coordinator, credentials, arguments));
+    const absl::Time start = absl::Now();
+    absl::Duration pause = kFirstRetry;
+    for (int tries = 1;; ++tries) {
+      const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
+      if (!absl::IsUnavailable(membership.status())) return membership;
+      const absl::Time now = absl::Now();
+      if (now + pause >= deadline) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "cannot reach the coordination service at ", options_.coordinator, " in ",
+            absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))), " and ", tries,
+            " tries; expected worker 0 to serve it there; last error: ",
+            membership.status().message()));
+      }
+      absl::SleepFor(pause);
+      pause = std::min(2 * pause, kLongestRetry);
+    }
+  }
+
+  // `context` lets another thread cancel the call.
+  absl::StatusOr<std::string> Perform(Request request, absl::Time deadline,
+                                      grpc::ClientContext* context) {
+    request.set_deadline_ms(MillisecondsUntil(deadline));
+    SetDeadline(deadline, context);
+    MF_ASSIGN_OR_RETURN(const Signed answer, Call("Perform", request.SerializeAsString(), context));
+    return Open(answer);
+  }
+  absl::StatusOr<std::string> Perform(Request request, absl::Time deadline) {
+    grpc::ClientContext context;
+    return Perform(std::move(request), deadline, &context);
+  }
+
+ private:
+  absl::StatusOr<coordination::Membership> TryRegister(absl::Time deadline) {
+    coordination::HelloRequest hello;
+    hello.set_protocol(kCoordinationProtocol);
+    hello.set_worker(worker());
+    hello.set_job(options_.job);
+    hello.set_client_nonce(RandomBytes(kNonceBytes));
+    coordination::HelloReply challenge;
+    {
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(std::min(deadline, absl::Now() + kHelloTimeout)));
+      const grpc::Status status = stub_->Hello(&context, hello, &challenge);
+      // A service that does not answer may be another program, or one that starts.
+      if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+        return absl::UnavailableError(status.error_message());
+      }
+      MF_RETURN_IF_ERROR(ToStatus(status));
+    }
+    if (!EqualSecrets(challenge.proof(),
+                      ServerProof(options_.secret, hello, challenge.server_nonce()))) {
+      return absl::PermissionDeniedError(absl::StrCat("the coordination service at ",
+                                                      options_.coordinator,
+                                                      " does not know the secret of this worker"));
+    }
+    session_ = challenge.server_nonce();
+    key_ = SessionKey(options_.secret, options_.job, worker(), hello.client_nonce(), session_);
+    coordination::RegisterRequest request;
+    request.set_client_nonce(hello.client_nonce());
+    request.set_deadline_ms(MillisecondsUntil(deadline));
+    *request.mutable_member() = options_.member;
+    grpc::ClientContext context;
+    SetDeadline(deadline, &context);
+    MF_ASSIGN_OR_RETURN(const Signed answer,
+                        Call("Register", request.SerializeAsString(), &context));
+    MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
+    coordination::Membership membership;
+    if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
+      return absl::InternalError("coordination: malformed membership");
+    }
+    return membership;
+  }
+
+  absl::StatusOr<Signed> Call(const char* method, std::string body, grpc::ClientContext* context) {
+    Signed request, answer;
+    request.set_worker(worker());
+    request.set_session(session_);
+    request.set_sequence(++sequence_);
+    request.set_body(std::move(body));
+    Sign(key_, Role::kWorker, method, &request);
+    const bool is_register = method[0] == 'R';
+    MF_RETURN_IF_ERROR(ToStatus(is_register ? stub_->Register(context, request, &answer)
+                                            : stub_->Perform(context, request, &answer)));
+    answer.set_worker(0);  // replies have none
+    if (answer.sequence() != request.sequence() ||
+        !HasValidMac(key_, Role::kServer, method, answer)) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "coordination service at ", options_.coordinator, ": the answer was forged"));
+    }
+    return answer;
+  }
+
+  static absl::StatusOr<std::string> Open(const Signed& answer) {
+    Reply reply;
+    if (!reply.ParseFromString(answer.body())) {
+      return absl::InternalError("coordination: malformed reply");
+    }
+    MF_RETURN_IF_ERROR(FromProto(reply.status()));
+    return std::move(*reply.mutable_value());
+  }
+
+  absl::Status ToStatus(const grpc::Status& status) const {
+    if (status.ok()) return absl::OkStatus();
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the coordination service at ", options_.coordinator, " refused worker ",
+                       worker(), "; expected the same secret and job on all workers"));
+    }
+    return WithFailure(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                                    absl::StrCat("coordination service at ", options_.coordinator,
+                                                 ": ", status.error_message())),
+                       {.worker = 0});
+  }
+
+  const Options options_;
+  std::unique_ptr<coordination::Coordination::Stub> stub_;
+  std::string session_, key_;  // set before there are other threads
+  std::atomic<uint64_t> sequence_{0};
+};
+
+// ---- the group of a session
+// ----------------------------------------------------------------------
+
+class CoordinationClient::Group final : public WorkerGroup {
+ public:
+  Group(std::shared_ptr<Connection> connection, int group)
+      : connection_(std::move(connection)), group_(group) {}
+  ~Group() override {
+    OnFailure(nullptr);
+    StopListening();
+  }
+
+  int worker() const override { return connection_->worker(); }
+  int num_workers() const override { return connection_->num_workers(); }
+
+  absl::StatusOr<uint64_t> Join(absl::Time deadline) override {
+    MF_ASSIGN_OR_RETURN(const std::string number,
+                        connection_->Perform(NewRequest(Request::JOIN), deadline));
+    uint64_t incarnation = 0;
+    if (!absl::SimpleAtoi(number, &incarnation)) {
+      return absl::InternalError("coordination: malformed incarnation");
+    }
+    if (listening_.joinable()) listening_.join();  // its call ended with the last incarnation
+    incarnation_ = incarnation;
+    listener_.Reset();
+    Listen();
+    return incarnation;
+  }
+
+  // A long value is put in parts, the first of them last, under the key itself. It begins with the
+  // number of parts.
+  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
+    const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
+    for (size_t i = parts; i-- > 0;) {
+      Request request = NewRequest(Request::PUT);
+      request.set_name(PartOf(key, i));
+      request.set_value(
+          absl::StrCat(i == 0 ? absl::StrCat(parts, " ") : "",
+                       absl::string_view(value).substr(i * kMaxValueBytes, kMaxValueBytes)));
+      MF_RETURN_IF_ERROR(connection_->Perform(std::move(request), deadline).status());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
+    MF_ASSIGN_OR_RETURN(std::string value, GetPart(key, 0, deadline));
+    const size_t space = value.find(' ');
+    size_t parts = 0;
+    if (space == std::string::npos || !absl::SimpleAtoi(value.substr(0, space), &parts)) {
+      return absl::InternalError(absl::StrCat("coordination: malformed value of '", key, "'"));
+    }
+    value.erase(0, space + 1);
+    for (size_t i = 1; i < parts; ++i) {
+      MF_ASSIGN_OR_RETURN(const std::string part, GetPart(key, i, deadline));
+      value += part;
+    }
+    return value;
+  }
+
+  absl::Status Barrier(absl::string_view name, absl::Time deadline) override {
+    Request request = NewRequest(Request::BARRIER);
+    request.set_name(std::string(name));
+    return connection_->Perform(std::move(request), deadline).status();
+  }
+
+  absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+    Request request = NewRequest(Request::REPORT_FAILURE);
+    *request.mutable_failure() = ToProto(cause);
+    const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
+    coordination::StatusProto first;
+    return answer.ok() && first.ParseFromString(*answer) ? FromProto(first) : cause;
+  }
+
+  void OnFailure(std::function<void(const absl::Status&)> call) override {
+    listener_.Set(std::move(call));
+  }
+
+ private:
+  Request NewRequest(Request::Operation operation) const {
+    Request request;
+    request.set_operation(operation);
+    request.set_group(group_);
+    request.set_incarnation(incarnation_);
+    return request;
+  }
+
+  static std::string PartOf(absl::string_view key, size_t part) {
+    return part == 0 ? std::string(key) : absl::StrCat(key, "\n", part);
+  }
+
+  absl::StatusOr<std::string> GetPart(absl::string_view key, size_t part, absl::Time deadline) {
+    Request request = NewRequest(Request::GET);
+    request.set_name(PartOf(key, part));
+    return connection_->Perform(std::move(request), deadline);
+  }
+
+  void Listen() {
+    context_ = std::make_unique<grpc::ClientContext>();
+    listening_ = std::thread([this] {
+      const absl::Status failure = connection_
+                                       ->Perform(NewRequest(Request::WAIT_FOR_FAILURE),
+                                                 absl::InfiniteFuture(), context_.get())
+                                       .status();
+      if (!failure.ok() && !absl::IsCancelled(failure)) listener_.Notify(failure);
+    });
+  }
+
+  // Ends the call of the listening thread by a request, because the service would take a cancelled
+  // call for the end of this worker.
+  void StopListening() {
+    if (!listening_.joinable()) return;
+    const bool told = connection_->Perform(NewRequest(Request::CANCEL), absl::Now() + kGrace).ok();
+    if (!told) context_->TryCancel();
+    listening_.join();
+  }
+
+  const std::shared_ptr<Connection> connection_;
+  const int group_;
+  std::atomic<uint64_t> incarnation_{0};
+  FailureListener listener_;
+  std::unique_ptr<grpc::ClientContext> context_;  // of the listening thread's call
+  std::thread listening_;
+};
+
+// ---- CoordinationClient
+// --------------------------------------------------------------------------
+
+CoordinationClient::CoordinationClient(std::shared_ptr<Connection> connection)
+    : connection_(std::move(connection)) {}
+CoordinationClient::~CoordinationClient() = default;
+
+absl::StatusOr<std::unique_ptr<CoordinationClient>> CoordinationClient::Connect(
+    const Options& options, absl::Time deadline) {
+  std::unique_ptr<CoordinationClient> client(
+      new CoordinationClient(std::make_shared<Connection>(options)));
+  MF_ASSIGN_OR_RETURN(const coordination::Membership membership,
+                      client->connection_->Register(deadline));
+  client->members_ = {membership.members().begin(), membership.members().end()};
+  return client;
+}
+
+std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {
+  return std::make_unique<Group>(connection_, num_groups_++);
+}
+
+absl::Status CoordinationClient::Leave(absl::Time deadline) {
+  Request request;
+  request.set_operation(Request::LEAVE);
+  return connection_->Perform(std::move(request), deadline).status();
+}
+
+}  // namespace mirrorflow

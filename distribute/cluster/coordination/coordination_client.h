@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoordinationClient is a worker's end of the coordination service: its registration, and a
+// WorkerGroup for each session.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_CLIENT_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_CLIENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/coordination.pb.h"
+#include "distribute/cluster/coordination/tls.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+class CoordinationClient {
+ public:
+  struct Options {
+    std::string coordinator;  // HOST:PORT
+    std::string secret;
+    std::string job;
+    TlsFiles tls = {};
+    coordination::Member member;  // this worker
+  };
+  // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
+  // service cannot be reached. DeadlineExceeded, naming the missing workers or the address;
+  // InvalidArgument, with both values, if workers differ; AlreadyExists if another process is this
+  // worker; PermissionDenied if the service does not know the secret, or this worker does not.
+  static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
+                                                                     absl::Time deadline);
+  ~CoordinationClient();
+
+  // By worker.
+  const std::vector<coordination::Member>& members() const { return members_; }
+
+  // Returns the next group. The n-th call has the same group on all workers. This must outlive it.
+  std::unique_ptr<WorkerGroup> NewGroup();
+
+  // Waits until all workers leave, so that one that ends early does not look like a failure.
+  absl::Status Leave(absl::Time deadline);
+
+ private:
+  class Group;
+  class Connection;  // of gRPC
+
+  explicit CoordinationClient(std::shared_ptr<Connection> connection);
+
+  const std::shared_ptr<Connection> connection_;
+  std::vector<coordination::Member> members_;
+  std::atomic<int> num_groups_{0};
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_CLIENT_H_

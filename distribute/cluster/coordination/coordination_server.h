@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoordinationServer serves the coordination service of one cluster, in worker 0 or in a process of
+// its own. Only the workers 0 to num_workers - 1 can use it, each with one process at a time, and
+// only if they know the secret. It listens on one address, and its memory does not grow with
+// strangers.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "distribute/cluster/coordination/tls.h"
+
+namespace mirrorflow {
+
+class CoordinationServer {
+ public:
+  struct Options {
+    std::string address;  // HOST:PORT to listen on; port 0 chooses one
+    int num_workers = 1;
+    std::string secret;  // empty: anybody who can connect is trusted
+    std::string job;     // distinguishes jobs that share a secret
+    TlsFiles tls = {};
+    // Receives lines to log, from any thread.
+    std::function<void(absl::string_view line)> log = nullptr;
+  };
+  // Unavailable if the address cannot be used, for instance because its port is taken.
+  static absl::StatusOr<std::unique_ptr<CoordinationServer>> Start(const Options& options);
+
+  // Ends all calls in progress.
+  virtual ~CoordinationServer() = default;
+
+  virtual int port() const = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_COORDINATION_SERVER_H_

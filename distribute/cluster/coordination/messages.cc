@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/messages.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/authentication.h"
+
+namespace mirrorflow {
+namespace {
+
+std::string Mac(absl::string_view key, Role role, absl::string_view method,
+                const coordination::Signed& message) {
+  return Hmac(key,
+              {role == Role::kWorker ? "worker" : "server", method, absl::StrCat(message.worker()),
+               absl::StrCat(message.sequence()), message.body()});
+}
+
+}  // namespace
+
+std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
+                        absl::string_view server_nonce) {
+  return Hmac(secret, {"server", request.job(), absl::StrCat(request.worker()),
+                       request.client_nonce(), server_nonce});
+}
+
+std::string SessionKey(absl::string_view secret, absl::string_view job, int worker,
+                       absl::string_view client_nonce, absl::string_view server_nonce) {
+  return Hmac(secret, {"session", job, absl::StrCat(worker), client_nonce, server_nonce});
+}
+
+void Sign(absl::string_view key, Role role, absl::string_view method,
+          coordination::Signed* message) {
+  message->set_mac(Mac(key, role, method, *message));
+}
+
+bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
+                 const coordination::Signed& message) {
+  return EqualSecrets(message.mac(), Mac(key, role, method, message));
+}
+
+coordination::StatusProto ToProto(const absl::Status& status) {
+  coordination::StatusProto proto;
+  proto.set_code(static_cast<int>(status.code()));
+  proto.set_message(std::string(status.message()));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    (*proto.mutable_payloads())[std::string(type)] = std::string(payload);
+  });
+  return proto;
+}
+
+absl::Status FromProto(const coordination::StatusProto& proto) {
+  absl::Status status(static_cast<absl::StatusCode>(proto.code()), proto.message());
+  for (const auto& [type, payload] : proto.payloads()) {
+    status.SetPayload(type, absl::Cord(payload));
+  }
+  return status;
+}
+
+int64_t MillisecondsUntil(absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(absl::ToInt64Milliseconds(deadline - absl::Now()), 0);
+}
+
+absl::Time DeadlineIn(int64_t milliseconds) {
+  // A wait of a year has no end.
+  const absl::Duration wait = absl::Milliseconds(std::max<int64_t>(milliseconds, 0));
+  return wait > absl::Hours(24 * 365) ? absl::InfiniteFuture() : absl::Now() + wait;
+}
+
+}  // namespace mirrorflow

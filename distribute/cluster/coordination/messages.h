@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What both ends of the coordination service do with its messages: sign them, check them, and carry
+// an absl::Status.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/coordination.pb.h"
+
+namespace mirrorflow {
+
+inline constexpr int kCoordinationProtocol = 1;
+// The largest message, and the largest value that one Request carries.
+inline constexpr int kMaxMessageBytes = 128 << 10;
+inline constexpr size_t kMaxValueBytes = size_t{64} << 10;
+
+enum class Role { kWorker, kServer };
+
+// The proof in a HelloReply.
+std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
+                        absl::string_view server_nonce);
+// The key of a session, which both ends compute.
+std::string SessionKey(absl::string_view secret, absl::string_view job, int worker,
+                       absl::string_view client_nonce, absl::string_view server_nonce);
+
+// `method` is Register or Perform.
+void Sign(absl::string_view key, Role role, absl::string_view method,
+          coordination::Signed* message);
+bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
+                 const coordination::Signed& message);
+
+coordination::StatusProto ToProto(const absl::Status& status);
+absl::Status FromProto(const coordination::StatusProto& proto);
+
+// Deadlines travel as the time that is left, because clocks differ.
+int64_t MillisecondsUntil(absl::Time deadline);
+absl::Time DeadlineIn(int64_t milliseconds);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination_state.h"
+
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+
+// Declare before locking, so that the destructor, which delivers, runs after the unlock.
+class CoordinationState::Answers {
+ public:
+  ~Answers() {
+    for (auto& [done, result] : answers_) done(std::move(result));
+  }
+  void Add(Done done, absl::StatusOr<std::string> result) {
+    answers_.emplace_back(std::move(done), std::move(result));
+  }
+
+ private:
+  std::vector<std::pair<Done, absl::StatusOr<std::string>>> answers_;
+};
+
+void CoordinationState::End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result,
+                            Answers* answers) {
+  answers->Add(std::move(wait->done), std::move(result));
+  waits_.erase(wait);
+}
+
+template <typename Condition>
+void CoordinationState::EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
+                              const absl::StatusOr<std::string>& failure, Answers* answers) {
+  for (auto wait = waits_.begin(); wait != waits_.end();) {
+    const auto next = std::next(wait);
+    if (condition(*wait)) End(wait, wait->kind == Kind::kFailure ? failure : result, answers);
+    wait = next;
+  }
+}
+
+absl::Status CoordinationState::CheckIncarnation(uint64_t incarnation) const {
+  if (incarnation == incarnation_) return failure_;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "incarnation ", incarnation, " of the cluster has ended; expected ", incarnation_));
+}
+
+std::vector<int> CoordinationState::MissingFrom(const std::set<int>& present) const {
+  std::vector<int> missing;
+  for (int w = 0; w < num_workers_; ++w) {
+    if (!present.contains(w)) missing.push_back(w);
+  }
+  return missing;
+}
+
+absl::Status CoordinationState::TimedOut(const Wait& wait) const {
+  std::string what;
+  std::vector<int> missing;
+  switch (wait.kind) {
+    case Kind::kJoin:
+      what = "join";
+      missing = MissingFrom(joining_);
+      break;
+    case Kind::kGet:
+      what = absl::StrCat("get '", wait.name, "'");
+      break;
+    case Kind::kBarrier:
+      what = absl::StrCat("barrier '", wait.name, "'");
+      missing = MissingFrom(barriers_.find(wait.name)->second);
+      break;
+    case Kind::kFailure:
+      break;  // has no deadline
+  }
+  const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
+      "worker ", wait.worker, ": ", what, ": deadline exceeded",
+      missing.empty() ? "" : absl::StrCat("; missing worker ", absl::StrJoin(missing, ", "))));
+  return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
+}
+
+void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  joining_.insert(worker);
+  waits_.push_back({Kind::kJoin, worker, "", deadline, std::move(done)});
+  if (static_cast<int>(joining_.size()) < num_workers_) return;
+  // What still waits belongs to the incarnation that ends here.
+  EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; },
+        absl::FailedPreconditionError("a new incarnation of the cluster has begun"), "", &answers);
+  ++incarnation_;
+  joining_.clear();
+  store_.clear();
+  store_bytes_ = 0;
+  barriers_.clear();
+  failure_ = absl::OkStatus();
+  EndIf([](const Wait& wait) { return wait.kind == Kind::kJoin; }, absl::StrCat(incarnation_), "",
+        &answers);
+}
+
+absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::string_view key,
+                                    std::string value) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));
+  if (store_.contains(key)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("worker ", worker, ": key '", key, "' is already set"));
+  }
+  if (store_.size() >= kMaxKeys || value.size() > kMaxBytes - store_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("worker ", worker, ": put '", key,
+                                                     "': the store is full; expected at most ",
+                                                     kMaxKeys, " keys and ", kMaxBytes, " bytes"));
+  }
+  store_bytes_ += value.size();
+  const auto entry = store_.emplace(std::string(key), std::move(value)).first;
+  EndIf([&](const Wait& wait) { return wait.kind == Kind::kGet && wait.name == key; },
+        entry->second, "", &answers);
+  return absl::OkStatus();
+}
+
+void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view key,
+                            absl::Time deadline, Done done) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto entry = store_.find(key);
+  if (absl::Status status = CheckIncarnation(incarnation); !status.ok()) {
+    answers.Add(std::move(done), status);
+  } else if (entry != store_.end()) {
+    answers.Add(std::move(done), entry->second);
+  } else {
+    waits_.push_back({Kind::kGet, worker, std::string(key), deadline, std::move(done)});
+  }
+}
+
+void CoordinationState::Barrier(int worker, uint64_t incarnation, absl::string_view name,
+                                absl::Time deadline, Done done) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  if (absl::Status status = CheckIncarnation(incarnation); !status.ok()) {
+    answers.Add(std::move(done), status);
+    return;
+  }
+  std::set<int>& present = barriers_[std::string(name)];
+  present.insert(worker);
+  waits_.push_back({Kind::kBarrier, worker, std::string(name), deadline, std::move(done)});
+  if (static_cast<int>(present.size()) < num_workers_) return;
+  EndIf([&](const Wait& wait) { return wait.kind == Kind::kBarrier && wait.name == name; }, "", "",
+        &answers);
+}
+
+absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::Status& cause) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));  // or an earlier failure
+  failure_ = cause;
+  EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; }, cause, cause, &answers);
+  return cause;
+}
+
+void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done done) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto cancelled = cancelled_.find(worker);
+  if (incarnation != incarnation_ ||
+      (cancelled != cancelled_.end() && cancelled->second == incarnation)) {
+    answers.Add(std::move(done), "");
+  } else if (!failure_.ok()) {
+    answers.Add(std::move(done), failure_);
+  } else {
+    waits_.push_back({Kind::kFailure, worker, "", absl::InfiniteFuture(), std::move(done)});
+  }
+}
+
+void CoordinationState::Expire(absl::Time now) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  std::set<int> gave_up;  // those that joined count as present in the errors of all
+  for (auto wait = waits_.begin(); wait != waits_.end();) {
+    const auto next = std::next(wait);
+    if (wait->deadline <= now) {
+      if (wait->kind == Kind::kJoin) gave_up.insert(wait->worker);
+      End(wait, TimedOut(*wait), &answers);
+    }
+    wait = next;
+  }
+  for (const int worker : gave_up) joining_.erase(worker);
+}
+
+void CoordinationState::Fail(const absl::Status& why) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  if (failure_.ok()) failure_ = why;
+  joining_.clear();
+  EndIf([](const Wait&) { return true; }, why, why, &answers);
+}
+
+void CoordinationState::Cancel(int worker) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  joining_.erase(worker);
+  cancelled_[worker] = incarnation_;
+  EndIf([&](const Wait& wait) { return wait.worker == worker; },
+        absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoordinationState: what the workers of a cluster share outside of steps, for every implementation
+// of WorkerGroup: who has joined, the key-value store, barriers and the first failure.
+//
+// No call blocks. A call that has to wait keeps `done`, and calls it once its condition holds, the
+// incarnation fails, or Expire() is called after its deadline. `done` is called exactly once, by
+// any thread, without locks; it may be called before the call returns. Thread-safe.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+class CoordinationState {
+ public:
+  using Done = std::function<void(absl::StatusOr<std::string>)>;
+
+  static constexpr size_t kMaxKeys = 10'000;
+  static constexpr size_t kMaxBytes = size_t{256} << 20;  // of all values
+
+  explicit CoordinationState(int num_workers) : num_workers_(num_workers) {}
+
+  int num_workers() const { return num_workers_; }
+
+  // Waits until all workers have joined; the result is the number of the new incarnation. All other
+  // calls name an incarnation, and fail with FailedPrecondition if it is not the current one.
+  void Join(int worker, absl::Time deadline, Done done);
+
+  // AlreadyExists for a key that is set, ResourceExhausted if the store is full.
+  absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value);
+  void Get(int worker, uint64_t incarnation, absl::string_view key, absl::Time deadline, Done done);
+  void Barrier(int worker, uint64_t incarnation, absl::string_view name, absl::Time deadline,
+               Done done);
+
+  // Returns the first failure of the incarnation, which is `cause` if there was none before.
+  absl::Status ReportFailure(uint64_t incarnation, const absl::Status& cause);
+  // Waits until a worker reports the first failure of the incarnation, which is the result. OK if
+  // the incarnation ends without one.
+  void WaitForFailure(int worker, uint64_t incarnation, Done done);
+
+  // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
+  // missing workers, the first of them as its Failure.
+  void Expire(absl::Time now);
+  // Records a failure that no worker reported, such as the loss of one. Ends all calls with it.
+  void Fail(const absl::Status& why);
+  // Ends all calls of a worker, which no longer counts as joining. A WaitForFailure that arrives
+  // later in this incarnation, because calls overtake one another, ends as well.
+  void Cancel(int worker);
+
+ private:
+  enum class Kind { kJoin, kGet, kBarrier, kFailure };
+  struct Wait {
+    Kind kind;
+    int worker;
+    std::string name;  // of the key or barrier
+    absl::Time deadline;
+    Done done;
+  };
+  // The answers that a change of the state gives. They are delivered without the lock.
+  class Answers;
+
+  // All require mu_.
+  absl::Status CheckIncarnation(uint64_t incarnation) const;
+  void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers);
+  // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
+  template <typename Condition>
+  void EndIf(const Condition& condition, const absl::StatusOr<std::string>& result,
+             const absl::StatusOr<std::string>& failure, Answers* answers);
+  std::vector<int> MissingFrom(const std::set<int>& present) const;
+  absl::Status TimedOut(const Wait& wait) const;
+
+  const int num_workers_;
+  mutable std::mutex mu_;
+  // Guarded by mu_:
+  uint64_t incarnation_ = 0;
+  std::set<int> joining_;
+  std::map<std::string, std::string, std::less<>> store_;
+  size_t store_bytes_ = 0;
+  std::map<std::string, std::set<int>, std::less<>> barriers_;
+  absl::Status failure_;               // the first of the incarnation
+  std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
+  std::list<Wait> waits_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_STATE_H_

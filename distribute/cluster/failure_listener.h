@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_FAILURE_LISTENER_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_FAILURE_LISTENER_H_
+
+#include <functional>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+// Implements WorkerGroup::OnFailure: calls a function at most once for the failure of an
+// incarnation, and never after Set() has replaced it. Thread-safe.
+class FailureListener {
+ public:
+  using Call = std::function<void(const absl::Status&)>;
+
+  // Calls `call` at once if the incarnation has already failed.
+  void Set(Call call) {
+    std::lock_guard<std::mutex> lock(mu_);
+    call_ = std::move(call);
+    if (call_ && !failure_.ok()) call_(failure_);
+  }
+  // Begins a new incarnation.
+  void Reset() {
+    std::lock_guard<std::mutex> lock(mu_);
+    failure_ = absl::OkStatus();
+  }
+  // Only the first failure of an incarnation counts.
+  void Notify(const absl::Status& failure) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!failure_.ok()) return;
+    failure_ = failure;
+    if (call_) call_(failure_);
+  }
+
+ private:
+  std::mutex mu_;  // held during the call
+  Call call_;
+  absl::Status failure_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_FAILURE_LISTENER_H_

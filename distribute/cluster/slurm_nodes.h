@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_SLURM_NODES_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_SLURM_NODES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// Expands SLURM's list of nodes, `n[001-003,7],m1`, to their names: n001 n002 n003 n7 m1. A name
+// may have several brackets. InvalidArgument for any other text, and for more than 65,536 nodes.
+absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_SLURM_NODES_H_

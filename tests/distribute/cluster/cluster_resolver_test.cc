@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/cluster_resolver.h"
+
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Environment Joined(Environment a, const Environment& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+const Environment kTorchrun = {{"RANK", "3"},
+                               {"WORLD_SIZE", "4"},
+                               {"LOCAL_RANK", "1"},
+                               {"LOCAL_WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "h0"},
+                               {"MASTER_PORT", "29500"},
+                               {"TORCHELASTIC_RUN_ID", "job"}};
+const Environment kSlurm = {{"SLURM_JOB_ID", "4242"},
+                            {"SLURM_STEP_ID", "0"},
+                            {"SLURM_PROCID", "3"},
+                            {"SLURM_NTASKS", "4"},
+                            {"SLURM_LOCALID", "1"},
+                            {"SLURM_STEP_NUM_TASKS", "4"},
+                            {"SLURM_STEP_NODELIST", "n[001-002]"}};
+const Environment kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "4"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                              {"OMPI_MCA_orte_hnp_uri", "77.0;tcp://10.0.0.1,172.17.0.2:35467"}};
+
+// --- what each launcher sets ----------------------------------------------------------------
+
+struct Launcher {
+  const char* name;
+  Environment environment;
+  int num_workers;
+  int task_index;
+  std::string coordinator;  // PORT stands for a derived port
+  std::string source;
+  std::optional<int> local_rank = std::nullopt;
+};
+void PrintTo(const Launcher& launcher, std::ostream* out) { *out << launcher.name; }
+
+class LauncherTest : public testing::TestWithParam<Launcher> {};
+
+TEST_P(LauncherTest, IsRecognised) {
+  const Launcher& want = GetParam();
+  const auto cluster = ClusterResolver::FromEnvironment(want.environment);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->num_workers, want.num_workers);
+  EXPECT_EQ(cluster->task_index, want.task_index);
+  EXPECT_EQ(cluster->source, want.source);
+  EXPECT_EQ(cluster->local_rank, want.local_rank);
+  EXPECT_THAT(cluster->warnings, IsEmpty());
+  const size_t derived = want.coordinator.find("PORT");
+  if (derived == std::string::npos) {
+    EXPECT_EQ(cluster->coordinator, want.coordinator);
+  } else {
+    EXPECT_EQ(cluster->coordinator.substr(0, derived), want.coordinator.substr(0, derived));
+    const int port = std::atoi(cluster->coordinator.c_str() + derived);
+    EXPECT_GE(port, 61440);
+    EXPECT_LE(port, 65535);
+  }
+}
+
+constexpr char kKubeflow[] =
+    R"({"cluster": {"worker": ["job-worker-0.ns.svc:2222", "job-worker-1.ns.svc:2222"],
+                    "ps": ["job-ps-0.ns.svc:2222"]},
+        "task": {"type": "worker", "index": 1}, "environment": "cloud"})";
+
+INSTANTIATE_TEST_SUITE_P(
+    Launchers, LauncherTest,
+    testing::ValuesIn(std::vector<Launcher>{
+        {"None", {}, 1, 0, "", "no cluster in the environment"},
+        {"MirrorflowLaunch",
+         {{"MIRRORFLOW_NUM_WORKERS", "2"},
+          {"MIRRORFLOW_WORKER_INDEX", "1"},
+          {"MIRRORFLOW_LOCAL_RANK", "1"},
+          {"MIRRORFLOW_COORDINATOR", "[::1]:4000"}},
+         2,
+         1,
+         "[::1]:4000",
+         "MIRRORFLOW_NUM_WORKERS",
+         1},
+        {"KubeflowTFJob",
+         {{"TF_CONFIG", kKubeflow}},
+         2,
+         1,
+         "job-worker-0.ns.svc:2222",
+         "TF_CONFIG"},
+        {"IndexIsString",
+         {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]},
+                            "task": {"type": "worker", "index": "1"}})"}},
+         2,
+         1,
+         "a:1",
+         "TF_CONFIG"},
+        {"ChiefIsWorkerZero",
+         {{"TF_CONFIG", R"({"cluster": {"chief": ["c:1"], "worker": ["a:1", "b:1"]},
+                            "task": {"type": "worker", "index": 1}})"}},
+         3,
+         2,
+         "c:1",
+         "TF_CONFIG"},
+        {"Chief",
+         {{"TF_CONFIG", R"({"cluster": {"chief": ["c:1"], "worker": ["a:1"]},
+                            "task": {"type": "chief", "index": 0}})"}},
+         2,
+         0,
+         "c:1",
+         "TF_CONFIG"},
+        {"Evaluator",
+         {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]},
+                            "task": {"type": "evaluator", "index": 0}})"}},
+         1,
+         0,
+         "",
+         "TF_CONFIG (evaluator, which is not part of the cluster)"},
+        {"EmptyCluster", {{"TF_CONFIG", R"({"cluster": {}})"}}, 1, 0, "", "TF_CONFIG"},
+        {"TfConfigWithoutCluster", {{"TF_CONFIG", "{}"}}, 1, 0, "", "TF_CONFIG"},
+        {"Torchrun", kTorchrun, 4, 3, "h0:29500", "torchrun", 1},
+        // The agent listens on MASTER_PORT.
+        {"TorchrunWithAgentStore", Joined(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 4,
+         3, "h0:29501", "torchrun", 1},
+        {"TorchrunOnOneHost",
+         {{"RANK", "0"},
+          {"WORLD_SIZE", "2"},
+          {"LOCAL_RANK", "0"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "thishost"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RUN_ID", "x"}},
+         2,
+         0,
+         "127.0.0.1:29500",
+         "torchrun",
+         0},
+        {"PyTorchJob",
+         {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "fd00::1"}, {"MASTER_PORT", "23456"}},
+         2,
+         1,
+         "[fd00::1]:23456",
+         "RANK and WORLD_SIZE"},
+        {"OneTorchWorker", {{"RANK", "0"}, {"WORLD_SIZE", "1"}}, 1, 0, "", "RANK and WORLD_SIZE"},
+        {"OpenMpi", kOpenMpi, 4, 1, "10.0.0.1:PORT", "Open MPI", 1},
+        {"OpenMpiOnOneHost",
+         {{"OMPI_COMM_WORLD_RANK", "1"},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"OMPI_MCA_orte_hnp_uri", "77.0;tcp://10.0.0.1:35467"}},
+         2,
+         1,
+         "127.0.0.1:PORT",
+         "Open MPI",
+         1},
+        {"OpenMpiOverIPv6",
+         {{"OMPI_COMM_WORLD_RANK", "0"},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_MCA_orte_hnp_uri", "77.0;tcp6://[fd00::7]:35467"}},
+         2,
+         0,
+         "[fd00::7]:PORT",
+         "Open MPI"},
+        {"Mpich",
+         {{"PMI_RANK", "1"},
+          {"PMI_SIZE", "2"},
+          {"MPI_LOCALRANKID", "0"},
+          {"MIRRORFLOW_COORDINATOR", "h0:5000"}},
+         2,
+         1,
+         "h0:5000",
+         "MPI (PMI)",
+         0},
+        {"Mvapich2",
+         {{"MV2_COMM_WORLD_RANK", "1"},
+          {"MV2_COMM_WORLD_SIZE", "2"},
+          {"MIRRORFLOW_COORDINATOR", "h0:5000"}},
+         2,
+         1,
+         "h0:5000",
+         "MVAPICH2"},
+        // The variables of PMI name no host, but those of the step around it do.
+        {"MpichInSlurmStep", Joined(kSlurm, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), 4, 3,
+         "n001:PORT", "MPI (PMI)"},
+        {"Slurm", kSlurm, 4, 3, "n001:PORT", "SLURM step 4242.0", 1},
+        {"SlurmOnOneHost",
+         {{"SLURM_STEP_ID", "1"},
+          {"SLURM_JOB_ID", "7"},
+          {"SLURM_PROCID", "0"},
+          {"SLURM_NTASKS", "2"},
+          {"SLURM_JOB_NODELIST", "n7"}},
+         2,
+         0,
+         "127.0.0.1:PORT",
+         "SLURM step 7.1"},
+        // mpirun in an allocation: SLURM counts one task for each host.
+        {"OpenMpiInSlurmStep", Joined(kSlurm, kOpenMpi), 4, 1, "10.0.0.1:PORT", "Open MPI", 1},
+        {"TorchrunInSlurmStep",
+         Joined(kTorchrun, {{"SLURM_STEP_ID", "0"},
+                            {"SLURM_PROCID", "1"},
+                            {"SLURM_NTASKS", "2"},
+                            {"SLURM_STEP_NODELIST", "n[1-2]"}}),
+         4, 3, "h0:29500", "torchrun", 1},
+        {"AgreeingSources", Joined(kSlurm, kTorchrun), 4, 3, "h0:29500", "torchrun", 1},
+        {"ChosenSource",
+         Joined({{"TF_CONFIG", kKubeflow}, {"MIRRORFLOW_CLUSTER", "slurm"}}, kSlurm), 4, 3,
+         "n001:PORT", "SLURM step 4242.0", 1},
+        {"NoneChosen", Joined(kSlurm, {{"MIRRORFLOW_CLUSTER", "none"}}), 1, 0, "",
+         "MIRRORFLOW_CLUSTER=none"},
+        {"OwnVariablesAreExplicit",
+         Joined(kSlurm, {{"MIRRORFLOW_NUM_WORKERS", "1"}, {"MIRRORFLOW_WORKER_INDEX", "0"}}), 1, 0,
+         "", "MIRRORFLOW_NUM_WORKERS"},
+    }),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ClusterResolverTest, OptionsHavePrecedence) {
+  const auto cluster =
+      ClusterResolver::FromEnvironment(kSlurm, {.cluster_spec = {"h0:1", "h1:2"}, .task_index = 1});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->ToString(),
+            "cluster from --cluster_spec: 2 workers, this is worker 1, coordinator h0:1");
+  EXPECT_THAT(cluster->addresses, ElementsAre("h0:1", "h1:2"));
+}
+
+TEST(ClusterResolverTest, BatchScriptWithoutStepIsOneWorkerWithWarning) {
+  const auto cluster =
+      ClusterResolver::FromEnvironment({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->num_workers, 1);
+  EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("srun")));
+}
+
+TEST(ClusterResolverTest, DerivedPortsAreEqualInOneJobAndDifferBetweenJobs) {
+  Environment other = kSlurm;
+  const auto one = ClusterResolver::FromEnvironment(other);
+  other["SLURM_PROCID"] = "0";
+  const auto same = ClusterResolver::FromEnvironment(other);
+  other["SLURM_STEP_ID"] = "1";
+  const auto next = ClusterResolver::FromEnvironment(other);
+  ASSERT_TRUE(one.ok() && same.ok() && next.ok());
+  EXPECT_EQ(one->coordinator, same->coordinator);
+  EXPECT_NE(one->coordinator, next->coordinator);
+}
+
+// --- mistakes ---------------------------------------------------------------------------------
+
+struct Mistake {
+  const char* name;
+  Environment environment;
+  std::vector<std::string> message;  // parts of it
+  ClusterResolver::Options options = {};
+};
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class MistakeTest : public testing::TestWithParam<Mistake> {};
+
+TEST_P(MistakeTest, IsReported) {
+  const auto cluster = ClusterResolver::FromEnvironment(GetParam().environment, GetParam().options);
+  ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument) << cluster.status();
+  for (const std::string& part : GetParam().message) {
+    EXPECT_THAT(std::string(cluster.status().message()), HasSubstr(part));
+  }
+}
+
+Environment TfConfig(const std::string& cluster, const std::string& task) {
+  return {{"TF_CONFIG", absl::StrCat(R"({"cluster": )", cluster, R"(, "task": )", task, "}")}};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mistakes, MistakeTest,
+    testing::ValuesIn(std::vector<Mistake>{
+        {"TfConfigIsNotJson", {{"TF_CONFIG", "{cluster"}}, {"TF_CONFIG: not a JSON object"}},
+        {"TfConfigIsNotObject", {{"TF_CONFIG", "[1]"}}, {"TF_CONFIG: not a JSON object"}},
+        {"SparseCluster",
+         {{"TF_CONFIG", R"({"sparseCluster": {"worker": {"1": "h:1"}}})"}},
+         {"sparseCluster: not supported"}},
+        {"IndexOutOfRange",
+         TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": 2})"),
+         {"TF_CONFIG: task.index: out of range", "got 2"}},
+        {"IndexIsNegative",
+         TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": -1})"),
+         {"TF_CONFIG: task.index", "got -1"}},
+        {"IndexIsText",
+         TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker", "index": "one"})"),
+         {"TF_CONFIG: task.index", "one"}},
+        {"IndexMissing",
+         TfConfig(R"({"worker": ["a:1", "b:1"]})", R"({"type": "worker"})"),
+         {"TF_CONFIG: task.index: missing"}},
+        {"ParameterServerTask",
+         TfConfig(R"({"worker": ["a:1"], "ps": ["p:1"]})", R"({"type": "ps", "index": 0})"),
+         {"TF_CONFIG: task.type: expected worker, chief or evaluator, got 'ps'"}},
+        {"WorkersAreNotList",
+         TfConfig(R"({"worker": "a:1"})", R"({"type": "worker", "index": 0})"),
+         {"TF_CONFIG: cluster.worker: expected a list of addresses"}},
+        {"DuplicateAddress",
+         TfConfig(R"({"worker": ["a:1", "a:1"]})", R"({"type": "worker", "index": 0})"),
+         {"TF_CONFIG: address a:1 appears twice"}},
+        {"PortOutOfRange",
+         TfConfig(R"({"worker": ["a:70000", "b:1"]})", R"({"type": "worker", "index": 0})"),
+         {"TF_CONFIG: 'a:70000': the port is not a number from 1 to 65535"}},
+        {"NoPort",
+         TfConfig(R"({"worker": ["a", "b:1"]})", R"({"type": "worker", "index": 0})"),
+         {"TF_CONFIG: 'a': no port"}},
+        {"IPv6WithoutBrackets",
+         TfConfig(R"({"worker": ["::1:80", "b:1"]})", R"({"type": "worker", "index": 0})"),
+         {"an IPv6 address needs brackets"}},
+        {"RankWithoutWorldSize", {{"RANK", "0"}}, {"RANK set without WORLD_SIZE"}},
+        {"NoMasterAddress",
+         {{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+         {"WORLD_SIZE, RANK set without MASTER_ADDR, MASTER_PORT"}},
+        {"RankOutOfRange",
+         {{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}},
+         {"RANK: out of range; expected less than WORLD_SIZE = 2, got 2"}},
+        {"RankIsText",
+         {{"RANK", "x"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}},
+         {"RANK: expected an integer", "'x'"}},
+        {"MasterPortOutOfRange",
+         {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "70000"}},
+         {"MASTER_PORT: expected an integer from 1 to 65535, got '70000'"}},
+        {"OwnVariablesWithoutCoordinator",
+         {{"MIRRORFLOW_NUM_WORKERS", "2"}, {"MIRRORFLOW_WORKER_INDEX", "0"}},
+         {"MIRRORFLOW_COORDINATOR"}},
+        {"MpichWithoutCoordinator",
+         {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
+         {"MIRRORFLOW_COORDINATOR: not set"}},
+        {"OpenMpiWithoutSize",
+         {{"OMPI_COMM_WORLD_RANK", "0"}},
+         {"OMPI_COMM_WORLD_RANK set without OMPI_COMM_WORLD_SIZE"}},
+        {"SlurmStepWithoutNodes",
+         {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}},
+         {"set without SLURM_STEP_NODELIST"}},
+        {"SlurmNodesMalformed",
+         {{"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", "0"},
+          {"SLURM_NTASKS", "2"},
+          {"SLURM_STEP_NODELIST", "n[1-"}},
+         {"SLURM_STEP_NODELIST: unbalanced brackets"}},
+        {"DisagreeingSources",
+         Joined({{"TF_CONFIG", kKubeflow}}, kSlurm),
+         {"TF_CONFIG and SLURM step 4242.0 disagree: worker 1 of 2, and worker 3 of 4",
+          "MIRRORFLOW_CLUSTER"}},
+        {"UnknownChoice",
+         {{"MIRRORFLOW_CLUSTER", "k8s"}},
+         {"MIRRORFLOW_CLUSTER: unknown", "tf_config", "'k8s'"}},
+        {"ChosenSourceIsAbsent",
+         {{"MIRRORFLOW_CLUSTER", "slurm"}},
+         {"MIRRORFLOW_CLUSTER: slurm is chosen", "SLURM_STEP_ID"}},
+        {"SpecWithoutIndex",
+         {},
+         {"--cluster_spec: given without --task_index"},
+         {.cluster_spec = {"a:1", "b:1"}}},
+        {"IndexWithoutSpec", {}, {"--task_index: given without --cluster_spec"}, {.task_index = 0}},
+        {"TaskIndexOutOfRange",
+         {},
+         {"--task_index: out of range; expected 0 to 1, got 2"},
+         {.cluster_spec = {"a:1", "b:1"}, .task_index = 2}},
+        {"DuplicateInSpec",
+         {},
+         {"--cluster_spec: address a:1 appears twice"},
+         {.cluster_spec = {"a:1", "a:1"}, .task_index = 0}},
+    }),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace mirrorflow

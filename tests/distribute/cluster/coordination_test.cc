@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests the coordination service beyond the contract of WorkerGroup: who may take part, what must
+// be equal, and what happens when somebody is missing, late, lost or a stranger.
+#include "tests/support/coordination.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/coordination/coordination.grpc.pb.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+#include "tests/support/tcp_proxy.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+using Options = CoordinationClient::Options;
+using Client = absl::StatusOr<std::unique_ptr<CoordinationClient>>;
+
+absl::Time In(double seconds) { return absl::Now() + absl::Seconds(seconds); }
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+class CoordinationTest : public testing::Test {
+ protected:
+  void Start(int num_workers, const std::string& secret = kTestSecret) {
+    num_workers_ = num_workers;
+    auto server = CoordinationServer::Start({.address = "127.0.0.1:0",
+                                             .num_workers = num_workers,
+                                             .secret = secret,
+                                             .job = "test",
+                                             .log = [this](absl::string_view line) {
+                                               std::lock_guard<std::mutex> lock(mu_);
+                                               log_.emplace_back(line);
+                                             }});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  // Connects workers 0, 1, … side by side. `change` may change the options of each.
+  std::vector<Client> ConnectAll(int count, double seconds = 30,
+                                 const std::function<void(Options*)>& change = nullptr) {
+    std::vector<Client> clients(count);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < count; ++w) {
+      threads.emplace_back([&, w] {
+        Options options = TestWorkerOptions(server_->port(), w, num_workers_);
+        if (change) change(&options);
+        clients[w] = CoordinationClient::Connect(options, In(seconds));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return clients;
+  }
+  std::vector<std::string> log() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return log_;
+  }
+
+  int num_workers_ = 0;
+  std::mutex mu_;
+  std::vector<std::string> log_;  // guarded by mu_
+  std::unique_ptr<CoordinationServer> server_;
+};
+
+// --- registration -----------------------------------------------------------------------------
+
+TEST_F(CoordinationTest, AllWorkersLearnAboutAll) {
+  Start(3);
+  const std::vector<Client> clients = ConnectAll(3);
+  for (const Client& client : clients) {
+    ASSERT_TRUE(client.ok()) << client.status();
+    ASSERT_EQ((*client)->members().size(), 3u);
+    for (int w = 0; w < 3; ++w) EXPECT_EQ((*client)->members()[w].host(), absl::StrCat("host", w));
+  }
+}
+
+TEST_F(CoordinationTest, MissingWorkerIsNamedAtTheDeadline) {
+  Start(3);
+  const absl::Time start = absl::Now();
+  for (const Client& client : ConnectAll(2, 0.3)) {
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded) << client.status();
+    EXPECT_THAT(Message(client.status()), HasSubstr("missing worker 2"));
+    EXPECT_EQ(FailureOf(client.status())->worker, 2);
+  }
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+}
+
+TEST_F(CoordinationTest, UnreachableServiceIsNamedAtTheDeadline) {
+  const absl::Time start = absl::Now();
+  const Client client = CoordinationClient::Connect(TestWorkerOptions(1, 1, 2), In(0.3));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded) << client.status();
+  EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("tries")));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+}
+
+TEST_F(CoordinationTest, LateServiceIsFound) {
+  Start(1);
+  const int port = server_->port();
+  server_ = nullptr;
+  Client client;
+  std::thread early(
+      [&] { client = CoordinationClient::Connect(TestWorkerOptions(port, 0, 1), In(30)); });
+  absl::SleepFor(absl::Milliseconds(700));
+  const auto late = CoordinationServer::Start({.address = absl::StrCat("127.0.0.1:", port),
+                                               .num_workers = 1,
+                                               .secret = kTestSecret,
+                                               .job = "test"});
+  early.join();
+  ASSERT_TRUE(late.ok()) << late.status();
+  EXPECT_TRUE(client.ok()) << client.status();
+}
+
+TEST_F(CoordinationTest, TakenPortIsError) {
+  Start(1);
+  const std::string address = absl::StrCat("127.0.0.1:", server_->port());
+  const auto second = CoordinationServer::Start({.address = address, .num_workers = 1});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable) << second.status();
+  EXPECT_THAT(Message(second.status()), HasSubstr(address));
+}
+
+TEST_F(CoordinationTest, DifferentWorldSizesAreNamedOnAllWorkers) {
+  Start(2);
+  for (const Client& client : ConnectAll(2, 30, [](Options* options) {
+         if (options->member.worker() == 1) options->member.set_num_workers(3);
+       })) {
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
+    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `number of workers = 2`"),
+                                                HasSubstr("worker 1 has `number of workers = 3`")));
+  }
+}
+
+TEST_F(CoordinationTest, DifferentBuildsAreNamedOnAllWorkers) {
+  Start(2);
+  for (const Client& client : ConnectAll(2, 30, [](Options* options) {
+         options->member.set_build(absl::StrCat("build ", options->member.worker()));
+       })) {
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
+    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `build = build 0`"),
+                                                HasSubstr("worker 1 has `build = build 1`")));
+  }
+}
+
+TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
+  Start(2);
+  std::vector<Client> clients = ConnectAll(2);
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const Client second =
+      CoordinationClient::Connect(TestWorkerOptions(server_->port(), 1, 2), In(5));
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
+  EXPECT_THAT(Message(second.status()), HasSubstr("worker 1 has already registered, from host1"));
+  std::vector<std::thread> threads;
+  for (Client& client : clients) {
+    threads.emplace_back([&] {
+      const auto group = (*client)->NewGroup();
+      EXPECT_TRUE(group->Join(In(30)).ok());
+      EXPECT_EQ(group->Barrier("b", In(30)), absl::OkStatus());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CoordinationTest, WorkersWaitForEachOtherToLeave) {
+  Start(2);
+  std::vector<Client> clients = ConnectAll(2);
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  EXPECT_EQ((*clients[0])->Leave(In(0.1)).code(), absl::StatusCode::kDeadlineExceeded);
+  std::thread other([&] { EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus()); });
+  EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
+  other.join();
+}
+
+// --- lost workers -------------------------------------------------------------------------------
+
+TEST_F(CoordinationTest, LostWorkerFailsTheOthersAtOnce) {
+  Start(2);
+  TcpProxy proxy(server_->port());
+  std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) {
+    if (options->member.worker() == 1) {
+      options->coordinator = absl::StrCat("127.0.0.1:", proxy.port());
+    }
+  });
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const std::unique_ptr<WorkerGroup> groups[] = {(*clients[0])->NewGroup(),
+                                                 (*clients[1])->NewGroup()};
+  std::thread other([&] { EXPECT_TRUE(groups[1]->Join(In(30)).ok()); });
+  EXPECT_TRUE(groups[0]->Join(In(30)).ok());
+  other.join();
+  std::thread cut([&] {
+    absl::SleepFor(absl::Milliseconds(50));
+    proxy.Cut();
+  });
+  const absl::Time start = absl::Now();
+  const absl::Status waited = groups[0]->Get("never", In(30)).status();
+  cut.join();
+  EXPECT_THAT(Message(waited), HasSubstr("worker 1 (process 1001 on host1) is gone"));
+  EXPECT_EQ(FailureOf(waited)->worker, 1);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+}
+
+TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
+  Start(1);
+  const std::vector<Client> clients = ConnectAll(1);
+  ASSERT_TRUE(clients[0].ok());
+  const auto group = (*clients[0])->NewGroup();
+  ASSERT_TRUE(group->Join(In(30)).ok());
+  std::mutex mu;
+  absl::Status heard;
+  group->OnFailure([&](const absl::Status& why) {
+    std::lock_guard<std::mutex> lock(mu);
+    heard = why;
+  });
+  server_ = nullptr;
+  EXPECT_EQ(group->Get("never", In(5)).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// --- strangers
+// ------------------------------------------------------------------------------------
+
+TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
+  Start(1);
+  Options options = TestWorkerOptions(server_->port(), 0, 1);
+  options.secret = "another secret of the tests";
+  const Client client = CoordinationClient::Connect(options, In(5));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kPermissionDenied) << client.status();
+  EXPECT_THAT(Message(client.status()), HasSubstr("does not know the secret"));
+  options.secret = kTestSecret;
+  options.job = "another";
+  EXPECT_EQ(CoordinationClient::Connect(options, In(5)).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+// A stranger who uses the protocol without the secret, or repeats what another has sent.
+TEST_F(CoordinationTest, UnsignedAndRepeatedRequestsAreRefused) {
+  Start(1);
+  const auto stub = coordination::Coordination::NewStub(grpc::CreateChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials()));
+  const auto code_of = [&](const coordination::Signed& request, bool registers) {
+    grpc::ClientContext context;
+    coordination::Signed reply;
+    return (registers ? stub->Register(&context, request, &reply)
+                      : stub->Perform(&context, request, &reply))
+        .error_code();
+  };
+  coordination::HelloRequest hello;
+  hello.set_protocol(kCoordinationProtocol);
+  hello.set_job("test");
+  hello.set_client_nonce(RandomBytes(kNonceBytes));
+  coordination::HelloReply challenge;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub->Hello(&context, hello, &challenge).ok());
+  }
+  coordination::RegisterRequest registration;
+  registration.set_client_nonce(hello.client_nonce());
+  registration.set_deadline_ms(30000);
+  *registration.mutable_member() = TestWorkerOptions(server_->port(), 0, 1).member;
+  coordination::Signed request;
+  request.set_session(challenge.server_nonce());
+  request.set_body(registration.SerializeAsString());
+  const auto sign = [&](absl::string_view secret, const char* method) {
+    Sign(SessionKey(secret, "test", 0, hello.client_nonce(), challenge.server_nonce()),
+         Role::kWorker, method, &request);
+  };
+  EXPECT_EQ(code_of(request, true), grpc::StatusCode::UNAUTHENTICATED);  // not signed
+  sign("a guess", "Register");
+  EXPECT_EQ(code_of(request, true), grpc::StatusCode::UNAUTHENTICATED);
+  sign(kTestSecret, "Register");
+  EXPECT_EQ(code_of(request, true), grpc::StatusCode::OK);
+
+  coordination::Request put;
+  put.set_operation(coordination::Request::PUT);
+  request.set_sequence(1);
+  request.set_body(put.SerializeAsString());
+  EXPECT_EQ(code_of(request, false), grpc::StatusCode::UNAUTHENTICATED);  // signed for another body
+  sign(kTestSecret, "Perform");
+  EXPECT_EQ(code_of(request, false), grpc::StatusCode::OK);
+  EXPECT_EQ(code_of(request, false), grpc::StatusCode::UNAUTHENTICATED);  // the same again
+  EXPECT_THAT(log(), SizeIs(1));  // one line a minute for a peer
+}
+
+TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
+  Start(2);
+  const std::string garbage[] = {
+      std::string(100'000, '\xff'),
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\xff\xff\xff\x00\x04\x00\x00\x00\x00", 9),
+      "GET / HTTP/1.1\r\n\r\n", std::string(1, '\0')};
+  std::vector<int> sockets;
+  for (const std::string& text : garbage) {
+    sockets.push_back(ConnectToPort(server_->port()));
+    send(sockets.back(), text.data(), text.size(), MSG_NOSIGNAL);
+  }
+  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+  for (const int fd : sockets) close(fd);
+}
+
+// --- the secret
+// -----------------------------------------------------------------------------------
+
+TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
+  const std::string path = WriteTemporary("secret", "0123456789abcdef0123456789abcdef\n");
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  const auto open = ReadSecretFile(path);
+  EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(open.status()), AllOf(HasSubstr(path), HasSubstr("mode 0644")));
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(ReadSecretFile(path).value(), "0123456789abcdef0123456789abcdef");
+}
+
+TEST(SecretFileTest, ShortAndMissingFilesAreErrors) {
+  const std::string path = WriteTemporary("short", "secret\n");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  EXPECT_THAT(Message(ReadSecretFile(path).status()), HasSubstr("expected a secret of 16 to 4096"));
+  EXPECT_THAT(Message(ReadSecretFile(path + ".none").status()), HasSubstr("cannot open"));
+}
+
+TEST(HmacTest, FieldsAreSeparate) {
+  EXPECT_NE(Hmac("key", {"ab", "c"}), Hmac("key", {"a", "bc"}));
+  EXPECT_NE(Hmac("key", {"a"}), Hmac("yek", {"a"}));
+  EXPECT_EQ(Hmac("", {"a"}), Hmac("", {"a"}));
+}
+
+}  // namespace
+}  // namespace mirrorflow

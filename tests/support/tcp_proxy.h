@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sockets of tests: a network that can be cut, and strangers who send what they like.
+#ifndef MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
+#define MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mirrorflow {
+
+// Returns a socket connected to a port of this host; fails the test if that is refused.
+int ConnectToPort(int port);
+
+// Forwards connections from a port of its own to another port of this host.
+class TcpProxy {
+ public:
+  explicit TcpProxy(int to_port);
+  ~TcpProxy();
+
+  int port() const { return port_; }
+  // Closes all connections and accepts no others.
+  void Cut();
+
+ private:
+  void Accept();
+  void Forward(int from, int to);
+
+  const int to_port_;
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<bool> cut_{false};
+  std::mutex mu_;
+  std::vector<int> sockets_;           // guarded by mu_
+  std::vector<std::thread> forwards_;  // guarded by mu_
+  std::thread accept_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_SUPPORT_TCP_PROXY_H_
