@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the contract of WorkerGroup, in memory and over the coordination service.
-#include "framework/session/worker_group.h"
+#include "tests/conformance/worker_group_conformance.h"
 
 #include <atomic>
 #include <functional>
@@ -12,54 +11,28 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distribute/cluster/memory_worker_group.h"
 #include "framework/runtime/failure.h"
 #include "gtest/gtest.h"
-#include "tests/support/coordination.h"
 
 namespace mirrorflow {
 namespace {
 
-constexpr int kWorkers = 3;
-
 absl::Time Soon() { return absl::Now() + absl::Milliseconds(20); }
 absl::Time Late() { return absl::Now() + absl::Seconds(30); }
 
-struct Implementation {
-  const char* name;
-  bool in_memory;
-};
+}  // namespace
 
-class WorkerGroupTest : public testing::TestWithParam<Implementation> {
- protected:
-  WorkerGroupTest() {
-    if (GetParam().in_memory) {
-      for (auto& group : CreateMemoryWorkerGroups(kWorkers)) groups_.push_back(std::move(group));
-    } else {
-      cluster_ = std::make_unique<CoordinatedCluster>(kWorkers);
-      for (const auto& client : cluster_->clients()) groups_.push_back(client->NewGroup());
-    }
-    OnEach([](WorkerGroup& group) { EXPECT_EQ(group.Join(Late()).value(), 1); });
-  }
+WorkerGroupConformance::WorkerGroupConformance() : workers_(GetParam()(kWorkers)) {
+  OnEach([](WorkerGroup& group) { EXPECT_EQ(group.Join(Late()).value(), 1); });
+}
 
-  void OnEach(const std::function<void(WorkerGroup&)>& work) {
-    std::vector<std::thread> threads;
-    for (const auto& group : groups_) threads.emplace_back([&] { work(*group); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  WorkerGroup& group(int worker) { return *groups_[worker]; }
+void WorkerGroupConformance::OnEach(const std::function<void(WorkerGroup&)>& work) {
+  std::vector<std::thread> threads;
+  for (const auto& group : workers_.groups) threads.emplace_back([&] { work(*group); });
+  for (std::thread& thread : threads) thread.join();
+}
 
- private:
-  std::unique_ptr<CoordinatedCluster> cluster_;
-  std::vector<std::unique_ptr<WorkerGroup>> groups_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Implementations, WorkerGroupTest,
-                         testing::Values(Implementation{"Memory", true},
-                                         Implementation{"Coordination", false}),
-                         [](const auto& info) { return std::string(info.param.name); });
-
-TEST_P(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
+TEST_P(WorkerGroupConformance, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
   for (uint64_t round = 2; round <= 4; ++round) {
     std::atomic<uint64_t> sum{0};
     OnEach([&](WorkerGroup& group) { sum += group.Join(Late()).value(); });
@@ -70,7 +43,7 @@ TEST_P(WorkerGroupTest, JoinStartsSameIncarnationWithEmptyStoreOnAllWorkers) {
   for (int w = 0; w < kWorkers; ++w) EXPECT_FALSE(group(w).Join(Soon()).ok()) << w;
 }
 
-TEST_P(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
+TEST_P(WorkerGroupConformance, JoinWithMissingWorkerNamesIt) {
   absl::Status status;
   std::thread second([&] { group(1).Join(Soon()).status().IgnoreError(); });
   status = group(0).Join(absl::Now() + absl::Milliseconds(40)).status();
@@ -81,7 +54,7 @@ TEST_P(WorkerGroupTest, JoinWithMissingWorkerNamesIt) {
   EXPECT_FALSE(group(2).Join(Soon()).ok());
 }
 
-TEST_P(WorkerGroupTest, GetWaitsForTheKey) {
+TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
   std::thread late([&] {
     absl::SleepFor(absl::Milliseconds(5));
     EXPECT_EQ(group(2).Put("key", std::string("a\0b", 3), Late()), absl::OkStatus());
@@ -94,7 +67,7 @@ TEST_P(WorkerGroupTest, GetWaitsForTheKey) {
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_P(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
+TEST_P(WorkerGroupConformance, BarrierBlocksUntilAllWorkersArrive) {
   std::atomic<int> arrived{0};
   OnEach([&](WorkerGroup& group) {
     ++arrived;
@@ -106,7 +79,7 @@ TEST_P(WorkerGroupTest, BarrierBlocksUntilAllWorkersArrive) {
   EXPECT_TRUE(absl::StrContains(alone.message(), "missing worker 0, 2")) << alone;
 }
 
-TEST_P(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
+TEST_P(WorkerGroupConformance, FirstReportedFailureEndsWaitsOfAllWorkers) {
   std::vector<absl::Status> heard(kWorkers);
   std::atomic<bool> has_heard[kWorkers] = {};
   for (int w = 0; w < kWorkers; ++w) {
@@ -139,7 +112,7 @@ TEST_P(WorkerGroupTest, FirstReportedFailureEndsWaitsOfAllWorkers) {
   for (int w = 0; w < kWorkers; ++w) group(w).OnFailure(nullptr);
 }
 
-TEST_P(WorkerGroupTest, LongValuesAndTextsArriveWhole) {
+TEST_P(WorkerGroupConformance, LongValuesAndTextsArriveWhole) {
   std::string value(1'000'000, 'x');
   for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 31 >> 3);
   EXPECT_EQ(group(2).Put("long", value, Late()), absl::OkStatus());
@@ -148,7 +121,7 @@ TEST_P(WorkerGroupTest, LongValuesAndTextsArriveWhole) {
   EXPECT_EQ(group(0).Get("empty", Late()).value(), "");
 }
 
-TEST_P(WorkerGroupTest, FailureKeepsItsPayload) {
+TEST_P(WorkerGroupConformance, FailureKeepsItsPayload) {
   const Failure where = {.rank = 3, .worker = 1, .step = 17, .sequence = 4, .name = "gradients"};
   const absl::Status cause = WithFailure(absl::DataLossError("bits\xff"), where);
   EXPECT_EQ(group(1).ReportFailure(cause, Late()), cause);
@@ -157,18 +130,4 @@ TEST_P(WorkerGroupTest, FailureKeepsItsPayload) {
   EXPECT_EQ(FailureOf(heard), where);
 }
 
-TEST(MemoryWorkerGroupTest, SilentWorkerIsUnreachableAndTimesOut) {
-  const auto groups = CreateMemoryWorkerGroups(kWorkers);
-  const auto group = [&](int worker) -> MemoryWorkerGroup& { return *groups[worker]; };
-  group(1).SetSilent(true);
-  EXPECT_EQ(group(1).Put("key", "", Soon()).code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(group(0).Get("key", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
-  const absl::Status own = absl::DataLossError("own");
-  EXPECT_EQ(group(1).ReportFailure(own, Soon()), own);
-  EXPECT_EQ(group(0).Put("other", "", Soon()), absl::OkStatus());
-  group(1).SetSilent(false);
-  EXPECT_EQ(group(1).Get("other", Soon()).status(), absl::OkStatus());
-}
-
-}  // namespace
 }  // namespace mirrorflow
