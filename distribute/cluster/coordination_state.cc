@@ -85,7 +85,7 @@ void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
   joining_.insert(worker);
   waits_.push_back({Kind::kJoin, worker, "", deadline, std::move(done)});
   if (static_cast<int>(joining_.size()) < num_workers_) return;
-  // What still waits belongs to the incarnation that ends here.
+  // All other calls that still wait belong to the incarnation that ends here.
   EndIf([](const Wait& wait) { return wait.kind != Kind::kJoin; },
         absl::FailedPreconditionError("a new incarnation of the cluster has begun"), "", &answers);
   ++incarnation_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoordinationState: what the workers of a cluster share outside of steps, for every implementation
-// of WorkerGroup: who has joined, the key-value store, barriers and the first failure.
+// CoordinationState: the state that the workers of a cluster share outside of steps, for every
+// implementation of WorkerGroup: joining workers, a key-value store, barriers and the first
+// failure.
 //
 // No call blocks. A call that has to wait keeps `done`, and calls it once its condition holds, the
 // incarnation fails, or Expire() is called after its deadline. `done` is called exactly once, by

@@ -394,7 +394,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     for (CoordinationState* const group : Groups()) group->Cancel(worker);
   }
 
-  // Ends calls at their deadlines, and tells who is missing.
+  // Ends calls at their deadlines, and reports missing workers.
   void Tick() {
     absl::Time next_report = started_ + kWaitingInterval;
     std::unique_lock<std::mutex> lock(mu_);

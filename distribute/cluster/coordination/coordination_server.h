@@ -22,7 +22,7 @@ class CoordinationServer {
   struct Options {
     std::string address;  // HOST:PORT to listen on; port 0 chooses one
     int num_workers = 1;
-    std::string secret;  // empty: anybody who can connect is trusted
+    std::string secret;  // empty: every caller that can connect is trusted
     std::string job;     // distinguishes jobs that share a secret
     TlsFiles tls = {};
     // Receives lines to log, from any thread.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both ends of the coordination service do with its messages: sign them, check them, and carry
-// an absl::Status.
+// Operations on messages of the coordination service that both ends need: signing and checking
+// them, and carrying an absl::Status.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 

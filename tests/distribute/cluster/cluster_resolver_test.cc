@@ -54,7 +54,7 @@ void PrintTo(const Launcher& launcher, std::ostream* out) { *out << launcher.nam
 
 class LauncherTest : public testing::TestWithParam<Launcher> {};
 
-TEST_P(LauncherTest, IsRecognised) {
+TEST_P(LauncherTest, EnvironmentNamesCluster) {
   const Launcher& want = GetParam();
   const auto cluster = ClusterResolver::FromEnvironment(want.environment);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -266,7 +266,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; 
 
 class MistakeTest : public testing::TestWithParam<Mistake> {};
 
-TEST_P(MistakeTest, IsReported) {
+TEST_P(MistakeTest, ErrorNamesVariable) {
   const auto cluster = ClusterResolver::FromEnvironment(GetParam().environment, GetParam().options);
   ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument) << cluster.status();
   for (const std::string& part : GetParam().message) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the coordination service beyond the contract of WorkerGroup: who may take part, what must
-// be equal, and what happens when somebody is missing, late, lost or a stranger.
+// Tests the coordination service beyond the contract of WorkerGroup: which callers may take part,
+// what must be equal, and missing, late and lost workers, services and strangers.
 #include "tests/support/coordination.h"
 
 #include <grpcpp/grpcpp.h>
