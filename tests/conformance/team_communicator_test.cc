@@ -20,87 +20,23 @@
 #include "framework/runtime/shared_update.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/communicator_conformance.h"
+#include "tests/conformance/connect_domains.h"
 
 namespace mirrorflow {
 namespace {
 
-// Passes the failure of one domain on to all, as a worker group does. The first failure counts.
-class AllDomains {
- public:
-  void Abort(const absl::Status& why) {
-    absl::Status first;
-    {
-      std::lock_guard<std::mutex> lock(mu_);
-      if (first_.ok()) first_ = why;
-      first = first_;
-    }
-    for (const auto& team : teams) {
-      if (const auto held = team.lock()) held->Abort(first);
-    }
-    for (const auto& exchange : exchanges) exchange->Abort(first);
-  }
-
-  // Filled before the first failure.
-  std::vector<std::shared_ptr<DomainExchange>> exchanges;
-  std::vector<std::weak_ptr<LocalTeam>> teams;
-
- private:
-  std::mutex mu_;
-  absl::Status first_;
-};
-
-// A member of a team whose Abort() aborts all domains.
-class HeldTeam final : public LocalTeam {
- public:
-  HeldTeam(std::shared_ptr<LocalTeam> team, std::shared_ptr<AllDomains> all)
-      : team_(std::move(team)), all_(std::move(all)) {}
-  int rank() const override { return team_->rank(); }
-  int size() const override { return team_->size(); }
-  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
-  absl::Status Finish(const TeamOffer& offer, Work work) override {
-    return team_->Finish(offer, work);
-  }
-  absl::Status status() const override { return team_->status(); }
-  void Abort(absl::Status why) override { all_->Abort(why); }
-
- private:
-  const std::shared_ptr<LocalTeam> team_;
-  const std::shared_ptr<AllDomains> all_;
-};
-
-// Connects ranks in domains of sizes as equal as possible.
-absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
-                                             absl::Duration timeout) {
-  Topology topology;
-  topology.replicas.resize(world_size);
-  num_domains = std::min(num_domains, world_size);
-  for (int rank = 0; rank < world_size; ++rank) {
-    topology.replicas[rank].domain = rank * num_domains / world_size;
-  }
+absl::StatusOr<Transports> MemoryTransports(int world_size, absl::Duration timeout) {
   const auto network = MemoryNetwork::Create(world_size);
-  const auto all = std::make_shared<AllDomains>();
+  Transports transports;
   for (int rank = 0; rank < world_size; ++rank) {
-    // Longer than within a domain, so that the domain with a missing rank reports it first.
-    all->exchanges.push_back(
-        std::make_shared<DomainExchange>(topology, rank, network->TransportOf(rank, 2 * timeout)));
+    transports.push_back(network->TransportOf(rank, timeout));
   }
-  Communicators communicators;
-  for (int domain = 0; domain < num_domains; ++domain) {
-    const std::vector<int> ranks = topology.RanksOfDomain(domain);
-    MF_ASSIGN_OR_RETURN(
-        auto team,
-        CreateThreadTeam(static_cast<int>(ranks.size()),
-                         {.timeout = timeout,
-                          .world_ranks = ranks,
-                          .on_failure = [all](const absl::Status& why) { all->Abort(why); }}));
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      const std::shared_ptr<LocalTeam> held = std::move(team[i]);
-      all->teams.push_back(held);
-      communicators.push_back(CreateTeamCommunicator(
-          topology, ranks[i], std::make_unique<HeldTeam>(held, all), all->exchanges[ranks[i]]));
-    }
-  }
-  return communicators;
+  return transports;
+}
+
+absl::StatusOr<Communicators> ConnectInMemory(int world_size, int num_domains,
+                                              absl::Duration timeout) {
+  return ConnectDomains(world_size, num_domains, timeout, MemoryTransports);
 }
 
 const ConformanceCase kOneDomain = {"OneDomain", [](int world_size, absl::Duration timeout) {
@@ -109,11 +45,11 @@ const ConformanceCase kOneDomain = {"OneDomain", [](int world_size, absl::Durati
 const ConformanceCase kTwoDomains = {
     .backend = "TwoDomains",
     .connect = [](int world_size,
-                  absl::Duration timeout) { return ConnectDomains(world_size, 2, timeout); },
+                  absl::Duration timeout) { return ConnectInMemory(world_size, 2, timeout); },
     .sums_in_rank_order = false};
 // One domain per rank, so that the order of the domains is that of the ranks.
 const ConformanceCase kDomainEach = {"DomainEach", [](int world_size, absl::Duration timeout) {
-                                       return ConnectDomains(world_size, world_size, timeout);
+                                       return ConnectInMemory(world_size, world_size, timeout);
                                      }};
 
 std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
@@ -213,7 +149,7 @@ TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
 }
 
 TEST(TeamCommunicatorTest, OtherCollectiveInAnotherDomainIsError) {
-  auto two = ConnectDomains(2, 2, absl::Seconds(30)).value();
+  auto two = ConnectInMemory(2, 2, absl::Seconds(30)).value();
   std::vector<absl::Status> results(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
@@ -293,7 +229,7 @@ TEST_P(SharedUpdateTest, EachElementIsUpdatedOnceAndVisibleToAllRanks) {
   for (const int world_size : {1, 2, 3, 5}) {
     for (const int64_t count : {0, 1, 17, 4096, 50'001}) {
       SCOPED_TRACE(absl::StrCat(count, " elements, ", world_size, " ranks"));
-      auto ranks = ConnectDomains(world_size, GetParam().num_domains, absl::Seconds(50)).value();
+      auto ranks = ConnectInMemory(world_size, GetParam().num_domains, absl::Seconds(50)).value();
       const bool is_whole = !GetParam().reduction.has_value();
       std::vector<std::vector<float>> gradients(world_size), first(world_size), second(world_size);
       std::vector<int64_t> updated(world_size);
@@ -421,7 +357,7 @@ TEST(SharedProductUpdateTest, UpdateUsesRowsOfAllRanksAndIsVisibleToAll) {
 }
 
 TEST(SharedProductUpdateTest, StartFailsWithSeveralDomains) {
-  auto two = ConnectDomains(2, 2, absl::Seconds(1)).value();
+  auto two = ConnectInMemory(2, 2, absl::Seconds(1)).value();
   SharedProductUpdate update({.name = "u", .rows = 1, .row_bytes = 4, .counts = {1, 1}});
   const absl::Status status = update.Start(two[0].get(), nullptr, nullptr, {});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;

@@ -36,7 +36,7 @@ ROWS = (
     ("ops/control_flow/passes", "ops/passes", "ops/(tables of contents)"),
     ("distribute/collective",),
     ("distribute/cluster", "distribute/collective/device_copy", "distribute/collective/nccl",
-     "distribute/passes"),
+     "distribute/collective/ucx", "distribute/passes"),
     ("distribute/cluster/coordination",),
     ("distribute",),
     ("distribute/strategy",),

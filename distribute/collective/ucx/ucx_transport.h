@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UcxTransport moves bytes between ranks of different hosts over whatever UCX finds there: TCP,
+// InfiniBand or RoCE. It authenticates nobody and does not encrypt: anybody who can reach its
+// network can connect, as with NCCL.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "distribute/collective/transport.h"
+
+namespace mirrorflow {
+
+class UcxTransport : public Transport {
+ public:
+  struct Options {
+    int rank = 0;
+    absl::Duration timeout = absl::Minutes(5);  // of Finish
+    // Distinguishes this connection from earlier ones: the incarnation.
+    uint64_t connection = 0;
+    // The network device to listen on: `eth0`, `lo`, `mlx5_0:1`. Empty: all that UCX finds.
+    std::string device;
+  };
+  static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
+
+  // The address for the peers of this rank, a few hundred bytes.
+  virtual absl::StatusOr<std::string> Address() const = 0;
+  // Connects a peer, which may send before it is connected here. Call for every peer before the
+  // first transfer with it.
+  virtual absl::Status Connect(int rank, absl::string_view address) = 0;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_

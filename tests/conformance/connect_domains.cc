@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/connect_domains.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/team_communicator.h"
+#include "distribute/collective/thread_team.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// Passes the failure of one domain on to all, as a worker group does. The first failure counts.
+class AllDomains {
+ public:
+  void Abort(const absl::Status& why) {
+    absl::Status first;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (first_.ok()) first_ = why;
+      first = first_;
+    }
+    for (const auto& team : teams) {
+      if (const auto held = team.lock()) held->Abort(first);
+    }
+    for (const auto& exchange : exchanges) exchange->Abort(first);
+  }
+
+  // Filled before the first failure.
+  std::vector<std::shared_ptr<DomainExchange>> exchanges;
+  std::vector<std::weak_ptr<LocalTeam>> teams;
+
+ private:
+  std::mutex mu_;
+  absl::Status first_;
+};
+
+// A member of a team whose Abort() aborts all domains.
+class HeldTeam final : public LocalTeam {
+ public:
+  HeldTeam(std::shared_ptr<LocalTeam> team, std::shared_ptr<AllDomains> all)
+      : team_(std::move(team)), all_(std::move(all)) {}
+  int rank() const override { return team_->rank(); }
+  int size() const override { return team_->size(); }
+  absl::Status Start(const TeamOffer& offer) override { return team_->Start(offer); }
+  absl::Status Finish(const TeamOffer& offer, Work work) override {
+    return team_->Finish(offer, work);
+  }
+  absl::Status status() const override { return team_->status(); }
+  void Abort(absl::Status why) override { all_->Abort(why); }
+
+ private:
+  const std::shared_ptr<LocalTeam> team_;
+  const std::shared_ptr<AllDomains> all_;
+};
+
+}  // namespace
+
+absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
+                                             absl::Duration timeout,
+                                             const TransportFactory& create_transports) {
+  Topology topology;
+  topology.replicas.resize(world_size);
+  num_domains = std::min(num_domains, world_size);
+  for (int rank = 0; rank < world_size; ++rank) {
+    topology.replicas[rank].domain = rank * num_domains / world_size;
+  }
+  // Longer than within a domain, so that the domain with a missing rank reports it first.
+  MF_ASSIGN_OR_RETURN(Transports transports, create_transports(world_size, 2 * timeout));
+  const auto all = std::make_shared<AllDomains>();
+  for (int rank = 0; rank < world_size; ++rank) {
+    all->exchanges.push_back(
+        std::make_shared<DomainExchange>(topology, rank, std::move(transports[rank])));
+  }
+  Communicators communicators;
+  for (int domain = 0; domain < num_domains; ++domain) {
+    const std::vector<int> ranks = topology.RanksOfDomain(domain);
+    MF_ASSIGN_OR_RETURN(
+        auto team,
+        CreateThreadTeam(static_cast<int>(ranks.size()),
+                         {.timeout = timeout,
+                          .world_ranks = ranks,
+                          .on_failure = [all](const absl::Status& why) { all->Abort(why); }}));
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const std::shared_ptr<LocalTeam> held = std::move(team[i]);
+      all->teams.push_back(held);
+      communicators.push_back(CreateTeamCommunicator(
+          topology, ranks[i], std::make_unique<HeldTeam>(held, all), all->exchanges[ranks[i]]));
+    }
+  }
+  return communicators;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators of several memory domains in one process, over any transport.
+#ifndef MIRRORFLOW_TESTS_CONFORMANCE_CONNECT_DOMAINS_H_
+#define MIRRORFLOW_TESTS_CONFORMANCE_CONNECT_DOMAINS_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/collective/transport.h"
+#include "tests/conformance/communicator_conformance.h"
+
+namespace mirrorflow {
+
+using Transports = std::vector<std::unique_ptr<Transport>>;  // by rank
+// Connects the transports of all ranks. Their waits time out after `timeout`.
+using TransportFactory =
+    std::function<absl::StatusOr<Transports>(int world_size, absl::Duration timeout)>;
+
+// Connects ranks in domains of sizes as equal as possible. Domains communicate over the transports;
+// their waits are longer than `timeout`, that of the waits within a domain.
+absl::StatusOr<Communicators> ConnectDomains(int world_size, int num_domains,
+                                             absl::Duration timeout,
+                                             const TransportFactory& create_transports);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_CONFORMANCE_CONNECT_DOMAINS_H_

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators between domains over UCX, with TCP through the loopback device.
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "distribute/collective/ucx/ucx_transport.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/communicator_conformance.h"
+#include "tests/conformance/connect_domains.h"
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<Transports> UcxTransports(int world_size, absl::Duration timeout) {
+  std::vector<std::unique_ptr<UcxTransport>> ranks;
+  for (int rank = 0; rank < world_size; ++rank) {
+    MF_ASSIGN_OR_RETURN(
+        auto transport,
+        UcxTransport::Create({.rank = rank, .timeout = timeout, .connection = 7, .device = "lo"}));
+    ranks.push_back(std::move(transport));
+  }
+  for (int rank = 0; rank < world_size; ++rank) {
+    MF_ASSIGN_OR_RETURN(const std::string address, ranks[rank]->Address());
+    for (int peer = 0; peer < world_size; ++peer) {
+      if (peer != rank) MF_RETURN_IF_ERROR(ranks[peer]->Connect(rank, address));
+    }
+  }
+  Transports transports;
+  for (auto& transport : ranks) transports.push_back(std::move(transport));
+  return transports;
+}
+
+std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
+  const ConformanceCase two_domains = {.backend = "UcxTwoDomains",
+                                       .connect =
+                                           [](int world_size, absl::Duration timeout) {
+                                             return ConnectDomains(world_size, 2, timeout,
+                                                                   UcxTransports);
+                                           },
+                                       .sums_in_rank_order = false};
+  const ConformanceCase domain_each = {"UcxDomainEach", [](int world_size, absl::Duration timeout) {
+                                         return ConnectDomains(world_size, world_size, timeout,
+                                                               UcxTransports);
+                                       }};
+  std::vector<ConformanceCase> cases;
+  for (const ConformanceCase& backend : {two_domains, domain_each}) {
+    for (ConformanceCase& sized : sizes(backend)) cases.push_back(std::move(sized));
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(, CommunicatorConformance, testing::ValuesIn(AllCases(AtEveryWorldSize)),
+                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(, CommunicatorAborts,
+                         testing::ValuesIn(AllCases(AtEveryWorldSizeAboveOne)),
+                         ConformanceCaseName);
+// As between all domains, a difference shows up as an unexpected message.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
+
+// --- beyond the contract of communicators -------------------------------------------------------
+
+constexpr absl::Duration kShort = absl::Milliseconds(300);
+
+std::vector<std::byte> Bytes(size_t size) { return std::vector<std::byte>(size, std::byte{7}); }
+
+absl::Span<std::byte> AsBytes(std::vector<uint32_t>& values) {
+  return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(uint32_t)};
+}
+
+// Runs `work` of each rank on a thread of its own and returns what Finish says.
+std::vector<absl::Status> OnEach(Transports& transports,
+                                 const std::function<absl::Status(Transport&, int rank)>& work) {
+  std::vector<absl::Status> statuses(transports.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < transports.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      statuses[rank] = work(*transports[rank], static_cast<int>(rank));
+      if (statuses[rank].ok()) statuses[rank] = transports[rank]->Finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
+  auto transports = UcxTransports(2, absl::Seconds(30));
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  constexpr int kMessages = 20;
+  std::vector<std::vector<uint32_t>> sent(kMessages), got(kMessages);
+  for (int m = 0; m < kMessages; ++m) {
+    sent[m].resize(m % 3 == 0 ? 1'000'000 : 10, m);
+    got[m].resize(sent[m].size());
+  }
+  for (const absl::Status& status : OnEach(*transports, [&](Transport&transport, int rank) {
+         for (int m = 0; m < kMessages; ++m) {
+           const absl::Status started = rank == 0 ? transport.StartSend(1, m, AsBytes(sent[m]))
+                                                  : transport.StartReceive(0, m, AsBytes(got[m]));
+           if (!started.ok()) return started;
+         }
+         return absl::OkStatus();
+       })) {
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+  EXPECT_EQ(got, sent);
+}
+
+TEST(UcxTransportTest, AnotherCollectiveOrSizeIsError) {
+  for (const bool other_size : {false, true}) {
+    auto transports = UcxTransports(2, absl::Seconds(30));
+    ASSERT_TRUE(transports.ok()) << transports.status();
+    std::vector<std::byte> out = Bytes(other_size ? 200 : 100), in = Bytes(100);
+    const auto statuses = OnEach(*transports, [&](Transport& transport, int rank) {
+      return rank == 0 ? transport.StartSend(1, other_size ? 5 : 6, absl::MakeSpan(out))
+                       : transport.StartReceive(0, 5, absl::MakeSpan(in));
+    });
+    EXPECT_EQ(statuses[1].code(), absl::StatusCode::kInvalidArgument) << statuses[1];
+    EXPECT_THAT(std::string(statuses[1].message()),
+                testing::HasSubstr("rank 0 runs another collective; expected 100 bytes"));
+    EXPECT_EQ(FailureOf(statuses[1])->rank, 0);
+  }
+}
+
+TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {
+  auto transports = UcxTransports(2, kShort);
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  std::vector<std::byte> in = Bytes(100);
+  ASSERT_EQ((*transports)[1]->StartReceive(0, 5, absl::MakeSpan(in)), absl::OkStatus());
+  const absl::Status status = (*transports)[1]->Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(FailureOf(status)->rank, 0);
+  EXPECT_EQ((*transports)[1]->StartReceive(0, 6, absl::MakeSpan(in)), status);
+}
+
+TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
+  auto transports = UcxTransports(2, absl::Seconds(30));
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  std::vector<std::byte> data = Bytes(100);
+  // A first exchange, so that the connection exists.
+  for (const absl::Status& status : OnEach(*transports, [&](Transport&transport, int rank) {
+         return rank == 0 ? transport.StartSend(1, 5, absl::MakeSpan(data))
+                          : transport.StartReceive(0, 5, absl::MakeSpan(data));
+       })) {
+    ASSERT_EQ(status, absl::OkStatus());
+  }
+  std::vector<std::byte> large = Bytes(10'000'000);
+  (*transports)[1] = nullptr;
+  ASSERT_EQ((*transports)[0]->StartSend(1, 6, absl::MakeSpan(large)), absl::OkStatus());
+  const absl::Time start = absl::Now();
+  const absl::Status status = (*transports)[0]->Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(FailureOf(status)->rank, 1);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+TEST(UcxTransportTest, UnknownDeviceIsError) {
+  const auto transport = UcxTransport::Create({.device = "nowhere0"});
+  EXPECT_EQ(transport.status().code(), absl::StatusCode::kUnavailable) << transport.status();
+  EXPECT_THAT(std::string(transport.status().message()), testing::HasSubstr("nowhere0"));
+}
+
+TEST(UcxTransportTest, LoadingUcxKeepsSignalHandlers) {
+  struct sigaction before, after;
+  ASSERT_EQ(sigaction(SIGSEGV, nullptr, &before), 0);
+  ASSERT_TRUE(UcxTransport::Create({.device = "lo"}).ok());
+  ASSERT_EQ(sigaction(SIGSEGV, nullptr, &after), 0);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+}  // namespace
+}  // namespace mirrorflow
