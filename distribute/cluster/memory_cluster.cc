@@ -11,14 +11,6 @@
 
 namespace mirrorflow {
 
-namespace {
-
-// Waits between domains are longer than waits within one, so that the domain of a missing rank is
-// the first to name it.
-constexpr double kBetweenDomains = 1.25;
-
-}  // namespace
-
 MemoryCluster::MemoryCluster(int num_workers, absl::Duration timeout)
     : timeout_(timeout), groups_(CreateMemoryWorkerGroups(num_workers)) {}
 

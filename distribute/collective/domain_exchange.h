@@ -24,6 +24,10 @@
 
 namespace mirrorflow {
 
+// Waits between domains last longer than waits within one by this factor, so that the domain of a
+// missing rank is the first to name it.
+inline constexpr double kBetweenDomains = 1.25;
+
 class DomainExchange {
  public:
   DomainExchange(const Topology& topology, int rank, std::unique_ptr<Transport> transport);
