@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a classifier of Fashion-MNIST images under MirroredStrategy, and tests it.
+// Trains a classifier of Fashion-MNIST images under MirroredStrategy or, started as several
+// processes, MultiWorkerMirroredStrategy, and tests it.
 //
 //   fashion_mnist --model=cnn --replicas=2 --epochs=3
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/file.h"
 #include "mirrorflow_debug.h"
+#include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/compute_flags.h"
 #include "tools/models/classifiers.h"
@@ -104,14 +106,16 @@ absl::Status WriteTrace(Session& session, const Strategy& strategy, Step step, c
   for (DistributedBatch batch; input.Next(&batch);) MF_RETURN_IF_ERROR(step.Run(batch).status());
   session.TraceTo(nullptr);
   MF_RETURN_IF_ERROR(input.status());
-  return trace.WriteFile(path);
+  return path.empty() ? absl::OkStatus() : trace.WriteFile(path);
 }
 
 RunDescription Describe(const Strategy& strategy, const Session& session, int64_t batch_size) {
   RunDescription run;
   const std::string& device = strategy.topology().replicas[0].device;
   run.devices = absl::StrCat(strategy.num_replicas_in_sync(), " x ", device.substr(0, 3));
-  run.strategy = "MirroredStrategy";
+  const int workers = strategy.topology().num_workers();
+  run.strategy = workers == 1 ? "MirroredStrategy"
+                              : absl::StrCat("MultiWorkerMirroredStrategy (", workers, " workers)");
   run.replicas = strategy.num_replicas_in_sync();
   run.global_batch = batch_size;
   for (const VariableInfo& variable : session.state().layout().variables()) {
@@ -152,19 +156,24 @@ absl::Status CheckFlags() {
   return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
 }
 
-absl::StatusOr<std::unique_ptr<MirroredStrategy>> MakeStrategy(uint64_t seed) {
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(uint64_t seed, ExitCode* code) {
   std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
   if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
   MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
   compile.check_plan = absl::GetFlag(FLAGS_check_plan);
-  auto strategy = MirroredStrategy::Create({.devices = devices,
-                                            .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
-                                            .seed = seed,
-                                            .compile = compile});
-  if (!strategy.ok()) {
-    return Annotate(strategy.status(), devices.empty() ? "--replicas" : "--devices");
+  const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
+  // The strategy does not know the flags.
+  if (replicas.has_value()) MF_RETURN_IF_ERROR(CheckFlagRange("replicas", *replicas, 1, 1024));
+  return StrategyOfFlags(
+      {.devices = devices, .num_cpu_replicas = replicas, .seed = seed, .compile = compile}, code);
+}
+
+absl::Status ReadVariables(Session& session) {
+  for (const std::string& name : session.VariableNames()) {
+    if (!session.IsInitialized(name)) continue;
+    MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
   }
-  return strategy;
+  return absl::OkStatus();
 }
 
 // On error, `*code` is the exit code of the program.
@@ -173,7 +182,7 @@ absl::Status Run(ExitCode* code) {
   MF_RETURN_IF_ERROR(CheckFlags());
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<MirroredStrategy> strategy, MakeStrategy(seed));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(seed, code));
   *code = kExitBadInput;
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
                              .shape_images = absl::GetFlag(FLAGS_model) != "mlp"};
@@ -206,7 +215,7 @@ absl::Status Run(ExitCode* code) {
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
   TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
-  Progress progress(*host, {.format = format, .epochs = loop.epochs});
+  Progress progress(*host, {.format = format, .worker = strategy->worker(), .epochs = loop.epochs});
   progress.Start(Describe(*strategy, *session, batch_size));
   std::string losses;
   loop.on_step = [&](int64_t step, float loss) {
@@ -216,7 +225,7 @@ absl::Status Run(ExitCode* code) {
   *code = kExitBadInput;
   const absl::StatusOr<TrainResult> result =
       TrainLoop(*strategy, train_step, train, progress, loop);
-  const std::string loss_log = absl::GetFlag(FLAGS_loss_log);
+  const std::string loss_log = PathOfWorker(absl::GetFlag(FLAGS_loss_log), *strategy);
   absl::Status logged;  // written even if training failed
   if (!loss_log.empty()) logged = WriteFileAtomically(loss_log, {losses});
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
@@ -227,15 +236,19 @@ absl::Status Run(ExitCode* code) {
   MF_RETURN_IF_ERROR(accuracy.status());
   progress.Finish();
 
-  if (std::string path = absl::GetFlag(FLAGS_save_variables); !path.empty()) {
-    MF_RETURN_IF_ERROR(SaveVariables(*session, path));
+  if (absl::GetFlag(FLAGS_save_variables) != "") {
+    // All workers read, because a variable that is synchronised on read is summed over all.
+    const std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_variables), *strategy);
+    MF_RETURN_IF_ERROR(path.empty() ? ReadVariables(*session) : SaveVariables(*session, path));
   }
-  if (std::string path = absl::GetFlag(FLAGS_save_graph); !path.empty()) {
+  if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), *strategy); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
   }
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    path = PathOfWorker(path, *strategy);
     MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
   }
+  if (strategy->worker() != 0) return absl::OkStatus();
   std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
   if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
@@ -259,7 +272,7 @@ int Main(int argc, char** argv) {
   }
   ExitCode code = kExitOk;
   const absl::Status status = Run(&code);
-  if (!status.ok()) return ExitWithError(status, code);
+  if (!status.ok()) return ExitWithError(status, ExitCodeOf(status, code));
   return FlushOutput();
 }
 

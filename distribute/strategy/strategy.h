@@ -33,6 +33,8 @@ class Strategy {
 
   virtual const Topology& topology() const = 0;
   int num_replicas_in_sync() const { return topology().world_size(); }
+  // The index of this process among the workers. Worker 0 writes files and reports results.
+  virtual int worker() const { return 0; }
 
   // Variables that are created on this thread during the lifetime of the result are mirrored.
   [[nodiscard]] CreationScope scope() const { return CreationScope(id_); }

@@ -69,7 +69,10 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   MF_RETURN_IF_ERROR(team_->status());
   variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
   MF_RETURN_IF_ERROR(Reconnect());
-  if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
+  if (connection_.has_other_workers()) {
+    MF_RETURN_IF_ERROR(AgreeOnVariables());
+    MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
+  }
   MF_RETURN_IF_ERROR(InitializeVariables());
   return connection_.has_other_workers() ? TakeVariablesOfRank0() : absl::OkStatus();
 }

@@ -144,6 +144,7 @@ class SessionState {
   absl::StatusOr<StepOutputs> RunStep(StepState& step, absl::Span<const Tensor> feeds,
                                       const RunOptions& options);
   // Called only if there are several workers.
+  absl::Status AgreeOnVariables();
   absl::Status TakeSeedOfWorker0();
   absl::Status TakeVariablesOfRank0();
   absl::Status AgreeOn(const StepState& step, StepVariant& variant);

@@ -49,13 +49,13 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
 }
 
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
-  for (const LayoutRegion& region : layout.regions()) {
-    agreement->Add(absl::StrCat("region ", region.name), absl::StrCat(region.bytes, " bytes"));
-  }
   for (const VariableInfo& v : layout.variables()) {
     agreement->Add(absl::StrCat("variable ", v.name),
                    absl::StrCat(DataTypeName(v.dtype), v.shape.ToString(), " in region ", v.region,
                                 " at ", v.offset));
+  }
+  for (const LayoutRegion& region : layout.regions()) {
+    agreement->Add(absl::StrCat("region ", region.name), absl::StrCat(region.bytes, " bytes"));
   }
 }
 
@@ -72,6 +72,14 @@ void AddSchedule(const Plan& plan, Agreement* agreement) {
 }
 
 }  // namespace
+
+absl::Status SessionState::AgreeOnVariables() {
+  Agreement agreement;
+  agreement.Add("topology", connection_.topology().ToString());
+  AddLayout(layout_, &agreement);
+  return Agree(agreement, "variables", connection_.topology(), *connection_.workers(),
+               ConnectDeadline());
+}
 
 absl::Status SessionState::AgreeOn(const StepState& step, StepVariant& variant) {
   constexpr const char* kStates[] = {"not initialised", "initialised", "indeterminate"};

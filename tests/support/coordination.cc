@@ -15,7 +15,9 @@ CoordinationClient::Options TestWorkerOptions(int port, int worker, int num_work
       .coordinator = absl::StrCat("127.0.0.1:", port), .secret = kTestSecret, .job = "test"};
   options.member.set_worker(worker);
   options.member.set_num_workers(num_workers);
-  options.member.set_build("build 1");
+  coordination::Setting& build = *options.member.add_settings();
+  build.set_name("build");
+  build.set_value("1");
   options.member.set_host(absl::StrCat("host", worker));
   options.member.set_pid(1000 + worker);
   return options;

@@ -20,6 +20,7 @@ enum ExitCode {
   kExitOk = 0,
   kExitUsage = 2,     // flags, configuration
   kExitBadInput = 3,  // a file, a graph, data
+  kExitCluster = 4,   // another worker: missing, different or failed
   kExitResources = 5,
   kExitNumeric = 6,  // the loss is not finite
   kExitInternal = 70,

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -35,6 +36,7 @@ using grpc::ServerUnaryReactor;
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
 constexpr absl::Duration kNonceLifetime = absl::Seconds(30);
+constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 constexpr absl::Duration kLogInterval = absl::Minutes(1);      // of one peer
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr size_t kMaxLoggedPeers = 256;
@@ -78,8 +80,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         leaving_(options_.num_workers) {}
 
   ~Server() override {
-    SetState(State::kStopping);  // the ticker ends all calls, for which Shutdown waits
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    // If worker 0 gives up, the others learn which workers it has waited for.
+    if (const absl::Status timeout = Timeout(); !timeout.ok()) registration_.Fail(timeout);
+    SetState(
+        State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
+    if (server_ != nullptr) {
+      server_->Shutdown(absl::ToChronoTime(absl::Now() + kShutdownTimeout));
+    }
     SetState(State::kStopped);
     if (ticker_.joinable()) ticker_.join();
   }
@@ -152,6 +159,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     reply->set_sequence(request->sequence());
     const auto finish = [this, call, key](absl::StatusOr<std::string> result) {
       coordination::Reply answer;
+      if (absl::IsDeadlineExceeded(result.status())) SetTimeout(result.status());
       const absl::Status mismatch = Mismatch();
       *answer.mutable_status() = ToProto(mismatch.ok() ? result.status() : mismatch);
       if (mismatch.ok() && result.ok()) answer.set_value(MembershipText());
@@ -296,8 +304,15 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
           "worker ", worker, " has already registered, from ", present->second.member.host(),
           " (process ", present->second.member.pid(), "); expected one process for each worker"));
     }
-    if (!members_.empty() && members_.begin()->second.member.build() != member.build()) {
-      return differ("build", members_.begin()->second.member.build(), member.build());
+    if (!members_.empty()) {
+      const auto& first = members_.begin()->second.member.settings();
+      for (int i = 0; i < std::max(first.size(), member.settings_size()); ++i) {
+        const coordination::Setting own = i < first.size() ? first[i] : coordination::Setting();
+        const coordination::Setting other =
+            i < member.settings_size() ? member.settings(i) : coordination::Setting();
+        if (own.name() != other.name()) return differ("setting", own.name(), other.name());
+        if (own.value() != other.value()) return differ(own.name(), own.value(), other.value());
+      }
     }
     members_.emplace(worker, std::move(candidate));
     return absl::OkStatus();
@@ -343,6 +358,15 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   absl::Status Mismatch() {
     std::lock_guard<std::mutex> lock(mu_);
     return mismatch_;
+  }
+
+  absl::Status Timeout() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return timeout_;
+  }
+  void SetTimeout(const absl::Status& timeout) {
+    std::lock_guard<std::mutex> lock(mu_);
+    timeout_ = timeout;
   }
 
   std::string MembershipText() {
@@ -441,6 +465,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   bool complete_ = false;  // all workers have registered
   std::map<int, Registered> members_;
   absl::Status mismatch_;  // the first difference between workers
+  absl::Status timeout_;   // of the last registration that has not waited longer
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
   std::map<std::string, absl::Time> logged_;  // by host: its last line in the log
 

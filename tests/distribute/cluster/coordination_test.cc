@@ -148,14 +148,14 @@ TEST_F(CoordinationTest, DifferentWorldSizesAreNamedOnAllWorkers) {
   }
 }
 
-TEST_F(CoordinationTest, DifferentBuildsAreNamedOnAllWorkers) {
+TEST_F(CoordinationTest, DifferentSettingsAreNamedOnAllWorkers) {
   Start(2);
   for (const Client& client : ConnectAll(2, 30, [](Options* options) {
-         options->member.set_build(absl::StrCat("build ", options->member.worker()));
+         options->member.mutable_settings(0)->set_value(absl::StrCat(options->member.worker()));
        })) {
     EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << client.status();
-    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `build = build 0`"),
-                                                HasSubstr("worker 1 has `build = build 1`")));
+    EXPECT_THAT(Message(client.status()), AllOf(HasSubstr("worker 0 has `build = 0`"),
+                                                HasSubstr("worker 1 has `build = 1`")));
   }
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/host_identity.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <openssl/evp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kHashedCharacters = 16;
+
+std::string ReadFirstLine(const char* path) {
+  char line[256];
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd < 0 ? -1 : read(fd, line, sizeof(line));
+  if (fd >= 0) close(fd);
+  const std::string text(line, size < 0 ? 0 : size);
+  return text.substr(0, text.find('\n'));
+}
+
+// Whether the two are the same address; ports do not count.
+bool SameAddress(const sockaddr* a, const sockaddr_storage& b) {
+  if (a == nullptr || a->sa_family != b.ss_family) return false;
+  if (a->sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(b).sin_addr.s_addr;
+  }
+  return a->sa_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(b).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+}  // namespace
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown host";
+}
+
+std::string HostIdentity() {
+  char network[64] = {};
+  const ssize_t size = readlink("/proc/self/ns/net", network, sizeof(network) - 1);
+  return absl::StrCat(ReadFirstLine("/proc/sys/kernel/random/boot_id"), " ", geteuid(), " ",
+                      absl::string_view(network, size < 0 ? 0 : size));
+}
+
+absl::StatusOr<std::string> BuildIdentity() {
+  static constexpr char kProgram[] = "/proc/self/exe";
+  const auto failed = [] {
+    return absl::UnavailableError(
+        absl::StrCat(kProgram, ": cannot read the program's own file: ", std::strerror(errno)));
+  };
+  const int fd = open(kProgram, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return failed();
+  const absl::Cleanup close_file = [fd] { close(fd); };
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  std::vector<char> buffer(1 << 20);
+  for (ssize_t size; (size = read(fd, buffer.data(), buffer.size())) != 0;) {
+    if (size < 0) return failed();
+    EVP_DigestUpdate(context.get(), buffer.data(), size);
+  }
+  std::string hash(EVP_MAX_MD_SIZE, '\0');
+  unsigned int hash_size = 0;
+  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(hash.data()), &hash_size);
+  return absl::BytesToHexString(hash.substr(0, hash_size)).substr(0, kHashedCharacters);
+}
+
+absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer) {
+  const std::string where = peer.ToString();
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int error =
+          getaddrinfo(peer.host.c_str(), absl::StrCat(peer.port).c_str(), &hints, &found)) {
+    return absl::UnavailableError(
+        absl::StrCat(where, ": cannot resolve the name: ", gai_strerror(error)));
+  }
+  const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
+  // Connecting a datagram socket chooses the local address of its packets.
+  sockaddr_storage local = {};
+  socklen_t size = sizeof(local);
+  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool connected = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+                         getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (!connected) {
+    return absl::UnavailableError(
+        absl::StrCat(where, ": no route to this address: ", std::strerror(error)));
+  }
+  ifaddrs* devices = nullptr;
+  if (getifaddrs(&devices) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot list the network devices: ", std::strerror(errno)));
+  }
+  const absl::Cleanup free_devices = [devices] { freeifaddrs(devices); };
+  for (const ifaddrs* device = devices; device != nullptr; device = device->ifa_next) {
+    if (SameAddress(device->ifa_addr, local)) return std::string(device->ifa_name);
+  }
+  return absl::UnavailableError(absl::StrCat(where,
+                                             ": no network device has the address of the "
+                                             "route there"));
+}
+
+}  // namespace mirrorflow

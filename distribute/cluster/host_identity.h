@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Facts about this process and its host that workers compare.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "distribute/cluster/host_port.h"
+
+namespace mirrorflow {
+
+std::string HostName();
+
+// Equal for two processes only if they can share memory: on the same boot of the same kernel, of
+// the same user, in the same network namespace.
+std::string HostIdentity();
+
+// A hash of the program's file, which differs between builds.
+absl::StatusOr<std::string> BuildIdentity();
+
+// The network device that packets to `peer` leave through: `lo`, `eth0`. Resolves the peer's name.
+// Sends nothing.
+absl::StatusOr<std::string> NetworkDeviceTowards(const HostPort& peer);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_HOST_IDENTITY_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/devices.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distribute/all_kernels.h"
+#include "distribute/pipeline.h"
+#include "distribute/strategy/extensions.h"
+#include "framework/core/status.h"
+#include "kernels/cpu/cpu_device.h"
+#include "ops/registry.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kMaxDefaultCpuReplicas = 8;
+// A larger number of replicas, each with its own threads, is assumed to be a mistake.
+constexpr int kMaxReplicas = 1024;
+
+struct DeviceName {
+  bool is_gpu;
+  int index = 0;
+};
+
+absl::StatusOr<DeviceName> ParseDevice(absl::string_view name) {
+  DeviceName parsed{.is_gpu = absl::StartsWith(name, "GPU")};
+  if (name == "GPU" || name == "CPU") return parsed;  // the first
+  const bool known = absl::StartsWith(name, "GPU:") || absl::StartsWith(name, "CPU:");
+  if (known && absl::SimpleAtoi(name.substr(4), &parsed.index) && parsed.index >= 0) return parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat("device '", name, "': expected CPU:0, CPU:1, … or GPU:0, GPU:1, …"));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
+                                                     const GpuOptions& options) {
+  MF_RETURN_IF_ERROR(CheckDevice(name));
+  MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
+  return parsed.is_gpu ? CreateGpu(parsed.index, options) : CreateCpuDevice(parsed.index);
+}
+
+// Returns all GPUs, the default devices of MirroredStrategy; empty if there is none.
+absl::StatusOr<std::vector<std::string>> AllGpus() {
+  std::vector<std::string> devices;
+  MF_ASSIGN_OR_RETURN(const int num_gpus, NumGpus());
+  for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("GPU:", i));
+  // A build with CUDA is meant for GPUs, so it reports why it uses none.
+  if (devices.empty() && BuiltWithCuda()) {
+    std::fprintf(stderr, "mirrorflow: no GPU (%s); using CPU replicas\n", WhyNoGpus().c_str());
+  }
+  return devices;
+}
+
+}  // namespace
+
+absl::Status CheckDevice(absl::string_view name) {
+  MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
+  return parsed.is_gpu ? Annotate(CheckGpu(parsed.index), absl::StrCat("device '", name, "'"))
+                       : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
+  std::vector<int> gpus;
+  for (const std::string& name : devices) {
+    MF_ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
+    if (device.is_gpu) gpus.push_back(device.index);
+  }
+  if (!gpus.empty() && gpus.size() < devices.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("devices: expected only GPUs or only CPUs, got ",
+                                                   absl::StrJoin(devices, ", ")));
+  }
+  const std::set<int> different(gpus.begin(), gpus.end());
+  if (different.size() > 1 && different.size() < gpus.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("devices: expected GPUs that all differ, or one GPU for all (logical GPUs), "
+                     "got ",
+                     absl::StrJoin(devices, ", ")));
+  }
+  return gpus;
+}
+
+absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
+                                                       std::optional<int> num_cpu_replicas) {
+  if (devices.empty() && !num_cpu_replicas.has_value()) {
+    MF_ASSIGN_OR_RETURN(devices, AllGpus());
+  }
+  if (devices.empty()) {
+    const int replicas =
+        num_cpu_replicas.value_or(std::min(NumUsableCores(), kMaxDefaultCpuReplicas));
+    if (replicas < 1 || replicas > kMaxReplicas) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "num_cpu_replicas out of range; expected 1 to ", kMaxReplicas, ", got ", replicas));
+    }
+    for (int i = 0; i < replicas; ++i) devices.push_back(absl::StrCat("CPU:", i));
+  }
+  MF_RETURN_IF_ERROR(GpusOf(devices).status());
+  for (const std::string& device : devices) MF_RETURN_IF_ERROR(CheckDevice(device));
+  return devices;
+}
+
+absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
+                                             const GpuOptions& options,
+                                             const Extensions* extensions) {
+  SessionBackend backend;
+  for (const std::string& name : devices) {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateDevice(name, options));
+    backend.devices.push_back(std::move(device));
+  }
+  backend.ops = extensions != nullptr ? &extensions->ops() : &AllOps();
+  backend.kernels = extensions != nullptr ? &extensions->kernels() : &AllKernels();
+  if (extensions != nullptr) backend.passes = extensions->passes();
+  backend.compile = CompileProgram;
+  backend.compile_plan = CompilePlan;
+  return backend;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The local devices of a strategy, by their names.
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/session/session_state.h"
+#include "kernels/cuda/gpu.h"
+
+namespace mirrorflow {
+
+class Extensions;
+
+// InvalidArgument for an unknown name, or an error that says why the device cannot be used.
+absl::Status CheckDevice(absl::string_view name);
+
+// Returns the ordinals of the devices if they are GPUs; empty if they are CPUs. InvalidArgument for
+// a mix of both kinds, and for GPUs of which some but not all are equal.
+absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
+
+// Returns `devices` after checking them. Without any, returns `num_cpu_replicas` CPUs; without that
+// number, all GPUs or, if there are none, one CPU per core.
+absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
+                                                       std::optional<int> num_cpu_replicas);
+
+// Returns a backend with the devices, kernels and compiler; its topology and connection are empty.
+absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
+                                             const GpuOptions& options,
+                                             const Extensions* extensions);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_DEVICES_H_

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/strategy/multi_worker_mirrored_strategy.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/coordination_client.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/cluster/host_identity.h"
+#include "distribute/cluster/host_port.h"
+#include "distribute/cluster/ucx_cluster.h"
+#include "distribute/collective/team_communicator.h"
+#include "distribute/strategy/devices.h"
+#include "distribute/strategy/extensions.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+
+struct MultiWorkerMirroredStrategy::Coordination {
+  std::unique_ptr<CoordinationServer> server;  // in worker 0
+  std::unique_ptr<CoordinationClient> client;  // null with one worker
+  std::string network_device;
+  std::mutex mu;
+  std::vector<std::unique_ptr<WorkerGroup>> groups;  // by session; guarded by mu
+};
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
+                                                         std::vector<std::string> devices)
+    : Strategy({.seed = options.replicas.seed,
+                .bucket_bytes = options.replicas.bucket_bytes,
+                .step_timeout = options.replicas.step_timeout,
+                .connect_timeout = options.connect_timeout,
+                .pin_threads = options.replicas.pin_threads,
+                .max_bytes = options.replicas.max_bytes,
+                .compile = options.replicas.compile}),
+      options_(options),
+      devices_(std::move(devices)),
+      coordination_(std::make_unique<Coordination>()) {}
+
+MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
+  coordination_->groups.clear();
+  if (coordination_->client == nullptr) return;
+  const absl::Status left = coordination_->client->Leave(absl::Now() + options_.connect_timeout);
+  if (left.ok()) return;
+  std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
+               left.ToString().c_str());
+}
+
+absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
+    const Options& options) {
+  MF_ASSIGN_OR_RETURN(std::vector<std::string> devices,
+                      ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas));
+  MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
+  if (!gpus.empty()) {
+    return absl::UnimplementedError(
+        "MultiWorkerMirroredStrategy: GPUs are not supported yet; expected CPU replicas");
+  }
+  if (options.replicas.extensions != nullptr) {
+    MF_RETURN_IF_ERROR(options.replicas.extensions->Check());
+  }
+  std::unique_ptr<MultiWorkerMirroredStrategy> strategy(
+      new MultiWorkerMirroredStrategy(options, std::move(devices)));
+  MF_RETURN_IF_ERROR(strategy->Join());
+  return strategy;
+}
+
+absl::Status MultiWorkerMirroredStrategy::Join() {
+  const Cluster& cluster = options_.cluster;
+  if (cluster.num_workers == 1) {
+    topology_ = Topology::OneWorker(devices_, /*one_domain=*/true);
+    return absl::OkStatus();
+  }
+  MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
+  if (options_.secret.empty() && !options_.insecure && !IsLoopback(coordinator.host)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no secret for a cluster that is reached at ", cluster.coordinator,
+        "; expected a secret that all workers share, or consent to run without (insecure)"));
+  }
+  const absl::Time deadline = absl::Now() + options_.connect_timeout;
+  if (cluster.task_index == 0) {
+    MF_ASSIGN_OR_RETURN(coordination_->server,
+                        CoordinationServer::Start({.address = cluster.coordinator,
+                                                   .num_workers = cluster.num_workers,
+                                                   .secret = options_.secret,
+                                                   .log = [](absl::string_view line) {
+                                                     std::fprintf(stderr, "%.*s\n",
+                                                                  static_cast<int>(line.size()),
+                                                                  line.data());
+                                                   }}));
+  }
+  CoordinationClient::Options client{.coordinator = cluster.coordinator, .secret = options_.secret};
+  client.member.set_worker(cluster.task_index);
+  client.member.set_num_workers(cluster.num_workers);
+  const auto add_setting = [&](const char* name, std::string value) {
+    coordination::Setting& setting = *client.member.add_settings();
+    setting.set_name(name);
+    setting.set_value(std::move(value));
+  };
+  MF_ASSIGN_OR_RETURN(std::string build, BuildIdentity());
+  add_setting("build", std::move(build));
+  add_setting("seed", absl::StrCat(options_.replicas.seed));
+  client.member.set_host(HostName());
+  client.member.set_pid(getpid());
+  client.member.set_host_id(HostIdentity());
+  for (const std::string& device : devices_) client.member.add_devices(device);
+  MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
+  MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(coordinator));
+  for (const coordination::Member& member : coordination_->client->members()) {
+    for (const std::string& device : member.devices()) {
+      topology_.replicas.push_back(
+          {.worker = member.worker(), .domain = member.worker(), .device = device});
+    }
+  }
+  return topology_.Check();
+}
+
+absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
+  MF_ASSIGN_OR_RETURN(SessionBackend backend,
+                      CreateBackend(devices_, {}, options_.replicas.extensions));
+  backend.topology = topology_;
+  backend.has_teams = true;
+  const absl::Duration timeout = options_.replicas.collective_timeout;
+  if (coordination_->client == nullptr) {
+    backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,
+                                uint64_t, absl::Time) {
+      return CreateTeamCommunicators(topology.world_size(), timeout);
+    };
+    return backend;
+  }
+  {
+    std::lock_guard<std::mutex> lock(coordination_->mu);
+    coordination_->groups.push_back(coordination_->client->NewGroup());
+    backend.workers = coordination_->groups.back().get();
+  }
+  backend.connect = [ucx = UcxClusterOptions{timeout, coordination_->network_device}](
+                        const Topology& topology, absl::Span<const int> local_ranks,
+                        WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+    return ConnectOverUcx(topology, local_ranks, workers, incarnation, deadline, ucx);
+  };
+  return backend;
+}
+
+}  // namespace mirrorflow

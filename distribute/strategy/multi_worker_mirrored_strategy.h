@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MultiWorkerMirroredStrategy runs the same program as several processes, its workers, on one host
+// or several. Together they compute what one process with all their replicas would.
+//
+//   MF_ASSIGN_OR_RETURN(const Cluster cluster,
+//                       ClusterResolver::FromEnvironment(ProcessEnvironment()));
+//   MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create({.cluster = cluster}));
+//
+// From here on the program is that of MirroredStrategy. Every worker creates the same sessions in
+// the same order, and prepares and runs the same steps on the same global batches.
+#ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_MULTI_WORKER_MIRRORED_STRATEGY_H_
+#define MIRRORFLOW_DISTRIBUTE_STRATEGY_MULTI_WORKER_MIRRORED_STRATEGY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/cluster_resolver.h"
+#include "distribute/strategy/strategy.h"
+
+namespace mirrorflow {
+
+class MultiWorkerMirroredStrategy final : public Strategy {
+ public:
+  struct Options {
+    Cluster cluster;
+    MirroredStrategy::Options replicas;  // of this worker
+    // The secret that all workers of the cluster share. Without it, every process that can reach
+    // the coordination service is trusted.
+    std::string secret;
+    // Required to run without a secret, unless the service is on the loopback device.
+    bool insecure = false;
+    // Limit for finding the coordination service and all other workers.
+    absl::Duration connect_timeout = absl::Minutes(5);
+  };
+  // Waits until all workers are there. InvalidArgument for options that cannot work, and if workers
+  // differ; DeadlineExceeded, naming the missing workers, if one does not come; Unavailable if
+  // worker 0 cannot listen on its address.
+  static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
+      const Options& options);
+  // Waits for the other workers to end as well, at most for the connect timeout.
+  ~MultiWorkerMirroredStrategy() override;
+
+  const Topology& topology() const override { return topology_; }
+  int worker() const override { return options_.cluster.task_index; }
+
+ private:
+  struct Coordination;  // the service, this worker's client and the groups of its sessions
+
+  MultiWorkerMirroredStrategy(const Options& options, std::vector<std::string> devices);
+  absl::Status Join();
+  absl::StatusOr<SessionBackend> MakeBackend() const override;
+
+  const Options options_;
+  const std::vector<std::string> devices_;  // of this worker
+  const std::unique_ptr<Coordination> coordination_;
+  Topology topology_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_STRATEGY_MULTI_WORKER_MIRRORED_STRATEGY_H_

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `fashion_mnist` as several processes, which find each other as their launcher says."""
+
+import json
+import os
+import socket
+import subprocess
+import unittest
+
+import programs
+
+CLUSTER = 4
+SECONDS = 60  # no run takes ten; more is a hang
+TRAIN = ["--data_dir=good", "--global_batch_size=10", "--steps=4", "--seed=7", "--log_format=off"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def own(rank, size, port):
+    return {"MIRRORFLOW_NUM_WORKERS": str(size), "MIRRORFLOW_WORKER_INDEX": str(rank),
+            "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
+
+
+def tf_config(rank, size, port):
+    addresses = [f"127.0.0.1:{port + i}" for i in range(size)]
+    return {"TF_CONFIG": json.dumps(
+        {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": str(rank)}})}
+
+
+def torchrun(rank, size, port):
+    return {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "localhost",
+            "MASTER_PORT": str(port)}
+
+
+def open_mpi(rank, size, port):
+    return {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size),
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": str(size),
+            "OMPI_MCA_orte_hnp_uri": f"{port}.0;tcp://192.0.2.1:35467"}
+
+
+def slurm(rank, size, port):
+    return {"SLURM_JOB_ID": str(port), "SLURM_STEP_ID": "0", "SLURM_PROCID": str(rank),
+            "SLURM_NTASKS": str(size), "SLURM_STEP_NODELIST": "node7"}
+
+
+class WorkersTest(programs.ProgramTest):
+
+    def run_workers(self, launcher, workers, common=(), of_worker=lambda rank: ()):
+        """Runs the workers and returns their results, by rank."""
+        port = free_port()
+        processes = []
+        for rank in range(workers):
+            command = [programs.FASHION_MNIST, *TRAIN, *common, *of_worker(rank)]
+            environment = {**os.environ, **launcher(rank, workers, port)}
+            processes.append(subprocess.Popen(
+                command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE))
+        results = []
+        for process in processes:
+            out, err = process.communicate(timeout=SECONDS)
+            results.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+        return results
+
+    def check_all_fail(self, results, exit_code, *parts):
+        for rank, result in enumerate(results):
+            with self.subTest(f"worker {rank}"):
+                self.assertEqual(result.returncode, exit_code, result.stderr)
+                last = result.stderr.splitlines()[-1]
+                self.assertRegex(last, r"^ERROR ")
+                for part in parts:
+                    self.assertIn(part, last)
+
+    def files_of(self, name):
+        return [f"--loss_log={name}.log", f"--save_variables={name}.safetensors"]
+
+    def read(self, name):
+        return [(self.root / f"{name}.{e}").read_bytes() for e in ("log", "safetensors")]
+
+    def losses(self, name):
+        return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
+
+    def test_two_workers_compute_what_two_replicas_compute(self):
+        for model in ("mlp", "cnn"):
+            with self.subTest(model):
+                flags = [f"--model={model}"]
+                subprocess.run(
+                    [programs.FASHION_MNIST, *TRAIN, *flags, "--replicas=2", *self.files_of("one")],
+                    cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
+                for name in ("two", "again"):
+                    results = self.run_workers(
+                        own, 2, [*flags, "--replicas=1", *self.files_of(name)])
+                    for result in results:
+                        self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertRegex(results[0].stdout, r"^test_accuracy=")
+                    self.assertEqual(results[1].stdout, "")
+                for a, b in zip(self.losses("one"), self.losses("two"), strict=True):
+                    self.assertLess(abs(a - b), 1e-4 * a)
+                self.assertTrue(self.read("two") == self.read("again"), "two runs differ")
+
+    def test_workers_with_different_numbers_of_replicas_agree(self):
+        results = self.run_workers(own, 2, ["--model=mlp", "--loss_log={worker}.losses"],
+                                   lambda rank: [f"--replicas={3 - 2 * rank}"])
+        for result in results:
+            self.assertEqual(result.returncode, 0, result.stderr)
+        logs = [(self.root / f"{rank}.losses").read_text() for rank in range(2)]
+        self.assertEqual(len(logs[0].splitlines()), 4)
+        self.assertEqual(logs[0], logs[1])
+
+    def test_each_launcher_is_recognised(self):
+        losses = set()
+        for launcher, source in ((own, "MIRRORFLOW_NUM_WORKERS"), (tf_config, "TF_CONFIG"),
+                                 (torchrun, "RANK and WORLD_SIZE"), (open_mpi, "Open MPI"),
+                                 (slurm, "SLURM step")):
+            with self.subTest(launcher.__name__):
+                results = self.run_workers(
+                    launcher, 2, ["--model=mlp", "--replicas=1", *self.files_of("each")])
+                for result in results:
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertIn(f"cluster from {source}", result.stderr)
+                losses.add(self.read("each")[0])
+        self.assertEqual(len(losses), 1)
+
+    def test_cluster_spec_has_precedence(self):
+        ports = [free_port(), free_port()]
+        spec = f"--cluster_spec=127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+        results = self.run_workers(lambda *_: {"RANK": "7"}, 2, ["--model=mlp", "--replicas=1", spec],
+                                   lambda rank: [f"--task_index={rank}"])
+        for result in results:
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("cluster from --cluster_spec: 2 workers", result.stderr)
+
+    def test_workers_that_differ_fail_before_the_first_step(self):
+        for flag, values, parts in (
+                ("model", ("mlp", "cnn"), ("differ", "variable dense/kernel", "variable conv2d/")),
+                ("learning_rate", ("0.01", "0.02"), ("differ", "worker 1")),
+                ("global_batch_size", ("10", "20"), ("differ", "worker 1")),
+                ("seed", ("7", "8"), ("differ", "seed", "7", "8", "worker 1"))):
+            with self.subTest(flag):
+                results = self.run_workers(own, 2, ["--model=mlp", "--replicas=1"],
+                                           lambda rank: [f"--{flag}={values[rank]}"])
+                self.check_all_fail(results, CLUSTER, *parts)
+
+    def test_world_sizes_that_differ_are_named(self):
+        results = self.run_workers(lambda rank, _, port: own(rank, 2 + rank, port), 2,
+                                   ["--model=mlp", "--replicas=1"])
+        self.check_all_fail(results, CLUSTER, "number of workers = 2", "number of workers = 3")
+
+    def test_missing_worker_is_named_at_the_deadline(self):
+        results = self.run_workers(lambda rank, _, port: own(rank, 3, port), 2,
+                                   ["--model=mlp", "--replicas=1", "--connect_timeout=1s"])
+        self.check_all_fail(results, CLUSTER, "missing worker 2")
+
+    def test_mistakes_of_the_environment_are_usage_errors(self):
+        for environment, variable in (
+                ({"TF_CONFIG": "{"}, "TF_CONFIG"),
+                ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, '
+                               '"task": {"type": "worker", "index": 1}}'}, "TF_CONFIG"),
+                ({"RANK": "0"}, "WORLD_SIZE"),
+                ({"MIRRORFLOW_CLUSTER": "slurm"}, "MIRRORFLOW_CLUSTER"),
+                ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "5"},
+                 "no secret")):
+            with self.subTest(variable):
+                results = self.run_workers(lambda *_: environment, 1, ["--model=mlp"])
+                self.check_all_fail(results, programs.USAGE, variable)
+
+    def test_taken_port_and_open_secret_are_usage_errors(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            results = self.run_workers(lambda *_: own(0, 2, port), 1, ["--model=mlp"])
+            self.check_all_fail(results, programs.USAGE, f"127.0.0.1:{port}")
+        self.write("secret", "0123456789abcdef0123456789abcdef")
+        (self.root / "secret").chmod(0o644)
+        results = self.run_workers(own, 1, ["--model=mlp", "--strategy=multi_worker",
+                                            "--secret_file=secret"])
+        self.check_all_fail(results, programs.USAGE, "--secret_file", "mode 0644")
+
+
+if __name__ == "__main__":
+    unittest.main()
