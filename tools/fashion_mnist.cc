@@ -156,16 +156,16 @@ absl::Status CheckFlags() {
   return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(uint64_t seed, ExitCode* code) {
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
   std::vector<std::string> devices = absl::GetFlag(FLAGS_devices);
   if (int n = absl::GetFlag(FLAGS_logical_gpus); n > 0) devices.assign(n, "GPU:0");
   MF_ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOfFlags());
   compile.check_plan = absl::GetFlag(FLAGS_check_plan);
-  const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
-  // The strategy does not know the flags.
-  if (replicas.has_value()) MF_RETURN_IF_ERROR(CheckFlagRange("replicas", *replicas, 1, 1024));
-  return StrategyOfFlags(
-      {.devices = devices, .num_cpu_replicas = replicas, .seed = seed, .compile = compile}, code);
+  return StrategyOfFlags({.devices = devices,
+                          .num_cpu_replicas = absl::GetFlag(FLAGS_replicas),
+                          .seed = absl::GetFlag(FLAGS_seed),
+                          .compile = compile},
+                         code);
 }
 
 absl::Status ReadVariables(Session& session) {
@@ -177,12 +177,8 @@ absl::Status ReadVariables(Session& session) {
 }
 
 // On error, `*code` is the exit code of the program.
-absl::Status Run(ExitCode* code) {
-  *code = kExitUsage;
-  MF_RETURN_IF_ERROR(CheckFlags());
-  MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
+absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* code) {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(seed, code));
   *code = kExitBadInput;
   FashionMnist::Options data{.data_dir = absl::GetFlag(FLAGS_data_dir),
                              .shape_images = absl::GetFlag(FLAGS_model) != "mlp"};
@@ -201,13 +197,13 @@ absl::Status Run(ExitCode* code) {
   Classifier model;
   Operation train_op;
   {
-    auto mirrored = strategy->scope();
+    auto mirrored = strategy.scope();
     MF_ASSIGN_OR_RETURN(model, BuildClassifier(root, absl::GetFlag(FLAGS_model)));
     train_op = optimizer->Minimize(root, model.loss);
   }
 
   *code = kExitInternal;
-  MF_ASSIGN_OR_RETURN(auto session, strategy->NewSession(graph));
+  MF_ASSIGN_OR_RETURN(auto session, strategy.NewSession(graph));
   MF_ASSIGN_OR_RETURN(Step train_step,
                       session->Prepare({model.images, model.labels}, {model.loss}, {train_op}));
   MF_ASSIGN_OR_RETURN(Step test_step, session->Prepare({model.images, model.labels},
@@ -215,45 +211,55 @@ absl::Status Run(ExitCode* code) {
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
   TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
-  Progress progress(*host, {.format = format, .worker = strategy->worker(), .epochs = loop.epochs});
-  progress.Start(Describe(*strategy, *session, batch_size));
+  Progress progress(*host, {.format = format, .worker = strategy.worker(), .epochs = loop.epochs});
+  progress.Start(Describe(strategy, *session, batch_size));
   std::string losses;
   loop.on_step = [&](int64_t step, float loss) {
     absl::StrAppend(&losses, step, " ", FloatToString(loss), "\n");
     return absl::OkStatus();
   };
   *code = kExitBadInput;
-  const absl::StatusOr<TrainResult> result =
-      TrainLoop(*strategy, train_step, train, progress, loop);
-  const std::string loss_log = PathOfWorker(absl::GetFlag(FLAGS_loss_log), *strategy);
+  const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
+  const std::string loss_log = PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy);
   absl::Status logged;  // written even if training failed
   if (!loss_log.empty()) logged = WriteFileAtomically(loss_log, {losses});
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(result.status());
   MF_RETURN_IF_ERROR(logged);
-  const absl::StatusOr<double> accuracy = TestAccuracy(*strategy, test_step, test);
+  const absl::StatusOr<double> accuracy = TestAccuracy(strategy, test_step, test);
   if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(accuracy.status());
   progress.Finish();
 
   if (absl::GetFlag(FLAGS_save_variables) != "") {
     // All workers read, because a variable that is synchronised on read is summed over all.
-    const std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_variables), *strategy);
+    const std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_variables), strategy);
     MF_RETURN_IF_ERROR(path.empty() ? ReadVariables(*session) : SaveVariables(*session, path));
   }
-  if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), *strategy); !path.empty()) {
+  if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), strategy); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
   }
   if (std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
-    path = PathOfWorker(path, *strategy);
-    MF_RETURN_IF_ERROR(WriteTrace(*session, *strategy, train_step, train, path));
+    path = PathOfWorker(path, strategy);
+    MF_RETURN_IF_ERROR(WriteTrace(*session, strategy, train_step, train, path));
   }
-  if (strategy->worker() != 0) return absl::OkStatus();
+  if (strategy.worker() != 0) return absl::OkStatus();
   std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
   if (result->median_host_us > 0) std::printf(" host_us=%.1f", result->median_host_us);
   std::printf("\n");
   return absl::OkStatus();
+}
+
+// On error, `*code` is the exit code of the program.
+absl::Status Run(ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(CheckFlags());
+  MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(code));
+  const absl::Status status = TrainAndTest(*strategy, format, code);
+  if (strategy->topology().num_workers() > 1) *code = ExitCodeOf(status, *code);
+  return status;
 }
 
 int Main(int argc, char** argv) {
@@ -272,7 +278,7 @@ int Main(int argc, char** argv) {
   }
   ExitCode code = kExitOk;
   const absl::Status status = Run(&code);
-  if (!status.ok()) return ExitWithError(status, ExitCodeOf(status, code));
+  if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/coordination/authentication.h"
+#include "distribute/strategy/devices.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -62,9 +63,14 @@ ExitCode CodeOfJoining(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(const MirroredStrategy::Options& options,
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
                                                           ExitCode* code) {
   *code = kExitUsage;
+  auto devices = ChooseDevices(options.devices, options.num_cpu_replicas);
+  if (!devices.ok()) {
+    return Annotate(devices.status(), options.devices.empty() ? "--replicas" : "--devices");
+  }
+  options.devices = *std::move(devices);
   const std::string name = absl::GetFlag(FLAGS_strategy);
   if (name != "auto" && name != "mirrored" && name != "multi_worker") {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -195,7 +195,7 @@ class Ucx final : public UcxTransport {
     void* request = nullptr;  // null if it has ended
     size_t size = 0;          // expected
     bool is_receive = false;
-    // Of a receive:
+    // The rest is for receives.
     ucp_tag_t tag = 0;  // expected
     ucs_status_t status = UCS_OK;
     ucp_tag_recv_info_t info = {};
@@ -237,7 +237,7 @@ class Ucx final : public UcxTransport {
       const ucs_status_t status = api_.ucp_request_check_status(transfer.request);
       if (status == UCS_INPROGRESS) return &transfer;
       api_.ucp_request_free(std::exchange(transfer.request, nullptr));
-      // Of a message that is too long, the start is here.
+      // If a message is too long, its start has been received.
       if (status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED) return Lost(transfer, status);
     }
     return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxTransport moves bytes between ranks of different hosts over whatever UCX finds there: TCP,
-// InfiniBand or RoCE. It authenticates nobody and does not encrypt: anybody who can reach its
+// UcxTransport moves bytes between ranks of different hosts over any network that UCX finds there:
+// TCP, InfiniBand or RoCE. It neither authenticates nor encrypts: every process that can reach its
 // network can connect, as with NCCL.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_UCX_UCX_TRANSPORT_H_
