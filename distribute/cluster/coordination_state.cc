@@ -79,9 +79,31 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
   return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
 }
 
+absl::Status CoordinationState::CheckAllPresent() const {
+  if (left_.empty()) return absl::OkStatus();
+  return WithFailure(
+      absl::FailedPreconditionError(absl::StrCat("worker ", *left_.begin(),
+                                                 " has left the cluster; expected all workers to "
+                                                 "run the same steps")),
+      {.worker = *left_.begin()});
+}
+
+void CoordinationState::Leave(int worker) {
+  Answers answers;
+  std::lock_guard<std::mutex> lock(mu_);
+  left_.insert(worker);
+  joining_.erase(worker);
+  EndIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
+        &answers);
+}
+
 void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
+  if (absl::Status status = CheckAllPresent(); !status.ok()) {
+    answers.Add(std::move(done), status);
+    return;
+  }
   joining_.insert(worker);
   waits_.push_back({Kind::kJoin, worker, "", deadline, std::move(done)});
   if (static_cast<int>(joining_.size()) < num_workers_) return;
@@ -128,6 +150,8 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
     answers.Add(std::move(done), status);
   } else if (entry != store_.end()) {
     answers.Add(std::move(done), entry->second);
+  } else if (status = CheckAllPresent(); !status.ok()) {
+    answers.Add(std::move(done), status);
   } else {
     waits_.push_back({Kind::kGet, worker, std::string(key), deadline, std::move(done)});
   }
@@ -137,7 +161,9 @@ void CoordinationState::Barrier(int worker, uint64_t incarnation, absl::string_v
                                 absl::Time deadline, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
-  if (absl::Status status = CheckIncarnation(incarnation); !status.ok()) {
+  absl::Status status = CheckIncarnation(incarnation);
+  if (status.ok()) status = CheckAllPresent();
+  if (!status.ok()) {
     answers.Add(std::move(done), status);
     return;
   }

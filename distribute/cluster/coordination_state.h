@@ -56,6 +56,9 @@ class CoordinationState {
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(absl::Time now);
+  // A worker leaves for good. Calls that need it, now or later, fail: those that wait for all
+  // workers or for a key. Failures are not reported: what has been computed is valid.
+  void Leave(int worker);
   // Records a failure that no worker reported, such as the loss of one. Ends all calls with it.
   void Fail(const absl::Status& why);
   // Ends all calls of a worker, which no longer counts as joining. A WaitForFailure that arrives
@@ -83,6 +86,8 @@ class CoordinationState {
              const absl::StatusOr<std::string>& failure, Answers* answers);
   std::vector<int> MissingFrom(const std::set<int>& present) const;
   absl::Status TimedOut(const Wait& wait) const;
+  // OK if no worker has left.
+  absl::Status CheckAllPresent() const;
 
   const int num_workers_;
   mutable std::mutex mu_;
@@ -93,6 +98,7 @@ class CoordinationState {
   size_t store_bytes_ = 0;
   std::map<std::string, std::set<int>, std::less<>> barriers_;
   absl::Status failure_;               // the first of the incarnation
+  std::set<int> left_;
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
 };

@@ -20,6 +20,12 @@
 #include "framework/core/status.h"
 
 namespace mirrorflow {
+namespace {
+
+// All workers end at about the same time, because they run the same steps.
+constexpr absl::Duration kLeaveTimeout = absl::Minutes(1);
+
+}  // namespace
 
 struct MultiWorkerMirroredStrategy::Coordination {
   std::unique_ptr<CoordinationServer> server;  // in worker 0
@@ -45,7 +51,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   coordination_->groups.clear();
   if (coordination_->client == nullptr) return;
-  const absl::Status left = coordination_->client->Leave(absl::Now() + options_.connect_timeout);
+  const absl::Status left = coordination_->client->Leave(absl::Now() + kLeaveTimeout);
   if (left.ok()) return;
   std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
                left.ToString().c_str());

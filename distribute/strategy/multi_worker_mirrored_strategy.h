@@ -41,7 +41,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   // worker 0 cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
-  // Waits for the other workers to end as well, at most for the connect timeout.
+  // Worker 0 waits for the others to end as well, at most a minute.
   ~MultiWorkerMirroredStrategy() override;
 
   const Topology& topology() const override { return topology_; }

@@ -155,6 +155,12 @@ class WorkersTest(programs.ProgramTest):
                                    ["--model=mlp", "--replicas=1", "--connect_timeout=1s"])
         self.check_all_fail(results, CLUSTER, "missing worker 2")
 
+    def test_worker_that_cannot_start_fails_the_others(self):
+        results = self.run_workers(own, 2, ["--model=mlp", "--replicas=1"],
+                                   lambda rank: ["--data_dir=nowhere"] if rank == 1 else [])
+        self.assertEqual(results[1].returncode, programs.BAD_INPUT, results[1].stderr)
+        self.check_all_fail(results[:1], CLUSTER, "worker 1 has left the cluster")
+
     def test_mistakes_of_the_environment_are_usage_errors(self):
         for environment, variable in (
                 ({"TF_CONFIG": "{"}, "TF_CONFIG"),

@@ -42,7 +42,8 @@ class CoordinationClient {
   // Returns the next group. The n-th call has the same group on all workers. This must outlive it.
   std::unique_ptr<WorkerGroup> NewGroup();
 
-  // Waits until all workers leave, so that one that ends early does not look like a failure.
+  // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
+  // waits until all workers have left, because it may serve the service.
   absl::Status Leave(absl::Time deadline);
 
  private:

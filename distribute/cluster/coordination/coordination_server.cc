@@ -209,10 +209,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   void Perform(Call* call, int worker, const Request& body, CoordinationState::Done done) {
     const absl::Time deadline = DeadlineIn(body.deadline_ms());
-    if (body.operation() == Request::LEAVE) {
-      leaving_.Join(worker, deadline, std::move(done));
-      return;
-    }
+    if (body.operation() == Request::LEAVE) return Leave(worker, deadline, std::move(done));
     CoordinationState* const group = GroupOf(body.group());
     if (group == nullptr) {
       done(absl::InvalidArgumentError(absl::StrCat("group out of range; expected 0 to ",
@@ -382,7 +379,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     if (number < 0 || number >= kMaxGroups) return nullptr;
     std::lock_guard<std::mutex> lock(mu_);
     std::unique_ptr<CoordinationState>& group = groups_[number];
-    if (group == nullptr) group = std::make_unique<CoordinationState>(options_.num_workers);
+    if (group == nullptr) {
+      group = std::make_unique<CoordinationState>(options_.num_workers);
+      for (const int worker : left_) group->Leave(worker);
+    }
     return group.get();
   }
 
@@ -393,6 +393,18 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     return groups;
   }
 
+  // Worker 0 waits for the others, for which it may serve this service. The others need not wait.
+  void Leave(int worker, absl::Time deadline, CoordinationState::Done done) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      left_.insert(worker);
+    }
+    for (CoordinationState* const group : Groups()) group->Leave(worker);
+    if (worker == 0) return leaving_.Join(worker, deadline, std::move(done));
+    leaving_.Join(worker, absl::InfiniteFuture(), [](absl::StatusOr<std::string>) {});
+    done("");
+  }
+
   // The process of the worker is gone, or the network between it and this process.
   void Lose(int worker) {
     absl::Status why;
@@ -400,6 +412,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       std::lock_guard<std::mutex> lock(mu_);
       const auto found = members_.find(worker);
       if (found == members_.end()) return;
+      if (left_.contains(worker)) return;
       why = WithFailure(absl::UnavailableError(absl::StrCat(
                             "worker ", worker, " (process ", found->second.member.pid(), " on ",
                             found->second.member.host(),
@@ -409,6 +422,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       members_.erase(found);
     }
     EndCallsOf(worker);
+    leaving_.Fail(why);
     for (CoordinationState* const group : Groups()) group->Fail(why);
   }
 
@@ -464,6 +478,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   State state_ = State::kServing;
   bool complete_ = false;  // all workers have registered
   std::map<int, Registered> members_;
+  std::set<int> left_;
   absl::Status mismatch_;  // the first difference between workers
   absl::Status timeout_;   // of the last registration that has not waited longer
   std::map<int, std::unique_ptr<CoordinationState>> groups_;

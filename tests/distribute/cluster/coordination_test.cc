@@ -178,14 +178,29 @@ TEST_F(CoordinationTest, SecondProcessOfAWorkerIsRefusedAndTheFirstGoesOn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(CoordinationTest, WorkersWaitForEachOtherToLeave) {
+TEST_F(CoordinationTest, FirstWorkerWaitsForTheOthersToLeave) {
   Start(2);
   std::vector<Client> clients = ConnectAll(2);
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
   EXPECT_EQ((*clients[0])->Leave(In(0.1)).code(), absl::StatusCode::kDeadlineExceeded);
-  std::thread other([&] { EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus()); });
+  EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
   EXPECT_EQ((*clients[0])->Leave(In(30)), absl::OkStatus());
-  other.join();
+}
+
+TEST_F(CoordinationTest, CallsThatNeedAWorkerThatHasLeftFailAtOnce) {
+  Start(2);
+  std::vector<Client> clients = ConnectAll(2);
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const auto group = (*clients[0])->NewGroup();
+  absl::Status waited;
+  std::thread waiting([&] { waited = group->Join(In(30)).status(); });
+  EXPECT_EQ((*clients[1])->Leave(In(30)), absl::OkStatus());
+  waiting.join();
+  for (const absl::Status& status : {waited, group->Join(In(30)).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("worker 1 has left the cluster"));
+    EXPECT_EQ(FailureOf(status)->worker, 1);
+  }
 }
 
 // --- lost workers -------------------------------------------------------------------------------
