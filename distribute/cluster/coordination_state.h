@@ -97,7 +97,7 @@ class CoordinationState {
   std::map<std::string, std::string, std::less<>> store_;
   size_t store_bytes_ = 0;
   std::map<std::string, std::set<int>, std::less<>> barriers_;
-  absl::Status failure_;               // the first of the incarnation
+  absl::Status failure_;  // the first of the incarnation
   std::set<int> left_;
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
