@@ -179,8 +179,7 @@ class CoordinationClient::Connection {
   std::atomic<uint64_t> sequence_{0};
 };
 
-// ---- the group of a session
-// ----------------------------------------------------------------------
+// ---- the group of a session -------------------------------------------------------------------
 
 class CoordinationClient::Group final : public WorkerGroup {
  public:
@@ -303,8 +302,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   std::thread listening_;
 };
 
-// ---- CoordinationClient
-// --------------------------------------------------------------------------
+// ---- CoordinationClient -----------------------------------------------------------------------
 
 CoordinationClient::CoordinationClient(std::shared_ptr<Connection> connection)
     : connection_(std::move(connection)) {}

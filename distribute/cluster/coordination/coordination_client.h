@@ -39,7 +39,7 @@ class CoordinationClient {
   // By worker.
   const std::vector<coordination::Member>& members() const { return members_; }
 
-  // Returns the next group. The n-th call has the same group on all workers. This must outlive it.
+  // Returns the next group. The n-th call has the same group on all workers.
   std::unique_ptr<WorkerGroup> NewGroup();
 
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0

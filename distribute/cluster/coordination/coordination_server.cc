@@ -120,7 +120,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   int port() const override { return port_; }
 
-  // ---- handlers ---------------------------------------------------------------------------------
+  // ---- handlers -------------------------------------------------------------------------------
 
   ServerUnaryReactor* Hello(CallbackServerContext* context,
                             const coordination::HelloRequest* request,
@@ -254,7 +254,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     call->Finish(grpc::Status::OK);
   }
 
-  // ---- who may call -----------------------------------------------------------------------------
+  // ---- who may call ---------------------------------------------------------------------------
 
   std::string NonceProof(absl::string_view time, int worker, absl::string_view client_nonce) const {
     return Hmac(server_key_, {time, absl::StrCat(worker), client_nonce});
@@ -350,7 +350,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     options_.log(absl::StrCat("coordination: ", Printable(peer), ": ", what));
   }
 
-  // ---- the cluster ------------------------------------------------------------------------------
+  // ---- the cluster ----------------------------------------------------------------------------
 
   absl::Status Mismatch() {
     std::lock_guard<std::mutex> lock(mu_);
