@@ -82,7 +82,7 @@ class CoordinationClient::Connection {
                                       grpc::ClientContext* context) {
     request.set_deadline_ms(MillisecondsUntil(deadline));
     SetDeadline(deadline, context);
-    MF_ASSIGN_OR_RETURN(const Signed answer, Call("Perform", request.SerializeAsString(), context));
+    MF_ASSIGN_OR_RETURN(const Signed answer, Call(kPerform, request.SerializeAsString(), context));
     return Open(answer);
   }
   absl::StatusOr<std::string> Perform(Request request, absl::Time deadline) {
@@ -123,7 +123,7 @@ class CoordinationClient::Connection {
     grpc::ClientContext context;
     SetDeadline(deadline, &context);
     MF_ASSIGN_OR_RETURN(const Signed answer,
-                        Call("Register", request.SerializeAsString(), &context));
+                        Call(kRegister, request.SerializeAsString(), &context));
     MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
     coordination::Membership membership;
     if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
@@ -132,17 +132,16 @@ class CoordinationClient::Connection {
     return membership;
   }
 
-  absl::StatusOr<Signed> Call(const char* method, std::string body, grpc::ClientContext* context) {
+  absl::StatusOr<Signed> Call(absl::string_view method, std::string body,
+                              grpc::ClientContext* context) {
     Signed request, answer;
     request.set_worker(worker());
     request.set_session(session_);
     request.set_sequence(++sequence_);
     request.set_body(std::move(body));
     Sign(key_, Role::kWorker, method, &request);
-    const bool is_register = method[0] == 'R';
-    MF_RETURN_IF_ERROR(ToStatus(is_register ? stub_->Register(context, request, &answer)
-                                            : stub_->Perform(context, request, &answer)));
-    answer.set_worker(0);  // replies have none
+    MF_RETURN_IF_ERROR(ToStatus(method == kRegister ? stub_->Register(context, request, &answer)
+                                                    : stub_->Perform(context, request, &answer)));
     if (answer.sequence() != request.sequence() ||
         !HasValidMac(key_, Role::kServer, method, answer)) {
       return absl::PermissionDeniedError(absl::StrCat(

@@ -150,7 +150,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     }
     const std::string key = SessionKey(options_.secret, options_.job, request->worker(),
                                        body.client_nonce(), request->session());
-    if (!HasValidMac(key, Role::kWorker, "Register", *request) ||
+    if (!HasValidMac(key, Role::kWorker, kRegister, *request) ||
         body.member().worker() != request->worker()) {
       call->Finish(Refuse(context->peer(), "it does not know the secret"));
       return call;
@@ -163,7 +163,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       const absl::Status mismatch = Mismatch();
       *answer.mutable_status() = ToProto(mismatch.ok() ? result.status() : mismatch);
       if (mismatch.ok() && result.ok()) answer.set_value(MembershipText());
-      FinishSigned(call, key, "Register", answer);
+      FinishSigned(call, key, kRegister, answer);
     };
     const absl::Status admitted =
         Admit(context->peer(), {body.member(), request->session(), key, {}});
@@ -194,7 +194,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
               coordination::Reply answer;
               *answer.mutable_status() = ToProto(result.status());
               if (result.ok()) answer.set_value(*std::move(result));
-              FinishSigned(call, key, "Perform", answer);
+              FinishSigned(call, key, kPerform, answer);
             });
     return call;
   }
@@ -247,7 +247,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     return std::string();
   }
 
-  void FinishSigned(Call* call, const std::string& key, const char* method,
+  void FinishSigned(Call* call, const std::string& key, absl::string_view method,
                     const coordination::Reply& answer) {
     call->reply()->set_body(answer.SerializeAsString());
     Sign(key, Role::kServer, method, call->reply());
@@ -320,7 +320,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     std::lock_guard<std::mutex> lock(mu_);
     const auto found = members_.find(request.worker());
     if (found == members_.end() || found->second.session != request.session() ||
-        !HasValidMac(found->second.key, Role::kWorker, "Perform", request)) {
+        !HasValidMac(found->second.key, Role::kWorker, kPerform, request)) {
       return absl::UnauthenticatedError("a request of no session");
     }
     std::set<uint64_t>& sequences = found->second.sequences;

@@ -21,6 +21,10 @@ inline constexpr size_t kMaxValueBytes = size_t{64} << 10;
 
 enum class Role { kWorker, kServer };
 
+// The methods whose messages are signed.
+inline constexpr absl::string_view kRegister = "Register";
+inline constexpr absl::string_view kPerform = "Perform";
+
 // The proof in a HelloReply.
 std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
                         absl::string_view server_nonce);
@@ -28,7 +32,7 @@ std::string ServerProof(absl::string_view secret, const coordination::HelloReque
 std::string SessionKey(absl::string_view secret, absl::string_view job, int worker,
                        absl::string_view client_nonce, absl::string_view server_nonce);
 
-// `method` is Register or Perform.
+// `method` is kRegister or kPerform.
 void Sign(absl::string_view key, Role role, absl::string_view method,
           coordination::Signed* message);
 bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
