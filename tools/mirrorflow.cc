@@ -9,6 +9,8 @@
 #include "tools/explain.h"
 #include "tools/flags/command_line.h"
 #include "tools/inspect.h"
+#include "tools/launch/launch.h"
+#include "tools/launch/supervisor.h"
 #include "tools/run.h"
 
 namespace mirrorflow {
@@ -27,6 +29,8 @@ constexpr char kUsage[] =
     "  --model=MODEL                               … of this training step, without a GRAPH\n"
     "mirrorflow bench step|gates|allreduce|overhead|compile|graphs|startup|memory\n"
     "                                              measure the performance on this machine\n"
+    "mirrorflow launch -n N [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
+    "                                              run a program as several workers\n"
     "\nflags:\n";
 
 int Main(int argc, char** argv) {
@@ -51,10 +55,16 @@ int Main(int argc, char** argv) {
     status = Explain(args, &code);
   } else if (command == "bench") {
     status = Bench(args, &code);
+  } else if (command == "launch") {
+    status = Launch(args, &code);
+    if (status.ok()) return code;
+  } else if (command == "supervise") {
+    status = Supervise();  // not for people: `launch` starts it
   } else {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "'", command,
-        "': unknown command; expected inspect, run, devices, explain or bench (see --help)"));
+    status =
+        absl::InvalidArgumentError(absl::StrCat("'", command,
+                                                "': unknown command; expected inspect, run, "
+                                                "devices, explain, bench or launch (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
-#include "distribute/collective/thread_team.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -44,6 +44,10 @@ absl::Status Wrong(const Collective& c, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(CollectiveToString(c), ": ", what));
 }
 
+int64_t Sum(absl::Span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
 bool IsBarrier(const Collective& c) { return std::holds_alternative<Barrier>(c.operation); }
 
 }  // namespace
@@ -75,22 +79,38 @@ absl::Status CheckCollective(const Collective& c, int rank, int world_size) {
     return Wrong(
         c, absl::StrCat("expected one count per rank, ", world_size, ", got ", f.counts->size()));
   }
-  int64_t total = f.count.value_or(0), own = total;
   if (f.counts) {
     for (const int64_t count : *f.counts) {
       if (count < 0) return Wrong(c, absl::StrCat("expected counts of 0 or more, got ", count));
-      total += count;
     }
-    own = (*f.counts)[rank];
   }
-  const bool gathers = std::holds_alternative<AllGather>(c.operation);
-  const bool scatters = std::holds_alternative<ReduceScatter>(c.operation);
-  const bool reads = !f.root || *f.root == rank;
-  if ((c.in == nullptr && reads && (gathers ? own : total) > 0) ||
-      (c.out == nullptr && (scatters ? own : total) > 0)) {
+  if ((c.in == nullptr && InputElements(c, rank) > 0) ||
+      (c.out == nullptr && OutputElements(c, rank) > 0)) {
     return Wrong(c, absl::StrCat("has elements but no memory on rank ", rank));
   }
   return absl::OkStatus();
+}
+
+int64_t InputElements(const Collective& c, int rank) {
+  return std::visit(Overloaded{
+                        [](const Barrier&) { return int64_t{0}; },
+                        [](const AllReduce& a) { return a.count; },
+                        [](const ReduceScatter& r) { return Sum(r.counts); },
+                        [&](const AllGather& g) { return g.counts[rank]; },
+                        [&](const Broadcast& b) { return b.root == rank ? b.count : 0; },
+                    },
+                    c.operation);
+}
+
+int64_t OutputElements(const Collective& c, int rank) {
+  return std::visit(Overloaded{
+                        [](const Barrier&) { return int64_t{0}; },
+                        [](const AllReduce& a) { return a.count; },
+                        [&](const ReduceScatter& r) { return r.counts[rank]; },
+                        [](const AllGather& g) { return Sum(g.counts); },
+                        [](const Broadcast& b) { return b.count; },
+                    },
+                    c.operation);
 }
 
 uint64_t Fingerprint(const Collective& c) {

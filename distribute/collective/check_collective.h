@@ -21,6 +21,11 @@ int64_t FirstOf(int rank, absl::Span<const int64_t> counts);
 // root, dtype and reduction, and that there is memory if there are elements.
 absl::Status CheckCollective(const Collective& collective, int rank, int world_size);
 
+// Number of elements that `rank` provides, and that it receives, of a collective that has passed
+// CheckCollective.
+int64_t InputElements(const Collective& collective, int rank);
+int64_t OutputElements(const Collective& collective, int rank);
+
 // A hash of everything that must agree between ranks: all fields except memory and sequence number.
 uint64_t Fingerprint(const Collective& collective);
 

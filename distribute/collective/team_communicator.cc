@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "distribute/collective/check_collective.h"
-#include "distribute/collective/thread_team.h"
+#include "distribute/collective/team.h"
 #include "framework/core/status.h"
 #include "framework/runtime/reduce_in_rank_order.h"
 #include "framework/runtime/share.h"
@@ -15,7 +15,7 @@
 namespace mirrorflow {
 namespace {
 
-using Offers = absl::Span<const TeamOffer* const>;
+using Ranks = absl::Span<const TeamMemory>;
 
 void Copy(const void* from, void* to, int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
@@ -29,21 +29,19 @@ std::byte* Skip(void* memory, int64_t bytes) { return static_cast<std::byte*>(me
 // A collective in flight.
 struct Pending final : TeamWork {
   Collective collective;
-  uint64_t fingerprint = 0;
+  TeamOffer offer;
   std::byte* out[1] = {};
 
   void Hold(const Collective& c) {
     collective = c;
-    fingerprint = Fingerprint(c);
     out[0] = static_cast<std::byte*>(c.out);
-  }
-  TeamOffer offer() const {
-    return {.fingerprint = fingerprint,
-            .work = this,
-            .name = collective.name,
-            .sequence = collective.sequence,
-            .in = collective.in,
-            .out = out};
+    offer = {.fingerprint = Fingerprint(c),
+             .work = this,
+             .name = c.name,
+             .sequence = c.sequence,
+             .in = c.in};
+    // In the other operations, each rank writes only its own result.
+    if (std::holds_alternative<AllReduce>(c.operation)) offer.out = out;
   }
   std::string ToString() const override { return CollectiveToString(collective); }
 };
@@ -82,25 +80,27 @@ class TeamCommunicator final : public Communicator {
     if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
       Pending refused;
       refused.Hold(collective);
-      return team_->Start(refused.offer());
+      return team_->Start(refused.offer);
     }
     Pending& pending = pending_[started_ % kMaxInFlight];
     pending.Hold(collective);
-    MF_RETURN_IF_ERROR(team_->Start(pending.offer()));
+    pending.offer.in_bytes =
+        InputElements(collective, rank_) * static_cast<int64_t>(DataTypeSize(collective.dtype));
+    MF_RETURN_IF_ERROR(team_->Start(pending.offer));
     ++started_;
     return absl::OkStatus();
   }
 
   absl::Status Finish(const Collective& collective, Lane*) override {
     const Pending& next = pending_[finished_ % kMaxInFlight];
-    const auto no_work = [](Offers) { return absl::OkStatus(); };
+    const auto no_work = [](Ranks) { return absl::OkStatus(); };
     if (finished_ == started_ || !IsSame(next.collective, collective)) [[unlikely]] {
       Pending refused;
       refused.Hold(collective);
-      return team_->Finish(refused.offer(), no_work);
+      return team_->Finish(refused.offer, no_work);
     }
-    MF_RETURN_IF_ERROR(team_->Finish(next.offer(), [&](Offers offers) {
-      return std::visit([&](const auto& operation) { return Work(operation, next, offers); },
+    MF_RETURN_IF_ERROR(team_->Finish(next.offer, [&](Ranks ranks) {
+      return std::visit([&](const auto& operation) { return Work(operation, next, ranks); },
                         next.collective.operation);
     }));
     ++finished_;
@@ -120,17 +120,17 @@ class TeamCommunicator final : public Communicator {
   }
 
   // Does this rank's share of a collective that all ranks of its domain have started.
-  absl::Status Work(const Barrier&, const Pending& p, Offers) {
-    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(p.fingerprint);
+  absl::Status Work(const Barrier&, const Pending& p, Ranks) {
+    return exchange_ == nullptr ? absl::OkStatus() : exchange_->Barrier(p.offer.fingerprint);
   }
 
-  absl::Status Work(const AllReduce& all_reduce, const Pending& p, Offers offers) {
+  absl::Status Work(const AllReduce& all_reduce, const Pending& p, Ranks ranks) {
     const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const Share share = ShareOf(all_reduce.count, element, team_->rank(), team_->size());
-    for (size_t r = 0; r < offers.size(); ++r) {
-      ins_[r] = Skip(offers[r]->in, share.first * element);
-      outs_[r] = Skip(offers[r]->out[0], share.first * element);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      ins_[r] = Skip(ranks[r].in, share.first * element);
+      outs_[r] = Skip(ranks[r].out[0], share.first * element);
     }
     if (exchange_ == nullptr) {
       ReduceInRankOrder(all_reduce.reduction, c.dtype, ins_, absl::MakeSpan(outs_), share.count);
@@ -148,12 +148,12 @@ class TeamCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  absl::Status Work(const ReduceScatter& scatter, const Pending& p, Offers offers) {
+  absl::Status Work(const ReduceScatter& scatter, const Pending& p, Ranks ranks) {
     const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
     const auto reduce = [&](Reduction reduction, int rank, void* out) {
       const int64_t first = FirstOf(rank, scatter.counts) * element;
-      for (size_t r = 0; r < offers.size(); ++r) ins_[r] = Skip(offers[r]->in, first);
+      for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = Skip(ranks[r].in, first);
       ReduceInRankOrder(reduction, c.dtype, ins_, {&out, 1}, scatter.counts[rank]);
     };
     if (exchange_ == nullptr) {
@@ -163,28 +163,28 @@ class TeamCommunicator final : public Communicator {
     return exchange_->ReduceScatterParts(
         scatter.reduction, c.dtype, scatter.counts, c.out,
         [&](int rank, void* out) { reduce(WithinDomain(scatter.reduction), rank, out); },
-        p.fingerprint);
+        p.offer.fingerprint);
   }
 
-  absl::Status Work(const AllGather& gather, const Pending& p, Offers offers) {
+  absl::Status Work(const AllGather& gather, const Pending& p, Ranks ranks) {
     const Collective& c = p.collective;
     const auto element = static_cast<int64_t>(DataTypeSize(c.dtype));
-    for (size_t r = 0; r < offers.size(); ++r) {
-      Copy(offers[r]->in, Skip(c.out, FirstOf(domain_[r], gather.counts) * element),
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      Copy(ranks[r].in, Skip(c.out, FirstOf(domain_[r], gather.counts) * element),
            gather.counts[domain_[r]] * element);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, p.fingerprint);
+    return exchange_->GatherParts(c.dtype, gather.counts, c.in, c.out, p.offer.fingerprint);
   }
 
-  absl::Status Work(const Broadcast& broadcast, const Pending& p, Offers offers) {
+  absl::Status Work(const Broadcast& broadcast, const Pending& p, Ranks ranks) {
     const Collective& c = p.collective;
     const int64_t bytes = broadcast.count * static_cast<int64_t>(DataTypeSize(c.dtype));
-    for (size_t r = 0; r < offers.size(); ++r) {
-      if (domain_[r] == broadcast.root) Copy(offers[r]->in, c.out, bytes);
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      if (domain_[r] == broadcast.root) Copy(ranks[r].in, c.out, bytes);
     }
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, p.fingerprint);
+    return exchange_->Broadcast(broadcast.root, c.in, c.out, bytes, p.offer.fingerprint);
   }
 
   const int rank_;

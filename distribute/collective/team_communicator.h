@@ -24,7 +24,7 @@
 namespace mirrorflow {
 
 // Creates the communicator of `rank`. `exchange` is null if one domain has all ranks; otherwise a
-// failure of the team must abort it (ThreadTeamOptions::on_failure).
+// failure of the team must abort it (TeamOptions::on_failure).
 std::unique_ptr<Communicator> CreateTeamCommunicator(const Topology& topology, int rank,
                                                      std::unique_ptr<LocalTeam> team,
                                                      std::shared_ptr<DomainExchange> exchange);

@@ -11,40 +11,45 @@
 #include <climits>
 #include <ctime>
 #include <optional>
-#include <utility>
 
 namespace mirrorflow {
 namespace {
 
 using std::chrono::microseconds;
 
-bool HaveCores(int num_threads) {
+// Whether each thread can have a core of its own. This process knows only its own share of the
+// host's cores.
+bool HaveCores(Waiter::Threads threads) {
   cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_threads;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= threads.here &&
+         sysconf(_SC_NPROCESSORS_ONLN) >= threads.all;
 }
 
 // Sleeps while `word` is `value`, until it is woken or `deadline` has passed. May wake spuriously.
-void FutexWait(const std::atomic<uint32_t>& word, uint32_t value,
+// `scope` is FUTEX_PRIVATE_FLAG if only threads of this process use the word, else 0.
+void FutexWait(const std::atomic<uint32_t>& word, int scope, uint32_t value,
                std::chrono::steady_clock::time_point deadline) {
   const int64_t ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch()).count();
   const timespec until = {ns / 1000000000, ns % 1000000000};  // both clocks are CLOCK_MONOTONIC
-  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, nullptr,
+  syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | scope, value, &until, nullptr,
           FUTEX_BITSET_MATCH_ANY);
 }
 
-void FutexWakeAll(const std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+void FutexWakeAll(const std::atomic<uint32_t>& word, int scope) {
+  syscall(SYS_futex, &word, FUTEX_WAKE | scope, INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace
 
 // Without a core for each thread, spinning keeps the awaited thread from running.
-Waiter::Waiter(int num_threads, absl::Duration timeout)
-    // Limited, so that the clock's current time plus the timeout does not overflow.
-    : timeout_(std::min(timeout, absl::Hours(24 * 365 * 50))),
-      spin_(microseconds(HaveCores(num_threads) ? 50 : 1)),
-      yield_(microseconds(HaveCores(num_threads) ? 200 : 50)) {}
+Waiter::Waiter(Shared* shared, Threads threads, absl::Duration timeout)
+    : shared_(*shared),
+      scope_(threads.here == threads.all ? FUTEX_PRIVATE_FLAG : 0),
+      // Limited, so that the clock's current time plus the timeout does not overflow.
+      timeout_(std::min(timeout, absl::Hours(24 * 365 * 50))),
+      spin_(microseconds(HaveCores(threads) ? 50 : 1)),
+      yield_(microseconds(HaveCores(threads) ? 200 : 50)) {}
 
 Waiter::Outcome Waiter::WaitLonger(const std::atomic<uint64_t>& counter, uint64_t target,
                                    Deadline* deadline) {
@@ -59,7 +64,7 @@ Waiter::Outcome Waiter::WaitLonger(const std::atomic<uint64_t>& counter, uint64_
   for (Clock::time_point now = start; now < start + yield_; now = Clock::now()) {
     if (now >= start + spin_) sched_yield();
     if (reached_soon()) return Outcome::kReached;
-    if (aborted()) return Outcome::kAborted;
+    if (ended()) return Outcome::kEnded;
   }
   return Sleep(counter, target, *deadline);
 }
@@ -68,41 +73,35 @@ Waiter::Outcome Waiter::Sleep(const std::atomic<uint64_t>& counter, uint64_t tar
                               Deadline deadline) {
   const auto look = [&]() -> std::optional<Outcome> {
     if (counter.load(std::memory_order_seq_cst) >= target) return Outcome::kReached;
-    if (aborted()) return Outcome::kAborted;
+    if (ended()) return Outcome::kEnded;
     if (Clock::now() >= deadline) return Outcome::kTimedOut;
     return std::nullopt;
   };
-  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  shared_.sleepers.fetch_add(1, std::memory_order_seq_cst);
   std::optional<Outcome> outcome;
   do {
     // Read before looking: a later wake changes the word, so that the futex does not sleep.
-    const uint32_t wakes = wakes_.load(std::memory_order_seq_cst);
+    const uint32_t wakes = shared_.wakes.load(std::memory_order_seq_cst);
     outcome = look();
-    if (!outcome) FutexWait(wakes_, wakes, deadline);
+    if (!outcome) FutexWait(shared_.wakes, scope_, wakes, deadline);
   } while (!outcome);
-  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  shared_.sleepers.fetch_sub(1, std::memory_order_relaxed);
   return *outcome;
 }
 
 void Waiter::Wake() {
-  wakes_.fetch_add(1, std::memory_order_seq_cst);
-  FutexWakeAll(wakes_);
+  shared_.wakes.fetch_add(1, std::memory_order_seq_cst);
+  FutexWakeAll(shared_.wakes, scope_);
 }
 
-void Waiter::Abort(absl::Status why) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (aborted()) return;
-    failure_ = why.ok() ? absl::AbortedError("aborted without a reason") : std::move(why);
-    aborted_.store(true, std::memory_order_seq_cst);
-    Wake();
-  }
-  if (on_abort_) on_abort_(failure_);  // no longer changes
+void Waiter::End() {
+  shared_.ended.store(1, std::memory_order_seq_cst);
+  FutexWakeAll(shared_.ended, scope_);
+  Wake();
 }
 
-absl::Status Waiter::failure() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return failure_;
+void Waiter::WaitForEnd() const {
+  while (!ended()) FutexWait(shared_.ended, scope_, 0, Clock::now() + std::chrono::hours(1));
 }
 
 }  // namespace mirrorflow

@@ -40,10 +40,11 @@ absl::StatusOr<DeviceName> ParseDevice(absl::string_view name) {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(absl::string_view name,
-                                                     const GpuOptions& options) {
+                                                     const DeviceOptions& options) {
   MF_RETURN_IF_ERROR(CheckDevice(name));
   MF_ASSIGN_OR_RETURN(const DeviceName parsed, ParseDevice(name));
-  return parsed.is_gpu ? CreateGpu(parsed.index, options) : CreateCpuDevice(parsed.index);
+  return parsed.is_gpu ? CreateGpu(parsed.index, options.gpu)
+                       : CreateCpuDevice(parsed.index, options.cpu_memory);
 }
 
 // Returns all GPUs, the default devices of MirroredStrategy; empty if there is none.
@@ -106,7 +107,7 @@ absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> 
 }
 
 absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
-                                             const GpuOptions& options,
+                                             const DeviceOptions& options,
                                              const Extensions* extensions) {
   SessionBackend backend;
   for (const std::string& name : devices) {

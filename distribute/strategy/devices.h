@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/session/session_state.h"
+#include "kernels/cpu/cpu_device.h"
 #include "kernels/cuda/gpu.h"
 
 namespace mirrorflow {
@@ -30,9 +31,14 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
                                                        std::optional<int> num_cpu_replicas);
 
+struct DeviceOptions {
+  GpuOptions gpu = {};
+  AllocateFn cpu_memory = nullptr;
+};
+
 // Returns a backend with the devices, kernels and compiler; its topology and connection are empty.
 absl::StatusOr<SessionBackend> CreateBackend(absl::Span<const std::string> devices,
-                                             const GpuOptions& options,
+                                             const DeviceOptions& options,
                                              const Extensions* extensions);
 
 }  // namespace mirrorflow

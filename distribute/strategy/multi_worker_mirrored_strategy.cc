@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "distribute/cluster/connect_workers.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_identity.h"
 #include "distribute/cluster/host_port.h"
-#include "distribute/cluster/ucx_cluster.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
@@ -31,6 +31,8 @@ struct MultiWorkerMirroredStrategy::Coordination {
   std::unique_ptr<CoordinationServer> server;  // in worker 0
   std::unique_ptr<CoordinationClient> client;  // null with one worker
   std::string network_device;
+  std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
+  std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   std::mutex mu;
   std::vector<std::unique_ptr<WorkerGroup>> groups;  // by session; guarded by mu
 };
@@ -50,6 +52,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   coordination_->groups.clear();
+  coordination_->group = nullptr;
   if (coordination_->client == nullptr) return;
   const absl::Status left = coordination_->client->Leave(absl::Now() + kLeaveTimeout);
   if (left.ok()) return;
@@ -110,24 +113,42 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   MF_ASSIGN_OR_RETURN(std::string build, BuildIdentity());
   add_setting("build", std::move(build));
   add_setting("seed", absl::StrCat(options_.replicas.seed));
+  add_setting("collective", CollectiveKindName(options_.collective));
   client.member.set_host(HostName());
   client.member.set_pid(getpid());
   client.member.set_host_id(HostIdentity());
   for (const std::string& device : devices_) client.member.add_devices(device);
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
   MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(coordinator));
+  std::vector<std::string> hosts;
+  for (const coordination::Member& member : coordination_->client->members()) {
+    hosts.push_back(member.host_id());
+  }
+  coordination_->group = coordination_->client->NewGroup();
+  MF_ASSIGN_OR_RETURN(MemoryDomains domains, FormMemoryDomains(hosts, options_.collective,
+                                                               *coordination_->group, deadline));
+  coordination_->host_memory = std::move(domains.host_memory);
+  if (!domains.warning.empty() && cluster.task_index == 0) {
+    std::fprintf(stderr, "mirrorflow: %s; they use the network\n", domains.warning.c_str());
+  }
   for (const coordination::Member& member : coordination_->client->members()) {
     for (const std::string& device : member.devices()) {
-      topology_.replicas.push_back(
-          {.worker = member.worker(), .domain = member.worker(), .device = device});
+      topology_.replicas.push_back({.worker = member.worker(),
+                                    .domain = domains.by_worker[member.worker()],
+                                    .device = device});
     }
   }
   return topology_.Check();
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
+  const std::shared_ptr<HostMemory> host_memory = coordination_->host_memory;
+  DeviceOptions devices;
+  if (host_memory != nullptr) {
+    devices.cpu_memory = [host_memory](size_t bytes) { return host_memory->Allocate(bytes); };
+  }
   MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      CreateBackend(devices_, {}, options_.replicas.extensions));
+                      CreateBackend(devices_, devices, options_.replicas.extensions));
   backend.topology = topology_;
   backend.has_teams = true;
   const absl::Duration timeout = options_.replicas.collective_timeout;
@@ -143,10 +164,17 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
     coordination_->groups.push_back(coordination_->client->NewGroup());
     backend.workers = coordination_->groups.back().get();
   }
-  backend.connect = [ucx = UcxClusterOptions{timeout, coordination_->network_device}](
-                        const Topology& topology, absl::Span<const int> local_ranks,
-                        WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
-    return ConnectOverUcx(topology, local_ranks, workers, incarnation, deadline, ucx);
+  if (host_memory != nullptr) {
+    backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
+                                         absl::Time deadline) {
+      return host_memory->Share(bytes, name, workers, deadline);
+    };
+  }
+  const ConnectOptions connect = {
+      .timeout = timeout, .device = coordination_->network_device, .host_memory = host_memory};
+  backend.connect = [connect](const Topology& topology, absl::Span<const int> local_ranks,
+                              WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+    return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, connect);
   };
   return backend;
 }

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
+#include "distribute/cluster/memory_domains.h"
 #include "distribute/strategy/strategy.h"
 
 namespace mirrorflow {
@@ -33,6 +34,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     std::string secret;
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
+    CollectiveKind collective = CollectiveKind::kAuto;
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
   };

@@ -56,9 +56,10 @@ absl::StatusOr<std::unique_ptr<OneDeviceStrategy>> OneDeviceStrategy::Create() {
 }
 
 absl::StatusOr<SessionBackend> OneDeviceStrategy::MakeBackend() const {
-  MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      CreateBackend(topology_.devices(), {.capture_steps = options_.capture_steps},
-                                    options_.extensions));
+  MF_ASSIGN_OR_RETURN(
+      SessionBackend backend,
+      CreateBackend(topology_.devices(), {.gpu = {.capture_steps = options_.capture_steps}},
+                    options_.extensions));
   backend.topology = topology_;
   return backend;
 }
@@ -92,11 +93,12 @@ absl::StatusOr<SessionBackend> MirroredStrategy::MakeBackend() const {
   // Several replicas on one GPU, which NCCL does not support.
   const bool logical = gpus.size() > 1 && gpus[0] == gpus[1];
   const bool by_nccl = gpus.size() > 1 && !logical;
-  MF_ASSIGN_OR_RETURN(SessionBackend backend,
-                      CreateBackend(topology_.devices(),
-                                    {.capture_steps = options_.capture_steps,
-                                     .collective_memory = by_nccl ? NcclMemory() : nullptr},
-                                    options_.extensions));
+  MF_ASSIGN_OR_RETURN(
+      SessionBackend backend,
+      CreateBackend(topology_.devices(),
+                    {.gpu = {.capture_steps = options_.capture_steps,
+                             .collective_memory = by_nccl ? NcclMemory() : nullptr}},
+                    options_.extensions));
   backend.topology = topology_;
   const absl::Duration timeout = options_.collective_timeout;
   if (gpus.empty()) {

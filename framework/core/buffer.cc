@@ -32,18 +32,23 @@ size_t AvailableBytes() {
   std::fclose(file);
   return available > std::numeric_limits<size_t>::max() - swap ? available : available + swap;
 }
+
+absl::Status TooMuch(size_t bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot allocate ", bytes, " bytes of memory; expected at most ", AvailableBytes()));
+}
 }  // namespace
 
+absl::Status Buffer::CheckAvailable(size_t bytes) {
+  return bytes < kLarge || bytes <= AvailableBytes() ? absl::OkStatus() : TooMuch(bytes);
+}
+
 absl::StatusOr<std::shared_ptr<Buffer>> Buffer::Allocate(size_t bytes) {
+  MF_RETURN_IF_ERROR(CheckAvailable(bytes));
   const size_t alignment = bytes >= kHugePage ? kHugePage : kBufferAlignment;
   const size_t padded = AlignUp(bytes == 0 ? 1 : bytes, alignment);
-  const size_t most = bytes >= kLarge ? AvailableBytes() : bytes;
-  const bool fits = padded >= bytes && bytes <= most;
-  void* data = fits ? std::aligned_alloc(alignment, padded) : nullptr;
-  if (data == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot allocate ", bytes, " bytes of memory; expected at most ", AvailableBytes()));
-  }
+  void* data = padded >= bytes ? std::aligned_alloc(alignment, padded) : nullptr;
+  if (data == nullptr) return TooMuch(bytes);
   if (alignment == kHugePage) madvise(data, padded, MADV_HUGEPAGE);
   std::memset(data, 0, padded);
   return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes));

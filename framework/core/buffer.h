@@ -26,6 +26,9 @@ class Buffer {
   static absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes);
   ~Buffer();
 
+  // ResourceExhausted if `bytes` bytes, many enough to matter, are not available on this machine.
+  static absl::Status CheckAvailable(size_t bytes);
+
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 

@@ -77,6 +77,14 @@ class BoundCall {
     return variables_;
   }
 
+  // Called before the other ranks can write the variables.
+  void BeforeStart(Communicator* communicator) {
+    if (communicator == nullptr || communicator->team() == nullptr) return;
+    if (communicator->team()->spans_processes()) {
+      binding_.updated.store(true, std::memory_order_relaxed);
+    }
+  }
+
   // Calls `work(kernel, args)`, and adds its time to nanoseconds() if the step is traced.
   template <typename K, typename Work>
   void Run(const Work& work) {
@@ -112,6 +120,7 @@ class BoundUpdate final : public BoundCollective {
                  .num_variables = planned_.update()->variables.size()}) {}
 
   absl::Status Start(Communicator* communicator, Lane&) override {
+    call_.BeforeStart(communicator);
     return update_.Start(communicator, Locate(binding_, planned_.in), call_.LocateVariables());
   }
   absl::Status Finish(Communicator* communicator, Lane&) override {
@@ -146,6 +155,7 @@ class BoundProductUpdate final : public BoundCollective {
                  .num_variables = product_.call.variables.size()}) {}
 
   absl::Status Start(Communicator* communicator, Lane&) override {
+    call_.BeforeStart(communicator);
     return update_.Start(communicator, Locate(binding_, planned_.in),
                          Locate(binding_, product_.right), call_.LocateVariables());
   }

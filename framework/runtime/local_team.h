@@ -6,8 +6,8 @@
 //
 //   MF_RETURN_IF_ERROR(team.Start(offer));
 //   …
-//   return team.Finish(offer, [&](absl::Span<const TeamOffer* const> offers) {
-//     return AddUpMyShare(offers);  // one offer per rank
+//   return team.Finish(offer, [&](absl::Span<const TeamMemory> ranks) {
+//     return AddUpMyShare(ranks);  // the memory that each rank has offered
 //   });
 //
 // Contract. All ranks start and finish the same work in the same order, with at most kMaxInFlight
@@ -42,21 +42,36 @@ struct TeamOffer {
   const TeamWork* work = nullptr;
   absl::string_view name = {};  // for errors; alive until Finish
   int sequence = -1;            // index among the collectives of a step, for errors
-  // The rank's memory; the work defines its meaning.
+  // The rank's memory; the work defines its meaning. If the ranks are in several processes, only
+  // memory that the rank's device has allocated can be written; memory that is only read may be
+  // anywhere, and is copied if the others cannot reach it.
+  const void* in = nullptr;
+  int64_t in_bytes = 0;
+  const void* right = nullptr;
+  int64_t right_bytes = 0;
+  absl::Span<std::byte* const> out;  // alive until Finish; at most LocalTeam::kMaxOuts
+};
+
+// The memory that one rank has offered, at the addresses by which the calling rank reaches it.
+struct TeamMemory {
   const void* in = nullptr;
   const void* right = nullptr;
-  absl::Span<std::byte* const> out;  // alive until Finish
+  absl::Span<std::byte* const> out;
 };
 
 class LocalTeam {
  public:
   static constexpr int kMaxInFlight = 256;
-  using Work = absl::FunctionRef<absl::Status(absl::Span<const TeamOffer* const> offers)>;
+  static constexpr size_t kMaxOuts = 11;
+  using Work = absl::FunctionRef<absl::Status(absl::Span<const TeamMemory> ranks)>;
 
   virtual ~LocalTeam() = default;
 
   virtual int rank() const = 0;  // among the ranks of the domain
   virtual int size() const = 0;
+  // Whether ranks of other processes belong to the team. Once this rank has started an update, they
+  // may write the variables.
+  virtual bool spans_processes() const { return false; }
 
   virtual absl::Status Start(const TeamOffer& offer) = 0;
   // Waits until all ranks have started, calls `work`, and waits until all ranks have done their

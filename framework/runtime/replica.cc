@@ -28,13 +28,13 @@ absl::Status CheckTime(absl::Time now, absl::Time deadline) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Device* device, int rank,
-                                                         const VariableLayout& layout,
-                                                         const Replica* first) {
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(
+    Device* device, int rank, const VariableLayout& layout,
+    const std::vector<std::shared_ptr<std::byte>>& shared) {
   std::unique_ptr<Replica> replica(new Replica(device, rank, layout));
   for (const LayoutRegion& region : layout.regions()) {
-    if (region.shared && first != nullptr) {
-      replica->layout_.push_back(first->layout_[replica->layout_.size()]);
+    if (region.shared) {
+      replica->layout_.push_back(shared[replica->layout_.size()]);
       continue;
     }
     auto memory = region.gradients ? device->AllocateForCollectives(region.bytes)

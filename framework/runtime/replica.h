@@ -36,11 +36,11 @@ struct TraceSpan {
 
 class Replica {
  public:
-  // Allocates and zeroes the regions of `layout`, which outlives the replica. Shared regions are
-  // those of `first`, unless it is null.
-  static absl::StatusOr<std::unique_ptr<Replica>> Create(Device* device, int rank,
-                                                         const VariableLayout& layout,
-                                                         const Replica* first);
+  // Allocates and zeroes the regions of `layout`, which outlives the replica, except shared ones:
+  // these are in `shared`, by region.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(
+      Device* device, int rank, const VariableLayout& layout,
+      const std::vector<std::shared_ptr<std::byte>>& shared);
 
   Device& device() const { return *device_; }
   int rank() const { return rank_; }

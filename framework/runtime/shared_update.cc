@@ -34,12 +34,12 @@ absl::Status CheckTeam(const Communicator& communicator, const LocalTeam* team,
 
 // Copies what this rank has written to its variables to those of the other ranks, unless they are
 // the same memory.
-void CopyVariables(const TeamOffer& own, absl::Span<const TeamOffer* const> offers, int64_t first,
+void CopyVariables(const TeamOffer& own, absl::Span<const TeamMemory> ranks, int64_t first,
                    int64_t bytes) {
-  for (const TeamOffer* other : offers) {
+  for (const TeamMemory& other : ranks) {
     for (size_t v = 0; v < own.out.size(); ++v) {
-      if (bytes == 0 || other->out[v] == own.out[v]) continue;
-      std::memcpy(other->out[v] + first, own.out[v] + first, bytes);
+      if (bytes == 0 || other.out[v] == own.out[v]) continue;
+      std::memcpy(other.out[v] + first, own.out[v] + first, bytes);
     }
   }
 }
@@ -65,6 +65,7 @@ SharedUpdate::SharedUpdate(Description description)
 absl::Status SharedUpdate::Start(Communicator* communicator, const void* gradient,
                                  absl::Span<std::byte* const> variables) {
   offer_.in = gradient;
+  offer_.in_bytes = what_.count * element_bytes_;
   offer_.out = variables;
   if (communicator == nullptr) return absl::OkStatus();
   LocalTeam* const team = communicator->team();
@@ -78,18 +79,18 @@ absl::Status SharedUpdate::Finish(Communicator* communicator, Apply apply) {
     apply(0, offer_.in, what_.count);
     return absl::OkStatus();
   }
-  return communicator->team()->Finish(offer_, [&](absl::Span<const TeamOffer* const> offers) {
-    return RunShare(*communicator, offers, apply);
+  return communicator->team()->Finish(offer_, [&](absl::Span<const TeamMemory> ranks) {
+    return RunShare(*communicator, ranks, apply);
   });
 }
 
-absl::Status SharedUpdate::RunShare(Communicator& communicator,
-                                    absl::Span<const TeamOffer* const> offers, Apply apply) {
+absl::Status SharedUpdate::RunShare(Communicator& communicator, absl::Span<const TeamMemory> ranks,
+                                    Apply apply) {
   LocalTeam& team = *communicator.team();
   const Share share = ShareOf(what_.count, element_bytes_, team.rank(), team.size());
   // Writes elements [first, first + n) of the reduction over the domain to `out`.
   const auto reduce = [&](int64_t first, int64_t n, Reduction reduction, void* out) {
-    for (size_t r = 0; r < offers.size(); ++r) ins_[r] = At(offers[r]->in, first * element_bytes_);
+    for (size_t r = 0; r < ranks.size(); ++r) ins_[r] = At(ranks[r].in, first * element_bytes_);
     ReduceInRankOrder(reduction, what_.dtype, ins_, {&out, 1}, n);
   };
   alignas(64) std::byte piece[kPieceBytes];
@@ -111,7 +112,7 @@ absl::Status SharedUpdate::RunShare(Communicator& communicator,
     const int64_t n = std::min(per_piece, share.end() - first);
     if (by_piece) reduce(first, n, *what_.reduction, piece);
     apply(first, by_piece ? piece : whole + (first - share.first) * element_bytes_, n);
-    CopyVariables(offer_, offers, first * element_bytes_, n * element_bytes_);
+    CopyVariables(offer_, ranks, first * element_bytes_, n * element_bytes_);
   }
   return absl::OkStatus();
 }
@@ -136,6 +137,11 @@ absl::Status SharedProductUpdate::Start(Communicator* communicator, const void* 
                                         absl::Span<std::byte* const> variables) {
   offer_.in = a;
   offer_.right = b;
+  if (communicator != nullptr) {
+    const int64_t own_rows = what_.counts[communicator->rank()];
+    offer_.in_bytes = own_rows * what_.rows * static_cast<int64_t>(DataTypeSize(what_.dtype));
+    offer_.right_bytes = own_rows * what_.row_bytes;
+  }
   offer_.out = variables;
   if (communicator == nullptr) return absl::OkStatus();
   LocalTeam* const team = communicator->team();
@@ -156,9 +162,9 @@ absl::Status SharedProductUpdate::Finish(Communicator* communicator, Apply apply
     return absl::OkStatus();
   }
   LocalTeam& team = *communicator->team();
-  return team.Finish(offer_, [&](absl::Span<const TeamOffer* const> offers) {
-    for (size_t r = 0; r < offers.size(); ++r) {
-      parts_[r] = {offers[r]->in, offers[r]->right, what_.counts[r]};
+  return team.Finish(offer_, [&](absl::Span<const TeamMemory> ranks) {
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      parts_[r] = {ranks[r].in, ranks[r].right, what_.counts[r]};
     }
     constexpr int64_t kTogether = 4;  // rows; products are faster on several rows at a time
     const auto first_of = [&](int rank) {
@@ -167,7 +173,7 @@ absl::Status SharedProductUpdate::Finish(Communicator* communicator, Apply apply
     };
     const int64_t first = first_of(team.rank()), last = first_of(team.rank() + 1);
     apply(parts_, first, last);
-    CopyVariables(offer_, offers, first * what_.row_bytes, (last - first) * what_.row_bytes);
+    CopyVariables(offer_, ranks, first * what_.row_bytes, (last - first) * what_.row_bytes);
     return absl::OkStatus();
   });
 }

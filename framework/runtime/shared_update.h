@@ -55,7 +55,7 @@ class SharedUpdate final : public TeamWork {
   std::string ToString() const override;
 
  private:
-  absl::Status RunShare(Communicator& communicator, absl::Span<const TeamOffer* const> offers,
+  absl::Status RunShare(Communicator& communicator, absl::Span<const TeamMemory> ranks,
                         Apply apply);
 
   const Description what_;

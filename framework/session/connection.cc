@@ -17,18 +17,24 @@ void Connection::Disconnect() {
   state_ = State::kBroken;
 }
 
-absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> replicas,
-                                 absl::Time deadline) {
+absl::Status Connection::Join(absl::Time deadline) {
   Disconnect();
-  if (topology_.world_size() == 1) {
-    state_ = State::kConnected;
-    return absl::OkStatus();
-  }
   if (workers_ == nullptr) {
     ++incarnation_;
   } else {
     MF_ASSIGN_OR_RETURN(incarnation_, workers_->Join(deadline));
   }
+  state_ = State::kJoined;
+  return absl::OkStatus();
+}
+
+absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> replicas,
+                                 absl::Time deadline) {
+  if (topology_.world_size() == 1) {
+    state_ = State::kConnected;
+    return absl::OkStatus();
+  }
+  state_ = State::kBroken;  // until all are connected
   const std::vector<int> ranks = local_ranks();
   MF_ASSIGN_OR_RETURN(communicators_, connect_(topology_, ranks, workers_, incarnation_, deadline));
   if (communicators_.size() != ranks.size() || replicas.size() != ranks.size()) {
@@ -69,7 +75,7 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::T
                               .step = static_cast<int64_t>(step)});
   if (workers_ != nullptr) first = workers_->ReportFailure(first, deadline);
   failure_ = first;
-  if (!communicators_.empty()) state_ = State::kBroken;
+  if (topology_.world_size() > 1) state_ = State::kBroken;
   return first;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connection joins a session's replicas with one another and with those of other workers. It is a
-// state machine: connected; broken, with the first cause; connected again, as a new incarnation.
+// state machine: joined, as a new incarnation; connected; broken, with the first cause; and so on.
 //
+//   MF_RETURN_IF_ERROR(connection.Join(deadline));
 //   MF_RETURN_IF_ERROR(connection.Connect(replicas, deadline));
 //   …
 //   if (!status.ok()) return connection.Break(status, step, deadline);  // the first cause
@@ -35,7 +36,7 @@ using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Commu
 
 class Connection {
  public:
-  enum class State { kBroken, kConnected };
+  enum class State { kBroken, kJoined, kConnected };
 
   // `workers` is borrowed; null if there is only one worker.
   Connection(Topology topology, WorkerGroup* workers, ConnectFn connect)
@@ -54,11 +55,13 @@ class Connection {
   State state() const { return state_; }
   // The first cause of the last break, with its Failure as a payload; OK if there was none.
   const absl::Status& failure() const { return failure_; }
-  // The number of the current incarnation; 0 before the first Connect.
+  // The number of the current incarnation; 0 before the first Join.
   uint64_t incarnation() const { return incarnation_; }
 
-  // Connects the local replicas, in rank order, as a new incarnation. Waits for the other workers,
-  // which must call Connect as well.
+  // Begins a new incarnation. Waits for the other workers, which must call Join as well; from then
+  // on workers() can be used.
+  absl::Status Join(absl::Time deadline);
+  // Connects the local replicas, in rank order. Waits for the other workers. REQUIRES: Join
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
 
   // The failure that another rank has caused since Connect; OK if there is none.

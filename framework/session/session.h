@@ -171,7 +171,7 @@ class Session {
   // A copy of the value on local replica `replica`.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   // Sets the variable on all local replicas or, if it is synchronised on read, the sum over all.
-  // Each worker sets its own.
+  // All workers must call it, with the same value.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   // Whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;

@@ -6,11 +6,18 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "framework/session/session_memory.h"
 #include "framework/session/step_state.h"
 
 namespace mirrorflow {
+namespace {
+
+// Alignment of the regions that workers share: each begins on a page of its own.
+constexpr size_t kSharedAlignment = 4096;
+
+}  // namespace
 
 SessionState::SessionState(SessionBackend backend, SessionOptions options)
     : backend_(std::move(backend)),
@@ -35,10 +42,10 @@ absl::StatusOr<std::unique_ptr<SessionState>> SessionState::Create(const Graph& 
   std::unique_ptr<SessionState> session(new SessionState(std::move(backend), std::move(options)));
   const absl::Status made = session->Initialize(graph);
   if (made.ok()) return session;
-  // Once connected, the other workers wait for this one to take part in the initialisation.
+  // Once it has joined, the other workers wait for this one to take part in the initialisation.
   Connection& connection = session->connection_;
   const bool is_awaited =
-      connection.has_other_workers() && connection.state() == Connection::State::kConnected;
+      connection.has_other_workers() && connection.state() != Connection::State::kBroken;
   return is_awaited ? connection.Break(made, session->next_step_, session->ConnectDeadline())
                     : made;
 }
@@ -59,20 +66,21 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   MF_ASSIGN_OR_RETURN(
       layout_, VariableLayout::Create(graph_, bucket_bytes, world_size(), SharesVariables()));
   MF_RETURN_IF_ERROR(CheckVariableMemory(layout_, ranks.size(), options_.max_bytes));
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
-                        Replica::Create(backend_.devices[i].get(), ranks[i], layout_,
-                                        i > 0 ? replicas_[0].get() : nullptr));
-    replicas_.push_back(std::move(replica));
-  }
   team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads);
   MF_RETURN_IF_ERROR(team_->status());
-  variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
-  MF_RETURN_IF_ERROR(Reconnect());
+  MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
   if (connection_.has_other_workers()) {
     MF_RETURN_IF_ERROR(AgreeOnVariables());
     MF_RETURN_IF_ERROR(TakeSeedOfWorker0());
   }
+  MF_ASSIGN_OR_RETURN(const SharedRegions shared, AllocateSharedRegions());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    MF_ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                        Replica::Create(backend_.devices[i].get(), ranks[i], layout_, shared));
+    replicas_.push_back(std::move(replica));
+  }
+  MF_RETURN_IF_ERROR(connection_.Connect(replicas_, ConnectDeadline()));
+  variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
   MF_RETURN_IF_ERROR(InitializeVariables());
   return connection_.has_other_workers() ? TakeVariablesOfRank0() : absl::OkStatus();
 }
@@ -84,6 +92,40 @@ bool SessionState::SharesVariables() const {
                      [](const auto& device) { return device->traits().host_memory; });
 }
 
+absl::StatusOr<SessionState::SharedRegions> SessionState::AllocateSharedRegions() {
+  const std::vector<LayoutRegion>& regions = layout_.regions();
+  SharedRegions shared(regions.size());
+  if (backend_.share_memory == nullptr) {
+    for (size_t r = 0; r < regions.size(); ++r) {
+      if (!regions[r].shared) continue;
+      MF_ASSIGN_OR_RETURN(shared[r], backend_.devices[0]->Allocate(regions[r].bytes));
+    }
+    return shared;
+  }
+  const int first_rank = connection_.local_ranks()[0];
+  const int domain = backend_.topology.replicas[first_rank].domain;
+  writes_shared_ = backend_.topology.RanksOfDomain(domain)[0] == first_rank;
+  const auto aligned = [](int64_t bytes) { return AlignUp(bytes, kSharedAlignment); };
+  size_t total = 0;
+  for (const LayoutRegion& region : regions) total += region.shared ? aligned(region.bytes) : 0;
+  if (total == 0) return shared;
+  MF_ASSIGN_OR_RETURN(
+      std::shared_ptr<std::byte> memory,
+      backend_.share_memory(total, "variables", *backend_.workers, ConnectDeadline()));
+  std::byte* next = memory.get();
+  for (size_t r = 0; r < regions.size(); ++r) {
+    if (!regions[r].shared) continue;
+    shared[r] = std::shared_ptr<std::byte>(memory, next);
+    next += aligned(regions[r].bytes);
+  }
+  return shared;
+}
+
+bool SessionState::Writes(const Replica& replica, const VariableInfo& variable) const {
+  return !layout_.regions()[variable.region].shared ||
+         (writes_shared_ && &replica == replicas_[0].get());
+}
+
 absl::Status SessionState::Reconnect() {
   for (const auto& step : steps_) {
     for (const auto& variant : step->variants) {
@@ -92,6 +134,7 @@ absl::Status SessionState::Reconnect() {
     }
   }
   num_agreements_ = 0;
+  MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
   return connection_.Connect(replicas_, ConnectDeadline());
 }
 

@@ -7,6 +7,7 @@
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_STATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,6 +56,11 @@ struct SessionBackend {
   bool has_teams = false;
   WorkerGroup* workers = nullptr;  // borrowed; null if this is the only worker
   ConnectFn connect;
+  // Returns the same zeroed memory to all workers of this worker's memory domain, which they find
+  // under `name`. Null if workers share no memory.
+  using ShareMemoryFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(
+      size_t bytes, absl::string_view name, WorkerGroup& workers, absl::Time deadline)>;
+  ShareMemoryFn share_memory;
 };
 
 // A compiled step, for `inspect` and `bench`.
@@ -115,6 +121,11 @@ class SessionState {
   absl::Status Initialize(const Graph& graph);
   // Whether the replicas can share one copy of a variable.
   bool SharesVariables() const;
+  using SharedRegions = std::vector<std::shared_ptr<std::byte>>;  // by region; null: not shared
+  absl::StatusOr<SharedRegions> AllocateSharedRegions();
+  // Whether `replica` is the one that writes the copy of a variable which several share.
+  bool Writes(const Replica& replica, const VariableInfo& variable) const;
+  absl::Status SetVariable(int variable, const Tensor& value);
   absl::Status InitializeVariables();
   absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values);
   // Translates the arguments of Prepare to the session's own graph.
@@ -150,6 +161,8 @@ class SessionState {
   absl::Status AgreeOn(const StepState& step, StepVariant& variant);
   absl::Status TakeTuningOfWorker0(absl::string_view agreement);
   absl::StatusOr<Tensor> SumOverRanks(int variable);
+  // Waits for the other workers, if this one shares variables with some of them.
+  absl::Status WaitForSharers();
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.
   absl::Status OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work);
   absl::Time ConnectDeadline() const { return absl::Now() + options_.connect_timeout; }
@@ -161,7 +174,8 @@ class SessionState {
   VariableLayout layout_;
   std::unique_ptr<TuningTable> tuning_;  // with autotune
   std::vector<std::unique_ptr<Replica>> replicas_;
-  Connection connection_;  // destroyed before the replicas, to which it points
+  bool writes_shared_ = true;  // the shared variables; false if another worker of the domain does
+  Connection connection_;      // destroyed before the replicas, to which it points
   std::unique_ptr<ReplicaTeam> team_;
   std::vector<std::shared_ptr<StepState>> steps_;
   std::vector<VariableState> variable_states_;

@@ -113,9 +113,9 @@ absl::Status SessionState::RunInitializers(absl::Span<const int> variables,
     MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
     MF_RETURN_IF_ERROR(
         device.CopyOut(bound->fetch_address(static_cast<int>(i)), value.raw(), value.bytes()));
-    MF_RETURN_IF_ERROR(AssignVariable(variable.name, value));
+    MF_RETURN_IF_ERROR(SetVariable(variables[i], value));
   }
-  return absl::OkStatus();
+  return WaitForSharers();
 }
 
 absl::Status SessionState::CheckDeterminate(int variable) const {
@@ -170,10 +170,20 @@ absl::Status SessionState::AssignVariable(absl::string_view name, const Tensor& 
         "variable '", name, "': expected ", DataTypeName(variable.dtype), variable.shape.ToString(),
         ", got ", DataTypeName(value.dtype()), value.shape().ToString()));
   }
+  // One of the workers that share a copy writes it: after all have read what they still need, and
+  // before any goes on.
+  MF_RETURN_IF_ERROR(WaitForSharers());
+  MF_RETURN_IF_ERROR(SetVariable(v, value));
+  return WaitForSharers();
+}
+
+absl::Status SessionState::SetVariable(int v, const Tensor& value) {
+  const VariableInfo& variable = layout_.variables()[v];
   // A variable that is synchronised on read has the whole value on rank 0 and zeros elsewhere.
   const Tensor* own = &value;
   Tensor zeros;
   for (const auto& replica : replicas_) {
+    if (!Writes(*replica, variable)) continue;
     if (variable.on_read && replica->rank() != 0 && !zeros.has_value()) {
       MF_ASSIGN_OR_RETURN(zeros, Tensor::Allocate(value.dtype(), value.shape()));
       std::memset(zeros.raw(), 0, zeros.bytes());

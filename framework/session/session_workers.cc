@@ -139,23 +139,30 @@ absl::Status SessionState::TakeVariablesOfRank0() {
   int64_t largest = 0;
   for (const VariableInfo& v : layout_.variables()) largest = std::max(largest, v.bytes());
   return OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
-    // Only the first replica receives the value of a shared variable into its memory; the others
-    // receive it into a buffer that is dropped.
+    // Only one replica receives the value of a shared variable into its memory; the others receive
+    // it into a buffer that is dropped.
     MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> unused,
                         replica.device().Allocate(largest));
     for (const VariableInfo& v : layout_.variables()) {
       if (v.on_read) continue;  // the replicas' parts differ and sum up to the value
-      const bool takes = !layout_.regions()[v.region].shared || &replica == replicas_[0].get();
       std::byte* const memory = replica.VariableAddress(v);
       MF_RETURN_IF_ERROR(replica.communicator()->Run(
           {.operation = Broadcast{.count = v.shape.num_elements(), .root = 0},
            .dtype = v.dtype,
            .in = memory,
-           .out = takes ? memory : replica.device().KernelAddress(unused.get()),
+           .out = Writes(replica, v) ? memory : replica.device().KernelAddress(unused.get()),
            .name = v.name},
           &lane));
     }
     return absl::OkStatus();
+  });
+}
+
+absl::Status SessionState::WaitForSharers() {
+  if (backend_.share_memory == nullptr) return absl::OkStatus();
+  if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
+  return OnEachReplica([&](Replica& replica, Lane& lane) {
+    return replica.communicator()->Run({.operation = Barrier{}, .name = "variables"}, &lane);
   });
 }
 

@@ -23,12 +23,14 @@ class InlineLane final : public Lane {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(int index) : name_(absl::StrCat("CPU:", index)) {}
+  CpuDevice(int index, AllocateFn allocate)
+      : name_(absl::StrCat("CPU:", index)), allocate_(std::move(allocate)) {}
 
   absl::string_view name() const override { return name_; }
   const DeviceTraits& traits() const override { return traits_; }
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
+    if (allocate_ != nullptr) return allocate_(bytes);
     MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
     std::byte* data = buffer->data();
     return std::shared_ptr<std::byte>(std::move(buffer), data);
@@ -51,6 +53,7 @@ class CpuDevice final : public Device {
 
  private:
   const std::string name_;
+  const AllocateFn allocate_;
   const DeviceTraits traits_;
   InlineLane lane_;
 };
@@ -64,7 +67,9 @@ int Topology(int cpu, absl::string_view what) {
 
 }  // namespace
 
-std::unique_ptr<Device> CreateCpuDevice(int index) { return std::make_unique<CpuDevice>(index); }
+std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate) {
+  return std::make_unique<CpuDevice>(index, std::move(allocate));
+}
 
 int NumUsableCores() {
   cpu_set_t set;

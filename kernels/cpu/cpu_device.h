@@ -5,14 +5,21 @@
 #ifndef MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CPU_CPU_DEVICE_H_
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "framework/runtime/device.h"
 
 namespace mirrorflow {
 
-// Creates device `CPU:index`.
-std::unique_ptr<Device> CreateCpuDevice(int index);
+// Returns zeroed memory, aligned to 64 bytes.
+using AllocateFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(size_t bytes)>;
+
+// Creates device `CPU:index`, whose memory comes from `allocate` or, if it is null, from the
+// process's own.
+std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr);
 
 // Number of cores that this process may run on. CPUs that share a core count once.
 int NumUsableCores();

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/team.h"
 #include "distribute/collective/team_communicator.h"
-#include "distribute/collective/thread_team.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "distribute/collective/domain_exchange.h"
 #include "distribute/collective/memory_transport.h"
-#include "distribute/collective/thread_team.h"
+#include "distribute/collective/team.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/shared_update.h"

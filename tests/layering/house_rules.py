@@ -36,7 +36,7 @@ ROWS = (
     ("ops/control_flow/passes", "ops/passes", "ops/(tables of contents)"),
     ("distribute/collective",),
     ("distribute/collective/device_copy", "distribute/collective/nccl",
-     "distribute/collective/ucx", "distribute/passes"),
+     "distribute/collective/shared_memory", "distribute/collective/ucx", "distribute/passes"),
     ("distribute/cluster",),
     ("distribute/cluster/coordination",),
     ("distribute",),

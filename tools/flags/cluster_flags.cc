@@ -29,6 +29,9 @@ ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
+ABSL_FLAG(std::string, collective, "auto",
+          "how workers exchange data: shared_memory (all on one host), ucx (the network), or auto "
+          "(shared memory on a host, the network between hosts)");
 ABSL_FLAG(bool, insecure, false,
           "allow workers on several hosts without a secret, in a network where every process is "
           "trusted");
@@ -93,11 +96,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Opti
   }
   std::fprintf(stderr, "%s\n", cluster.ToString().c_str());
   MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags(environment));
+  const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
+  if (!collective.ok()) return Annotate(collective.status(), "--collective");
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = cluster,
        .replicas = options,
        .secret = secret,
        .insecure = absl::GetFlag(FLAGS_insecure),
+       .collective = *collective,
        .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)});
   if (strategy.ok()) return std::unique_ptr<Strategy>(*std::move(strategy));
   *code = CodeOfJoining(strategy.status());

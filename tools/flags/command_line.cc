@@ -15,10 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "framework/core/file.h"
+#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 namespace {
@@ -172,6 +176,28 @@ std::string ForTerminal(absl::string_view line) {
   }
   return text;
 }
+
+// Tells the launcher why this process ends, if it has given a file for that. As JSON; the fields
+// are those of torchelastic's error files, which have a place for other facts.
+void WriteErrorFile(const absl::Status& status, ExitCode code) {
+  const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
+  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
+  if (file == nullptr) return;
+  const Failure where = FailureOf(status).value_or(Failure());
+  const std::string text =
+      absl::StrCat("{\"message\":", JsonQuote(status.message()),
+                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
+                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
+                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
+                   code == kExitCluster ? ",\"cause\":\"another worker\"" : "", "}\n");
+  std::fputs(text.c_str(), file);
+  std::fclose(file);
+}
+
+ExitCode CodeOf(const absl::Status& status, ExitCode code) {
+  if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
+  return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
+}
 }  // namespace
 
 int ExitWithError(const absl::Status& status, ExitCode code) {
@@ -187,8 +213,9 @@ int ExitWithError(const absl::Status& status, ExitCode code) {
     std::fputs(text.c_str(), stderr);
     first = false;
   }
-  if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
-  return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
+  code = CodeOf(status, code);
+  WriteErrorFile(status, code);
+  return code;
 }
 
 }  // namespace mirrorflow

@@ -51,8 +51,8 @@ absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least
 absl::Status CheckOutputFlag(absl::string_view flag, absl::string_view path);
 
 // Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message
-// has several. Returns the exit code: that of the status if it is a resource or internal error,
-// otherwise `code`.
+// has several, and as JSON to the file that $MIRRORFLOW_ERROR_FILE names, if any. Returns the exit
+// code: that of the status if it is a resource or internal error, otherwise `code`.
 int ExitWithError(const absl::Status& status, ExitCode code);
 // Flushes standard output. Returns kExitOk, or the code of an error if not all of it was written.
 int FlushOutput();

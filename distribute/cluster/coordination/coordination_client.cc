@@ -17,6 +17,7 @@
 #include "distribute/cluster/failure_listener.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
 namespace {
@@ -155,7 +156,7 @@ class CoordinationClient::Connection {
     if (!reply.ParseFromString(answer.body())) {
       return absl::InternalError("coordination: malformed reply");
     }
-    MF_RETURN_IF_ERROR(FromProto(reply.status()));
+    MF_RETURN_IF_ERROR(StatusFromProto(reply.status()));
     return std::move(*reply.mutable_value());
   }
 
@@ -244,10 +245,10 @@ class CoordinationClient::Group final : public WorkerGroup {
 
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
     Request request = NewRequest(Request::REPORT_FAILURE);
-    *request.mutable_failure() = ToProto(cause);
+    *request.mutable_failure() = StatusToProto(cause);
     const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
-    coordination::StatusProto first;
-    return answer.ok() && first.ParseFromString(*answer) ? FromProto(first) : cause;
+    proto::Status first;
+    return answer.ok() && first.ParseFromString(*answer) ? StatusFromProto(first) : cause;
   }
 
   void OnFailure(std::function<void(const absl::Status&)> call) override {

@@ -25,6 +25,7 @@
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "framework/runtime/status_proto.h"
 
 namespace mirrorflow {
 namespace {
@@ -161,7 +162,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       coordination::Reply answer;
       if (absl::IsDeadlineExceeded(result.status())) SetTimeout(result.status());
       const absl::Status mismatch = Mismatch();
-      *answer.mutable_status() = ToProto(mismatch.ok() ? result.status() : mismatch);
+      *answer.mutable_status() = StatusToProto(mismatch.ok() ? result.status() : mismatch);
       if (mismatch.ok() && result.ok()) answer.set_value(MembershipText());
       FinishSigned(call, key, kRegister, answer);
     };
@@ -192,7 +193,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     Perform(call, request->worker(), body,
             [this, call, key = *key](absl::StatusOr<std::string> result) {
               coordination::Reply answer;
-              *answer.mutable_status() = ToProto(result.status());
+              *answer.mutable_status() = StatusToProto(result.status());
               if (result.ok()) answer.set_value(*std::move(result));
               FinishSigned(call, key, kPerform, answer);
             });
@@ -228,8 +229,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         return group->Barrier(worker, incarnation, body.name(), deadline, std::move(done));
       case Request::REPORT_FAILURE:
         // The first failure is the answer, not an error of the call.
-        return done(ToProto(group->ReportFailure(incarnation, FromProto(body.failure())))
-                        .SerializeAsString());
+        return done(
+            StatusToProto(group->ReportFailure(incarnation, StatusFromProto(body.failure())))
+                .SerializeAsString());
       case Request::WAIT_FOR_FAILURE:
         call->OnLost([this, worker] { Lose(worker); });
         return group->WaitForFailure(worker, incarnation, std::move(done));

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/coordination/authentication.h"
@@ -40,24 +39,6 @@ void Sign(absl::string_view key, Role role, absl::string_view method,
 bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
                  const coordination::Signed& message) {
   return EqualSecrets(message.mac(), Mac(key, role, method, message));
-}
-
-coordination::StatusProto ToProto(const absl::Status& status) {
-  coordination::StatusProto proto;
-  proto.set_code(static_cast<int>(status.code()));
-  proto.set_message(std::string(status.message()));
-  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
-    (*proto.mutable_payloads())[std::string(type)] = std::string(payload);
-  });
-  return proto;
-}
-
-absl::Status FromProto(const coordination::StatusProto& proto) {
-  absl::Status status(static_cast<absl::StatusCode>(proto.code()), proto.message());
-  for (const auto& [type, payload] : proto.payloads()) {
-    status.SetPayload(type, absl::Cord(payload));
-  }
-  return status;
 }
 
 int64_t MillisecondsUntil(absl::Time deadline) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations on messages of the coordination service that both ends need: signing and checking
-// them, and carrying an absl::Status.
+// them, and their deadlines.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MESSAGES_H_
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
@@ -37,9 +36,6 @@ void Sign(absl::string_view key, Role role, absl::string_view method,
           coordination::Signed* message);
 bool HasValidMac(absl::string_view key, Role role, absl::string_view method,
                  const coordination::Signed& message);
-
-coordination::StatusProto ToProto(const absl::Status& status);
-absl::Status FromProto(const coordination::StatusProto& proto);
 
 // Deadlines travel as the time that is left, because clocks differ.
 int64_t MillisecondsUntil(absl::Time deadline);

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions of several workers that meet through the coordination service and exchange data over
-// UCX. The in-memory cluster is the reference: it runs the same algorithm over another transport.
-#include "distribute/cluster/ucx_cluster.h"
+// UCX or through shared memory. The in-memory cluster is the reference: it runs the same algorithms
+// in one process.
+#include "distribute/cluster/connect_workers.h"
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/memory_domains.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
 #include "tests/support/coordination.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_workers.h"
@@ -73,24 +78,51 @@ absl::StatusOr<std::string> Train(const Model& model, Session& session) {
   return log;
 }
 
-// Lets the workers of `options` use the coordination service and UCX.
+// Lets the workers of `options` use the coordination service, and exchange data as separate
+// processes do: over UCX or, if they are one domain, through shared memory, which each of them has
+// mapped at addresses of its own.
 class RealCluster {
  public:
-  explicit RealCluster(TestWorkersOptions* options) {
-    for (const auto& client : cluster_.clients()) groups_.push_back(client->NewGroup());
+  explicit RealCluster(TestWorkersOptions* options) : one_domain_(options->one_domain) {
+    for (const auto& client : cluster_.clients()) {
+      meetings_.push_back(client->NewGroup());
+      groups_.push_back(client->NewGroup());
+    }
     options->change = [this](int worker, SessionOptions*, SessionBackend* backend) {
-      backend->workers = groups_[worker].get();
-      backend->connect = [](const Topology& topology, absl::Span<const int> local_ranks,
-                            WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
-        return ConnectOverUcx(topology, local_ranks, workers, incarnation, deadline,
-                              {.timeout = absl::Seconds(20), .device = "lo"});
-      };
+      Change(worker, backend);
     };
   }
 
  private:
+  void Change(int worker, SessionBackend* backend) {
+    ConnectOptions options = {.timeout = absl::Seconds(20), .device = "lo"};
+    if (one_domain_) {
+      const auto domains =
+          FormMemoryDomains(std::vector<std::string>(kWorkers, "here"), CollectiveKind::kAuto,
+                            *meetings_[worker], absl::Now() + absl::Seconds(20));
+      ASSERT_TRUE(domains.ok()) << domains.status();
+      EXPECT_EQ(domains->warning, "");
+      EXPECT_EQ(domains->by_worker, std::vector<int>(kWorkers, 0));
+      const auto memory = options.host_memory = domains->host_memory;
+      for (size_t i = 0; i < backend->devices.size(); ++i) {
+        backend->devices[i] = CreateCpuDevice(
+            static_cast<int>(i), [memory](size_t bytes) { return memory->Allocate(bytes); });
+      }
+      backend->share_memory = [memory](size_t bytes, absl::string_view name, WorkerGroup& group,
+                                       absl::Time deadline) {
+        return memory->Share(bytes, name, group, deadline);
+      };
+    }
+    backend->workers = groups_[worker].get();
+    backend->connect = [options](const Topology& topology, absl::Span<const int> local_ranks,
+                                 WorkerGroup* workers, uint64_t incarnation, absl::Time deadline) {
+      return ConnectWorkers(topology, local_ranks, workers, incarnation, deadline, options);
+    };
+  }
+
+  const bool one_domain_;
   CoordinatedCluster cluster_{kWorkers};
-  std::vector<std::unique_ptr<WorkerGroup>> groups_;
+  std::vector<std::unique_ptr<WorkerGroup>> meetings_, groups_;
 };
 
 absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOptions options) {
@@ -106,15 +138,22 @@ absl::StatusOr<std::string> TrainOnWorkers(const Model& model, TestWorkersOption
   return logs[0];
 }
 
-class UcxTrainTest : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, UcxTrainTest, testing::Values("mlp", "cnn"));
+class TrainTest : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+INSTANTIATE_TEST_SUITE_P(, TrainTest,
+                         testing::Combine(testing::Values("mlp", "cnn"), testing::Bool()),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param), std::get<1>(info.param)
+                                                                            ? "OverSharedMemory"
+                                                                            : "OverUcx");
+                         });
 
-TEST_P(UcxTrainTest, TrainingMatchesInMemoryClusterBitForBit) {
-  const auto model = Model::Build(GetParam());
+TEST_P(TrainTest, TrainingMatchesInMemoryClusterBitForBit) {
+  const auto [name, one_domain] = GetParam();
+  const auto model = Model::Build(name);
   ASSERT_TRUE(model.ok()) << model.status();
   for (const int replicas : {1, 2}) {
     SCOPED_TRACE(absl::StrCat(replicas, " replicas per worker"));
-    TestWorkersOptions options{.workers = kWorkers, .replicas = replicas};
+    TestWorkersOptions options{.workers = kWorkers, .replicas = replicas, .one_domain = one_domain};
     const auto want = TrainOnWorkers(**model, options);
     ASSERT_TRUE(want.ok()) << want.status();
     const RealCluster real(&options);
@@ -124,10 +163,15 @@ TEST_P(UcxTrainTest, TrainingMatchesInMemoryClusterBitForBit) {
   }
 }
 
-TEST(UcxClusterTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
+class ConnectWorkersTest : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, ConnectWorkersTest, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "SharedMemory" : "Ucx");
+});
+
+TEST_P(ConnectWorkersTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
   const auto model = Model::Build("mlp"), other = Model::Build("mlp", 0.5f);
   ASSERT_TRUE(model.ok() && other.ok()) << model.status() << other.status();
-  TestWorkersOptions options{.workers = kWorkers, .replicas = 1};
+  TestWorkersOptions options{.workers = kWorkers, .replicas = 1, .one_domain = GetParam()};
   const RealCluster real(&options);
   const auto workers = TestWorkers::Create(
       [&](int w) -> const Graph& { return (w == 0 ? *model : *other)->graph; }, options);
@@ -141,10 +185,10 @@ TEST(UcxClusterTest, WorkersThatDifferAreNamedBeforeTheFirstStep) {
   }
 }
 
-TEST(UcxClusterTest, WorkersReconnect) {
+TEST_P(ConnectWorkersTest, WorkersReconnect) {
   const auto model = Model::Build("mlp");
   ASSERT_TRUE(model.ok()) << model.status();
-  TestWorkersOptions options{.workers = kWorkers, .replicas = 2};
+  TestWorkersOptions options{.workers = kWorkers, .replicas = 2, .one_domain = GetParam()};
   const RealCluster real(&options);
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return (*model)->graph; }, options);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connect_workers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/collective/domain_exchange.h"
+#include "distribute/collective/team.h"
+#include "distribute/collective/team_communicator.h"
+#include "distribute/collective/ucx/ucx_transport.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+using Exchanges = std::vector<std::shared_ptr<DomainExchange>>;
+
+std::string AddressKey(int rank) { return absl::StrCat("ucx address of rank ", rank); }
+
+// Returns the exchanges of the local ranks with those of other domains; null with one domain.
+absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<const int> ranks,
+                                         WorkerGroup& workers, uint64_t incarnation,
+                                         absl::Time deadline, const ConnectOptions& options) {
+  if (topology.num_domains() == 1) return Exchanges(ranks.size());
+  std::vector<std::unique_ptr<UcxTransport>> transports;
+  for (const int rank : ranks) {
+    MF_ASSIGN_OR_RETURN(auto transport,
+                        UcxTransport::Create({.rank = rank,
+                                              .timeout = kBetweenDomains * options.timeout,
+                                              .connection = incarnation,
+                                              .device = options.device}));
+    MF_ASSIGN_OR_RETURN(std::string address, transport->Address());
+    MF_RETURN_IF_ERROR(workers.Put(AddressKey(rank), std::move(address), deadline));
+    transports.push_back(std::move(transport));
+  }
+  const int domain = topology.replicas[ranks[0]].domain;
+  for (int peer = 0; peer < topology.world_size(); ++peer) {
+    if (topology.replicas[peer].domain == domain) continue;
+    const auto address = workers.Get(AddressKey(peer), deadline);
+    if (!address.ok()) {
+      return WithFailure(address.status(),
+                         {.rank = peer, .worker = topology.replicas[peer].worker});
+    }
+    for (const auto& transport : transports) {
+      MF_RETURN_IF_ERROR(transport->Connect(peer, *address));
+    }
+  }
+  Exchanges exchanges;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    exchanges.push_back(
+        std::make_shared<DomainExchange>(topology, ranks[i], std::move(transports[i])));
+  }
+  return exchanges;
+}
+
+// Returns the local ranks' members of the team of their domain.
+absl::StatusOr<LocalTeams> ConnectDomain(const Topology& topology, absl::Span<const int> ranks,
+                                         WorkerGroup& workers, absl::Time deadline,
+                                         HostMemory* host_memory, const TeamOptions& options) {
+  if (host_memory == nullptr) return CreateThreadTeam(static_cast<int>(ranks.size()), options);
+  ProcessTeam team = {.space = host_memory->shared_from_this()};
+  for (const int rank : options.world_ranks) {
+    const std::vector<int>& processes = host_memory->workers();
+    team.processes.push_back(static_cast<int>(
+        std::find(processes.begin(), processes.end(), topology.replicas[rank].worker) -
+        processes.begin()));
+  }
+  const size_t bytes =
+      TeamStateBytes(static_cast<int>(team.processes.size()), host_memory->num_processes());
+  MF_ASSIGN_OR_RETURN(team.state, host_memory->Share(bytes, "team", workers, deadline));
+  return CreateProcessTeam(team, options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectWorkers(
+    const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
+    uint64_t incarnation, absl::Time deadline, const ConnectOptions& options) {
+  MF_ASSIGN_OR_RETURN(const Exchanges exchanges, ConnectDomains(topology, local_ranks, *workers,
+                                                                incarnation, deadline, options));
+  TeamOptions team_options = {
+      .timeout = options.timeout,
+      .world_ranks = topology.RanksOfDomain(topology.replicas[local_ranks[0]].domain)};
+  if (topology.num_domains() > 1) {
+    team_options.on_failure = [exchanges](const absl::Status& why) {
+      for (const auto& exchange : exchanges) exchange->Abort(why);
+    };
+  }
+  MF_ASSIGN_OR_RETURN(LocalTeams team, ConnectDomain(topology, local_ranks, *workers, deadline,
+                                                     options.host_memory.get(), team_options));
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (size_t i = 0; i < local_ranks.size(); ++i) {
+    communicators.push_back(
+        CreateTeamCommunicator(topology, local_ranks[i], std::move(team[i]), exchanges[i]));
+  }
+  MF_RETURN_IF_ERROR(workers->Barrier("connected", deadline));
+  return communicators;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/memory_domains.h"
+
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr const char* kKindNames[] = {"auto", "shared_memory", "ucx"};
+
+// Empty if the worker has the memory of all others of its host.
+std::string OutcomeKey(int worker) { return absl::StrCat("sharing memory on worker ", worker); }
+
+std::vector<int> WorkersOn(const std::string& host, absl::Span<const std::string> hosts) {
+  std::vector<int> workers;
+  for (size_t w = 0; w < hosts.size(); ++w) {
+    if (hosts[w] == host) workers.push_back(static_cast<int>(w));
+  }
+  return workers;
+}
+
+}  // namespace
+
+absl::StatusOr<CollectiveKind> ParseCollectiveKind(absl::string_view name) {
+  for (size_t i = 0; i < std::size(kKindNames); ++i) {
+    if (name == kKindNames[i]) return static_cast<CollectiveKind>(i);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected one of ", absl::StrJoin(kKindNames, ", "), "; got '", name, "'"));
+}
+
+std::string CollectiveKindName(CollectiveKind kind) { return kKindNames[static_cast<int>(kind)]; }
+
+absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
+                                                CollectiveKind kind, WorkerGroup& group,
+                                                absl::Time deadline) {
+  const std::set<std::string> different(hosts.begin(), hosts.end());
+  if (kind == CollectiveKind::kSharedMemory && different.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("collective shared_memory: expected all workers on one host, as one user and "
+                     "in one network namespace, got ",
+                     different.size(), " of them"));
+  }
+  MemoryDomains domains;
+  MF_ASSIGN_OR_RETURN(const uint64_t incarnation, group.Join(deadline));
+  static_cast<void>(incarnation);
+  const auto may_share = [&](const std::vector<int>& workers) {
+    return kind != CollectiveKind::kUcx && workers.size() > 1;
+  };
+  const std::vector<int> neighbours = WorkersOn(hosts[group.worker()], hosts);
+  std::string outcome;
+  if (may_share(neighbours)) {
+    auto memory = HostMemory::Connect(neighbours, group, deadline);
+    if (memory.ok()) {
+      domains.host_memory = *std::move(memory);
+    } else {
+      outcome = std::string(memory.status().message());
+    }
+  }
+  MF_RETURN_IF_ERROR(group.Put(OutcomeKey(group.worker()), outcome, deadline));
+
+  int next = 0;
+  domains.by_worker.resize(hosts.size(), -1);
+  for (size_t w = 0; w < hosts.size(); ++w) {
+    if (domains.by_worker[w] >= 0) continue;
+    const std::vector<int> workers = WorkersOn(hosts[w], hosts);
+    bool share = may_share(workers);
+    for (size_t i = 0; i < workers.size() && may_share(workers); ++i) {
+      MF_ASSIGN_OR_RETURN(const std::string failure, group.Get(OutcomeKey(workers[i]), deadline));
+      if (failure.empty()) continue;
+      share = false;
+      domains.warning = absl::StrCat("worker ", workers[i],
+                                     " cannot share memory with the others of its host: ", failure);
+    }
+    for (const int worker : workers) {
+      if (domains.by_worker[worker] < 0) domains.by_worker[worker] = share ? next : next++;
+    }
+    if (share) ++next;
+    if (!share && hosts[w] == hosts[group.worker()]) domains.host_memory = nullptr;
+  }
+  if (kind == CollectiveKind::kSharedMemory && !domains.warning.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("collective shared_memory: ", domains.warning));
+  }
+  return domains;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FirstFailure: a status that the processes of a team share, set once.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_FIRST_FAILURE_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_FIRST_FAILURE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "absl/status/status.h"
+
+namespace mirrorflow {
+
+class FirstFailure {
+ public:
+  // The failure of one process, which only this process writes.
+  struct Text {
+    uint32_t size = 0;
+    char bytes[16380] = {};
+  };
+  // State that the processes share; zeroed memory at first. A process that is killed while it sets
+  // a failure has set none.
+  struct Shared {
+    std::atomic<int> setter{0};  // 1 + the process whose text counts; 0: none
+  };
+
+  // `texts` has one entry for each process. Both outlive the FirstFailure.
+  FirstFailure(Shared* shared, Text* texts, int process)
+      : shared_(*shared), texts_(texts), process_(process) {}
+
+  // Sets the failure unless there is one. A long message is cut off.
+  void Set(const absl::Status& why);
+  // OK until a process has set it.
+  absl::Status Get() const;
+
+ private:
+  Shared& shared_;
+  Text* const texts_;
+  const int process_;
+  mutable std::mutex mu_;  // of this process
+  mutable absl::Status known_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_FIRST_FAILURE_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SharedHeap: allocates parts of this process's shared segment. Thread-safe. Made for few and large
+// allocations: each takes whole pages.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HEAP_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HEAP_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "absl/status/statusor.h"
+#include "distribute/collective/shared_memory/segment.h"
+
+namespace mirrorflow {
+
+class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
+ public:
+  // A heap with addresses for all memory of this machine.
+  static absl::StatusOr<std::shared_ptr<SharedHeap>> Create();
+
+  const SharedSegment& segment() const { return *segment_; }
+
+  // Returns zeroed memory, which is freed with its last owner. ResourceExhausted if that much is
+  // not available.
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes);
+
+ private:
+  explicit SharedHeap(std::unique_ptr<SharedSegment> segment);
+  absl::StatusOr<size_t> Take(size_t bytes);
+  void GiveBack(size_t offset, size_t bytes);
+
+  const std::unique_ptr<SharedSegment> segment_;
+  std::mutex mu_;
+  std::map<size_t, size_t> free_;  // size by offset; neighbours are merged; guarded by mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HEAP_H_

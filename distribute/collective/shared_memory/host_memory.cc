@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/shared_memory/host_memory.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "framework/core/buffer.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+// The workers of a host do the same at the same time; those that cannot be reached within this time
+// use the network.
+constexpr absl::Duration kMeetTimeout = absl::Seconds(20);
+
+// The name of a worker's socket. Others of the same user can connect to it, so it cannot be
+// guessed.
+absl::StatusOr<std::string> RandomName() {
+  char bytes[16];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+    return absl::UnavailableError("shared memory: no random numbers");
+  }
+  return absl::StrCat("mirrorflow-",
+                      absl::BytesToHexString(absl::string_view(bytes, sizeof(bytes))));
+}
+
+std::string SocketKey(int worker) { return absl::StrCat("shared memory of worker ", worker); }
+
+// Counts the workers that hold a block from Share; it lies behind the block.
+using Holders = std::atomic<int>;
+
+Holders* HoldersOf(std::byte* block, size_t bytes) {
+  return reinterpret_cast<Holders*>(block + AlignUp(bytes));
+}
+
+}  // namespace
+
+// Passes the heaps of the workers to one another.
+class HostMemory::Meeting {
+ public:
+  Meeting(absl::Span<const int> workers, int process, const SharedHeap& heap, WorkerGroup& group,
+          absl::Time deadline)
+      : workers_(workers),
+        process_(process),
+        heap_(heap),
+        group_(group),
+        deadline_(std::min(deadline, absl::Now() + kMeetTimeout)) {}
+
+  // Every worker connects to those before it, and accepts those after it.
+  absl::StatusOr<std::vector<Peer>> Run() {
+    absl::StatusOr<std::string> name = RandomName();
+    absl::StatusOr<UnixSocket> listener =
+        name.ok() ? UnixSocket::Listen(*name) : absl::StatusOr<UnixSocket>(name.status());
+    // Without a name, the others do not wait for this worker.
+    MF_RETURN_IF_ERROR(group_.Put(SocketKey(workers_[process_]),
+                                  listener.ok() ? *name : std::string(), deadline_));
+    MF_RETURN_IF_ERROR(listener.status());
+    std::vector<Peer> peers(workers_.size());
+    for (int i = 0; i < process_; ++i) {
+      MF_ASSIGN_OR_RETURN(const std::string peer_name,
+                          group_.Get(SocketKey(workers_[i]), deadline_));
+      MF_ASSIGN_OR_RETURN(peers[i].socket, UnixSocket::Connect(peer_name));
+      MF_RETURN_IF_ERROR(SendHeap(peers[i].socket));
+      MF_ASSIGN_OR_RETURN(const UnixSocket::Message answer, peers[i].socket.Receive(deadline_));
+      MF_ASSIGN_OR_RETURN(peers[i].segment, SharedSegment::Open(answer.fd));
+    }
+    for (size_t left = workers_.size() - process_ - 1; left > 0; --left) {
+      MF_ASSIGN_OR_RETURN(UnixSocket socket, listener->Accept(deadline_));
+      MF_ASSIGN_OR_RETURN(const UnixSocket::Message hello, socket.Receive(deadline_));
+      MF_ASSIGN_OR_RETURN(auto segment, SharedSegment::Open(hello.fd));
+      int i = 0;
+      if (!absl::SimpleAtoi(hello.text, &i) || i <= process_ ||
+          i >= static_cast<int>(workers_.size()) || peers[i].segment != nullptr) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("shared memory: expected worker ", workers_[process_ + 1], " or later"));
+      }
+      MF_RETURN_IF_ERROR(SendHeap(socket));
+      peers[i] = {std::move(socket), std::move(segment)};
+    }
+    return peers;
+  }
+
+ private:
+  absl::Status SendHeap(const UnixSocket& socket) const {
+    return socket.Send(absl::StrCat(process_), heap_.segment().fd());
+  }
+
+  const absl::Span<const int> workers_;
+  const int process_;
+  const SharedHeap& heap_;
+  WorkerGroup& group_;
+  const absl::Time deadline_;
+};
+
+HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_ptr<SharedHeap> heap,
+                       std::vector<Peer> peers)
+    : AddressSpace(SegmentsOf(*heap, peers)),
+      workers_(workers.begin(), workers.end()),
+      process_(process),
+      heap_(std::move(heap)),
+      peers_(std::move(peers)) {}
+
+std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
+                                                          const std::vector<Peer>& peers) {
+  std::vector<Segment> segments(1);  // the first is for addresses that only this process has
+  for (const Peer& peer : peers) {
+    const SharedSegment& segment = peer.segment == nullptr ? own.segment() : *peer.segment;
+    segments.push_back({segment.data(), segment.size()});
+  }
+  return segments;
+}
+
+absl::StatusOr<std::shared_ptr<HostMemory>> HostMemory::Connect(absl::Span<const int> workers,
+                                                                WorkerGroup& group,
+                                                                absl::Time deadline) {
+  const auto self = std::find(workers.begin(), workers.end(), group.worker());
+  const auto process = static_cast<int>(self - workers.begin());
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<SharedHeap> heap, SharedHeap::Create());
+  MF_ASSIGN_OR_RETURN(std::vector<Peer> peers,
+                      Meeting(workers, process, *heap, group, deadline).Run());
+  return std::shared_ptr<HostMemory>(
+      new HostMemory(workers, process, std::move(heap), std::move(peers)));
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> HostMemory::Allocate(size_t bytes) {
+  return heap_->Allocate(bytes);
+}
+
+bool HostMemory::IsAlive(int process) const {
+  return process == process_ || peers_[process].socket.IsOpen();
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> HostMemory::Share(size_t bytes, absl::string_view name,
+                                                             WorkerGroup& group,
+                                                             absl::Time deadline) {
+  const std::string key = absl::StrCat(name, " of worker ", workers_[0]);
+  std::byte* block = nullptr;
+  if (process_ == 0) {
+    MF_ASSIGN_OR_RETURN(block, Lend(bytes));
+    const auto position = static_cast<uint64_t>(PositionOf(block));
+    MF_RETURN_IF_ERROR(group.Put(key, absl::StrCat(position), deadline));
+  } else {
+    MF_ASSIGN_OR_RETURN(const std::string text, group.Get(key, deadline));
+    uint64_t position = 0;
+    if (!absl::SimpleAtoi(text, &position)) {
+      return absl::InternalError(absl::StrCat(key, ": expected a position, got '", text, "'"));
+    }
+    block = AddressOf(static_cast<Position>(position));
+  }
+  return std::shared_ptr<std::byte>(block, [self = shared_from_this(), bytes](std::byte* held) {
+    HoldersOf(held, bytes)->fetch_sub(1);
+  });
+}
+
+absl::StatusOr<std::byte*> HostMemory::Lend(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto is_free = [](const Lent& lent) { return lent.holders->load() == 0; };
+  lent_.erase(std::remove_if(lent_.begin(), lent_.end(), is_free), lent_.end());
+  MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory,
+                      heap_->Allocate(AlignUp(bytes) + sizeof(Holders)));
+  std::byte* const block = memory.get();
+  Holders* const holders = HoldersOf(block, bytes);
+  holders->store(num_processes());
+  lent_.push_back({std::move(memory), holders});
+  return block;
+}
+
+}  // namespace mirrorflow

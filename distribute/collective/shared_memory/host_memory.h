@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostMemory: the memory that workers on one host share. Each of them has a heap that all others
+// have mapped.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "distribute/collective/address_space.h"
+#include "distribute/collective/shared_memory/heap.h"
+#include "distribute/collective/shared_memory/unix_socket.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+class HostMemory final : public AddressSpace, public std::enable_shared_from_this<HostMemory> {
+ public:
+  // Called by all of `workers`, which are on this host, in ascending order. They find one another
+  // through the group, and pass their heaps over Unix sockets, which only processes of the same
+  // user and network namespace can reach. An error if one of them cannot.
+  static absl::StatusOr<std::shared_ptr<HostMemory>> Connect(absl::Span<const int> workers,
+                                                             WorkerGroup& group,
+                                                             absl::Time deadline);
+
+  // The workers that share the memory; process i of the address space is workers()[i].
+  const std::vector<int>& workers() const { return workers_; }
+
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override;
+  int num_processes() const override { return static_cast<int>(workers_.size()); }
+  int process() const override { return process_; }
+  bool IsAlive(int process) const override;
+
+  // Returns the same zeroed memory to all workers of the host. They find it through `group`, which
+  // may be another group than that of Connect, under `name`; all ask for the same size. It is freed
+  // some time after all have released it.
+  absl::StatusOr<std::shared_ptr<std::byte>> Share(size_t bytes, absl::string_view name,
+                                                   WorkerGroup& group, absl::Time deadline);
+
+ private:
+  // The heap of another process, as this one has mapped it. Nothing for this process itself.
+  struct Peer {
+    UnixSocket socket;  // closed by the system when the peer ends
+    std::unique_ptr<const SharedSegment> segment;
+  };
+  class Meeting;
+
+  HostMemory(absl::Span<const int> workers, int process, std::shared_ptr<SharedHeap> heap,
+             std::vector<Peer> peers);
+  static std::vector<Segment> SegmentsOf(const SharedHeap& own, const std::vector<Peer>& peers);
+
+  const std::vector<int> workers_;
+  const int process_;
+  const std::shared_ptr<SharedHeap> heap_;
+  const std::vector<Peer> peers_;  // by process
+  // The blocks from Share, in the first process.
+  struct Lent {
+    std::shared_ptr<std::byte> memory;
+    std::atomic<int>* holders;
+  };
+  absl::StatusOr<std::byte*> Lend(size_t bytes);
+  std::mutex mu_;
+  std::vector<Lent> lent_;  // guarded by mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_HOST_MEMORY_H_

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/shared_memory/unix_socket.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kMaxText = 200;
+
+absl::Status SystemError(const char* what) {
+  return absl::ErrnoToStatus(errno, absl::StrCat("Unix socket: ", what));
+}
+
+struct Address {
+  explicit Address(absl::string_view name) {
+    value.sun_family = AF_UNIX;
+    const size_t length = std::min(name.size(), sizeof(value.sun_path) - 1);
+    std::memcpy(value.sun_path + 1, name.data(), length);  // a first byte of 0: abstract
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&value); }
+  sockaddr_un value = {};
+  socklen_t size;
+};
+
+int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
+
+// One file in the control data of a message.
+union Control {
+  char bytes[CMSG_SPACE(sizeof(int))];
+  cmsghdr aligned;
+};
+
+}  // namespace
+
+UnixSocket::~UnixSocket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<UnixSocket> UnixSocket::Listen(absl::string_view name) {
+  UnixSocket made(NewSocket());
+  const Address address(name);
+  if (made.fd_ < 0 || bind(made.fd_, address.get(), address.size) != 0 ||
+      listen(made.fd_, SOMAXCONN) != 0) {
+    return SystemError("listen");
+  }
+  return made;
+}
+
+absl::StatusOr<UnixSocket> UnixSocket::Connect(absl::string_view name) {
+  UnixSocket made(NewSocket());
+  const Address address(name);
+  if (made.fd_ < 0 || connect(made.fd_, address.get(), address.size) != 0) {
+    return SystemError("connect");
+  }
+  return made;
+}
+
+absl::Status UnixSocket::WaitForInput(absl::Time deadline) const {
+  pollfd waiting = {.fd = fd_, .events = POLLIN, .revents = 0};
+  while (true) {
+    const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    if (left <= 0) return absl::DeadlineExceededError("Unix socket: nothing came in time");
+    const int ready = poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
+    if (ready > 0) return absl::OkStatus();
+    if (ready < 0 && errno != EINTR) return SystemError("poll");
+  }
+}
+
+absl::StatusOr<UnixSocket> UnixSocket::Accept(absl::Time deadline) const {
+  while (true) {
+    MF_RETURN_IF_ERROR(WaitForInput(deadline));
+    UnixSocket accepted(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
+    if (accepted.fd_ < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return SystemError("accept");
+    }
+    ucred peer;
+    socklen_t size = sizeof(peer);
+    const bool known = getsockopt(accepted.fd_, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    if (known && peer.uid == geteuid()) return accepted;
+  }
+}
+
+absl::Status UnixSocket::Send(absl::string_view text, int fd) const {
+  iovec data = {.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
+  Control control = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof(control.bytes);
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &fd, sizeof(int));
+  return sendmsg(fd_, &message, MSG_NOSIGNAL) < 0 ? SystemError("sendmsg") : absl::OkStatus();
+}
+
+absl::StatusOr<UnixSocket::Message> UnixSocket::Receive(absl::Time deadline) const {
+  MF_RETURN_IF_ERROR(WaitForInput(deadline));
+  char text[kMaxText];
+  iovec data = {.iov_base = text, .iov_len = sizeof(text)};
+  Control control = {};
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof(control.bytes);
+  const ssize_t size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (size < 0) return SystemError("recvmsg");
+  Message received = {.text = std::string(text, size)};
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    std::memcpy(&received.fd, CMSG_DATA(header), sizeof(int));
+  }
+  if (received.fd < 0) return absl::UnavailableError("Unix socket: the other end has closed it");
+  return received;
+}
+
+bool UnixSocket::IsOpen() const {
+  pollfd state = {.fd = fd_, .events = POLLRDHUP, .revents = 0};
+  return poll(&state, 1, 0) == 0;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UnixSocket: a connection between processes of one user and network namespace, over which they can
+// pass files. Its names are abstract, so nothing is left behind in a file system.
+#ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
+#define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace mirrorflow {
+
+class UnixSocket {
+ public:
+  struct Message {
+    std::string text;
+    int fd = -1;  // owned by the receiver
+  };
+
+  UnixSocket() = default;
+  UnixSocket(UnixSocket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UnixSocket& operator=(UnixSocket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UnixSocket();
+
+  static absl::StatusOr<UnixSocket> Listen(absl::string_view name);
+  static absl::StatusOr<UnixSocket> Connect(absl::string_view name);
+
+  // Waits for a connection from a process of the same user; drops others.
+  absl::StatusOr<UnixSocket> Accept(absl::Time deadline) const;
+  // Sends a text of at most 200 bytes, and a file.
+  absl::Status Send(absl::string_view text, int fd) const;
+  absl::StatusOr<Message> Receive(absl::Time deadline) const;
+
+  // False once the other end is closed.
+  bool IsOpen() const;
+
+ private:
+  explicit UnixSocket(int fd) : fd_(fd) {}
+  absl::Status WaitForInput(absl::Time deadline) const;
+
+  int fd_ = -1;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_COLLECTIVE_SHARED_MEMORY_UNIX_SOCKET_H_

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/collective/team.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "distribute/collective/first_failure.h"
+#include "distribute/collective/waiter.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+using Position = AddressSpace::Position;
+
+constexpr int64_t kLineBytes = 64;
+constexpr int kMaxRanks = 1024;  // each is a thread
+constexpr auto kDescriptionTimeout = std::chrono::seconds(1);
+
+// --- state that the ranks share, perhaps across processes; zeroed at first ----------------------
+
+// One rank's announcement of one piece of work. `number` comes first, so that the cache line that
+// the other ranks poll also has the fields that they need next.
+struct alignas(kLineBytes) Slot {
+  std::atomic<uint64_t> number;  // of the work that this slot describes, counted from 1
+  // Written before `number`, read after it.
+  uint64_t fingerprint;
+  Position in;
+  Position right;
+  Position out[LocalTeam::kMaxOuts];
+  const TeamWork* work;  // an address in the process of the rank
+};
+static_assert(sizeof(Slot) == 2 * kLineBytes);
+
+// Written by one rank, read by all.
+struct Member {
+  Slot slots[LocalTeam::kMaxInFlight];
+  alignas(kLineBytes) std::atomic<uint64_t> done;  // pieces of work whose share it has done
+  // Set while this rank may access the memory of the others. Polled only after a failure.
+  alignas(kLineBytes) std::atomic<bool> inside;
+  // Names the work that this rank has started, for the errors of other processes: written only if
+  // ranks differ.
+  alignas(kLineBytes) std::atomic<uint64_t> described;  // the number of the work
+  char description[1000];                               // null-terminated
+};
+
+struct alignas(kLineBytes) Header {
+  Waiter::Shared waits;
+  FirstFailure::Shared failure;
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+// The same state, as this process sees it.
+struct State {
+  State(std::byte* memory, int size)
+      : header(reinterpret_cast<Header*>(memory)),
+        members(reinterpret_cast<Member*>(memory + sizeof(Header))),
+        texts(reinterpret_cast<FirstFailure::Text*>(members + size)) {}
+  Header* header;
+  Member* members;
+  FirstFailure::Text* texts;  // by process
+};
+
+// ------------------------------------------------------------------------------------------------
+
+// State that the ranks of one process share.
+class Group {
+ public:
+  Group(const ProcessTeam& team, const TeamOptions& options)
+      : team(team),
+        state(team.state.get(), size()),
+        world_ranks(options.world_ranks),
+        waiter(&state.header->waits, {num_local(), size()}, options.timeout),
+        failure_(&state.header->failure, state.texts, team.space->process()),
+        on_failure_(options.on_failure) {
+    if (world_ranks.empty()) {
+      world_ranks.resize(size());
+      std::iota(world_ranks.begin(), world_ranks.end(), 0);
+    }
+    // While the ranks of this process wait for other domains, nothing else would notice that a rank
+    // of another process has failed.
+    if (on_failure_ != nullptr && spans_processes()) {
+      watcher_ = std::thread([this] {
+        waiter.WaitForEnd();
+        ReportOnce();
+      });
+    }
+  }
+  ~Group() {
+    if (watcher_.joinable()) watcher_.join();  // the ranks' destructors have ended all waits
+  }
+
+  int size() const { return static_cast<int>(team.processes.size()); }
+  bool spans_processes() const { return num_local() < size(); }
+  AddressSpace& space() const { return *team.space; }
+
+  // The first failure of any rank; OK until there is one.
+  absl::Status failure() const { return failure_.Get(); }
+
+  void Abort(const absl::Status& why) {
+    failure_.Set(why);
+    waiter.End();
+    ReportOnce();
+  }
+
+  bool IsInside(int rank) const {
+    // A process that has ended no longer accesses memory.
+    return state.members[rank].inside.load(std::memory_order_seq_cst) &&
+           space().IsAlive(team.processes[rank]);
+  }
+
+  const ProcessTeam team;
+  const State state;
+  std::vector<int> world_ranks;
+  Waiter waiter;
+
+ private:
+  int num_local() const {
+    return static_cast<int>(
+        std::count(team.processes.begin(), team.processes.end(), team.space->process()));
+  }
+  void ReportOnce() {
+    if (!reported_.exchange(true) && on_failure_ != nullptr) on_failure_(failure());
+  }
+
+  FirstFailure failure_;
+  const std::function<void(const absl::Status&)> on_failure_;
+  std::atomic<bool> reported_{false};
+  std::thread watcher_;
+};
+
+// Copies of memory that only this process can reach, for work in flight.
+class Staging {
+ public:
+  explicit Staging(AddressSpace& space) : space_(space) {}
+
+  // Returns a copy, which is kept until work `number` is finished. `finished`: the last such work.
+  absl::StatusOr<const std::byte*> Copy(const void* memory, int64_t bytes, uint64_t number,
+                                        uint64_t finished) {
+    const auto fits = [&](const Block& block) {
+      return block.until <= finished && block.bytes >= bytes;
+    };
+    auto block = std::find_if(blocks_.begin(), blocks_.end(), fits);
+    if (block == blocks_.end()) {
+      MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> allocated, space_.Allocate(bytes));
+      block = blocks_.insert(blocks_.end(), {std::move(allocated), bytes, 0});
+    }
+    block->until = number;
+    std::memcpy(block->memory.get(), memory, bytes);
+    return block->memory.get();
+  }
+
+ private:
+  struct Block {
+    std::shared_ptr<std::byte> memory;
+    int64_t bytes;
+    uint64_t until;
+  };
+  AddressSpace& space_;
+  std::vector<Block> blocks_;
+};
+
+class Team final : public LocalTeam {
+ public:
+  Team(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)),
+        rank_(rank),
+        self_(group_->state.members[rank]),
+        staging_(group_->space()),
+        ranks_(group_->size()),
+        outs_(group_->size()) {}
+
+  ~Team() override {
+    // The other ranks cannot continue without this one, and must stop using its memory.
+    const int world_rank = group_->world_ranks[rank_];
+    Fail(WithFailure(
+             absl::AbortedError(absl::StrCat("rank ", world_rank, " has left its communicator")),
+             {.rank = world_rank}))
+        .IgnoreError();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+  bool spans_processes() const override { return group_->spans_processes(); }
+
+  absl::Status Start(const TeamOffer& offer) override {
+    if (group_->waiter.ended()) [[unlikely]]
+      return FirstFailure();
+    if (started_ - finished_ == kMaxInFlight) [[unlikely]] {
+      return Fail(absl::ResourceExhaustedError(
+          absl::StrCat(offer.work->ToString(), ": too many in flight on rank ",
+                       group_->world_ranks[rank_], "; expected at most ", kMaxInFlight)));
+    }
+    // The slot is free: its previous work was finished only after all ranks were done with it.
+    const absl::Status written = WriteOffer(offer, &self_.slots[started_ % kMaxInFlight]);
+    if (!written.ok()) [[unlikely]]
+      return Fail(At(group_->world_ranks[rank_], offer, written));
+    Slot& slot = self_.slots[started_ % kMaxInFlight];
+    group_->waiter.Publish(&slot.number, ++started_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish(const TeamOffer& offer, Work work) override {
+    if (finished_ == started_ || SlotOf(rank_).fingerprint != offer.fingerprint) [[unlikely]] {
+      return Fail(absl::FailedPreconditionError(
+          absl::StrCat(offer.work->ToString(), ": rank ", group_->world_ranks[rank_],
+                       " finishes it out of order; expected the oldest one in flight")));
+    }
+    const uint64_t number = finished_ + 1;
+    const auto started = [&](int rank) -> const std::atomic<uint64_t>& {
+      return SlotOf(rank).number;
+    };
+    const auto done = [&](int rank) -> const std::atomic<uint64_t>& {
+      return group_->state.members[rank].done;
+    };
+    Waiter::Deadline deadline;
+    MF_RETURN_IF_ERROR(WaitForAll(started, number, offer, "started", &deadline));
+    MF_RETURN_IF_ERROR(WorkInside(offer, work));
+    MF_RETURN_IF_ERROR(WaitForAll(done, number, offer, "finished", &deadline));
+    finished_ = number;
+    return absl::OkStatus();
+  }
+
+  absl::Status status() const override { return group_->failure(); }
+  void Abort(absl::Status why) override { group_->Abort(why); }
+
+ private:
+  // The slot of `rank` for the work that this rank finishes next.
+  const Slot& SlotOf(int rank) const {
+    return group_->state.members[rank].slots[finished_ % kMaxInFlight];
+  }
+
+  absl::Status WriteOffer(const TeamOffer& offer, Slot* slot) {
+    const AddressSpace& space = group_->space();
+    slot->fingerprint = offer.fingerprint;
+    slot->work = offer.work;
+    MF_ASSIGN_OR_RETURN(slot->in, ReadablePosition(offer.in, offer.in_bytes));
+    MF_ASSIGN_OR_RETURN(slot->right, ReadablePosition(offer.right, offer.right_bytes));
+    if (offer.out.size() > kMaxOuts) [[unlikely]] {
+      return absl::UnimplementedError(absl::StrCat(offer.work->ToString(), ": expected at most ",
+                                                   kMaxOuts, " results, got ", offer.out.size()));
+    }
+    for (size_t i = 0; i < offer.out.size(); ++i) {
+      slot->out[i] = space.PositionOf(offer.out[i]);
+      if (slot->out[i] == Position::kPrivate) [[unlikely]] {
+        return absl::FailedPreconditionError(
+            absl::StrCat(offer.work->ToString(),
+                         ": writes memory that other processes cannot reach; expected memory that "
+                         "the device has allocated"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The position of memory that other ranks read, or of a copy of it that they can reach.
+  absl::StatusOr<Position> ReadablePosition(const void* memory, int64_t bytes) {
+    const AddressSpace& space = group_->space();
+    const Position position = space.PositionOf(memory);
+    if (position != Position::kPrivate) [[likely]]
+      return position;
+    if (bytes == 0) return Position::kNull;
+    MF_ASSIGN_OR_RETURN(const std::byte* copy,
+                        staging_.Copy(memory, bytes, started_ + 1, finished_));
+    return space.PositionOf(copy);
+  }
+
+  // Waits until no other rank is inside. Whatever a rank waits for in there ends with the failure,
+  // so this wait needs no deadline.
+  // REQUIRES: ended, so that no rank enters any more.
+  void LetOthersOut() const {
+    for (int rank = 0; rank < size(); ++rank) {
+      while (rank != rank_ && group_->IsInside(rank)) sched_yield();
+    }
+  }
+
+  // Waits until no other rank accesses this rank's memory, then returns the first failure.
+  absl::Status FirstFailure() const {
+    LetOthersOut();
+    return group_->failure();
+  }
+
+  absl::Status Fail(const absl::Status& why) {
+    group_->Abort(why);
+    return FirstFailure();
+  }
+
+  // Waits until the counter of every rank has reached `number`. `what` names that event in errors.
+  template <typename CounterOf>
+  absl::Status WaitForAll(CounterOf counter_of, uint64_t number, const TeamOffer& offer,
+                          const char* what, Waiter::Deadline* deadline) {
+    for (int rank = 0; rank < size(); ++rank) {
+      const Waiter::Outcome outcome = group_->waiter.Wait(counter_of(rank), number, deadline);
+      if (outcome == Waiter::Outcome::kReached) [[likely]]
+        continue;
+      if (outcome == Waiter::Outcome::kTimedOut) {
+        const std::vector<int> missing = RanksBelow(counter_of, number);
+        if (missing.empty()) break;  // they arrived at the last moment
+        if (group_->IsInside(rank)) {
+          // It is doing its share, and whatever it waits for in there has its own deadline.
+          *deadline = Waiter::Deadline();
+          --rank;
+          continue;
+        }
+        Abort(TimedOut(offer, what, missing));
+      }
+      // A rank that was inside may have done its share by now. If it was the last one, other ranks
+      // may have returned OK, and so must this one: work succeeds on all ranks or on none.
+      LetOthersOut();
+      return RanksBelow(counter_of, number).empty() ? absl::OkStatus() : FirstFailure();
+    }
+    return absl::OkStatus();
+  }
+
+  // World ranks whose counter is below `number`.
+  template <typename CounterOf>
+  std::vector<int> RanksBelow(CounterOf counter_of, uint64_t number) const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (counter_of(rank).load(std::memory_order_acquire) < number) {
+        ranks.push_back(group_->world_ranks[rank]);
+      }
+    }
+    return ranks;
+  }
+
+  absl::Status TimedOut(const TeamOffer& offer, const char* what,
+                        const std::vector<int>& missing) const {
+    return At(missing[0], offer,
+              absl::DeadlineExceededError(absl::StrCat(
+                  offer.work->ToString(), ", collective ", finished_ + 1, ": rank ",
+                  group_->world_ranks[rank_], " timed out after ",
+                  absl::FormatDuration(group_->waiter.timeout()), "; expected ", size(),
+                  " ranks, not ", what, " by rank ", absl::StrJoin(missing, ", "))));
+  }
+
+  // Names `rank` of the world as the one at fault in a piece of work.
+  static absl::Status At(int rank, const TeamOffer& offer, absl::Status status) {
+    return WithFailure(std::move(status),
+                       {.rank = rank, .sequence = offer.sequence, .name = std::string(offer.name)});
+  }
+
+  // Adds the work to an error, unless the error already names its collective: then it is an abort
+  // from outside the team.
+  absl::Status Located(const absl::Status& status, const TeamOffer& offer) const {
+    const std::optional<Failure> where = FailureOf(status);
+    if (where.has_value() && !where->name.empty()) return status;
+    const int self = group_->world_ranks[rank_];
+    return At(where.has_value() && where->rank >= 0 ? where->rank : self, offer,
+              Annotate(status, offer.work->ToString()));
+  }
+
+  // Does this rank's share of the work that all ranks have started.
+  absl::Status WorkInside(const TeamOffer& offer, Work work) {
+    // Sequentially consistent, as in LetOthersOut: either this rank sees the failure, or the rank
+    // that returns it sees that this one is inside and waits.
+    self_.inside.store(true, std::memory_order_seq_cst);
+    bool failed = group_->waiter.ended();
+    if (!failed) {
+      absl::Status status = CheckAgreement(offer);
+      if (status.ok()) {
+        LocateMemory(offer.out.size());
+        status = work(ranks_);
+      }
+      failed = !status.ok();
+      if (failed) {
+        group_->Abort(Located(status, offer));
+      } else {
+        group_->waiter.Publish(&self_.done, finished_ + 1);
+      }
+    }
+    self_.inside.store(false, std::memory_order_release);
+    return failed ? FirstFailure() : absl::OkStatus();
+  }
+
+  // Finds the memory that the ranks have offered for the current work.
+  void LocateMemory(size_t num_outs) {
+    const AddressSpace& space = group_->space();
+    for (int rank = 0; rank < size(); ++rank) {
+      const Slot& slot = SlotOf(rank);
+      for (size_t i = 0; i < num_outs; ++i) outs_[rank][i] = space.AddressOf(slot.out[i]);
+      ranks_[rank] = {space.AddressOf(slot.in), space.AddressOf(slot.right),
+                      absl::MakeConstSpan(outs_[rank].data(), num_outs)};
+    }
+  }
+
+  // All ranks must run the same work as rank 0.
+  absl::Status CheckAgreement(const TeamOffer& offer) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (SlotOf(rank).fingerprint != SlotOf(0).fingerprint) [[unlikely]]
+        return Difference(rank, offer);
+    }
+    return absl::OkStatus();
+  }
+
+  // Says what `rank` and rank 0 run. All ranks call this, because all see the difference; but one
+  // of another process may do so late, as it computes something else.
+  absl::Status Difference(int rank, const TeamOffer& offer) {
+    const std::string own = offer.work->ToString();
+    own.copy(self_.description, sizeof(self_.description) - 1);
+    group_->waiter.Publish(&self_.described, finished_ + 1);
+    Waiter::Deadline deadline = Waiter::Clock::now() + kDescriptionTimeout;
+    const auto work_of = [&](int other) -> std::string {
+      const std::vector<int>& processes = group_->team.processes;
+      if (processes[other] == processes[rank_]) return SlotOf(other).work->ToString();
+      const Member& member = group_->state.members[other];
+      const auto outcome = group_->waiter.Wait(member.described, finished_ + 1, &deadline);
+      if (outcome != Waiter::Outcome::kReached) return "another";
+      return std::string(member.description,
+                         strnlen(member.description, sizeof(member.description)));
+    };
+    const std::string text = absl::StrCat(
+        "collective ", finished_ + 1, " differs between ranks: rank ", group_->world_ranks[rank],
+        " runs ", work_of(rank), ", rank ", group_->world_ranks[0], " ", work_of(0));
+    return At(group_->world_ranks[rank], offer, absl::InvalidArgumentError(text));
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
+  Member& self_;
+  Staging staging_;
+  uint64_t started_ = 0;
+  uint64_t finished_ = 0;
+  // By rank, of the current work; not local, as their sizes vary.
+  std::vector<TeamMemory> ranks_;
+  std::vector<std::array<std::byte*, kMaxOuts>> outs_;
+};
+
+}  // namespace
+
+size_t TeamStateBytes(int size, int num_processes) {
+  return sizeof(Header) + size * sizeof(Member) + num_processes * sizeof(FirstFailure::Text);
+}
+
+absl::StatusOr<LocalTeams> CreateThreadTeam(int size, const TeamOptions& options) {
+  if (size < 1 || size > kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("thread team: expected 1 to ", kMaxRanks, " ranks, got ", size));
+  }
+  ProcessTeam team = {.space = AddressSpace::OfThisProcess(),
+                      .processes = std::vector<int>(size, 0)};
+  MF_ASSIGN_OR_RETURN(team.state, team.space->Allocate(TeamStateBytes(size, 1)));
+  return CreateProcessTeam(team, options);
+}
+
+absl::StatusOr<LocalTeams> CreateProcessTeam(const ProcessTeam& team, const TeamOptions& options) {
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("team: expected a timeout above 0, got ",
+                                                   absl::FormatDuration(options.timeout)));
+  }
+  const auto group = std::make_shared<Group>(team, options);
+  LocalTeams members;
+  for (int rank = 0; rank < group->size(); ++rank) {
+    if (team.processes[rank] != team.space->process()) continue;
+    members.push_back(std::make_unique<Team>(group, rank));
+  }
+  return members;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs programs as several workers by `mirrorflow launch`."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import programs
+
+SECONDS = 60  # no run takes ten; more is a hang
+# A process that ignores SIGTERM and has children of its own; `mark` finds them all.
+STUBBORN = "trap '' TERM; sleep {mark} & sleep {mark} & wait; wait; sleep {mark}"
+
+
+def commands_with(mark):
+    """The command lines of all processes that contain `mark`, except this one's."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().decode().replace("\0", " ")
+        except OSError:
+            continue
+        if mark in command:
+            found.append(command)
+    return found
+
+
+class LaunchTest(programs.ProgramTest):
+
+    def start(self, *arguments, environment=None, **options):
+        return subprocess.Popen(
+            [programs.MIRRORFLOW, "launch", *arguments], cwd=self.root, text=True,
+            env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, **options)
+
+    def launch(self, *arguments, **options):
+        process = self.start(*arguments, **options)
+        out, err = process.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def wait_for_processes(self, mark, count):
+        self.wait_until(lambda: len(commands_with(mark)) == count, f"{count} processes of {mark}")
+
+    def test_lines_come_whole_after_the_number_of_their_worker(self):
+        script = ("for i in 1 2 3; do printf 'a%s ' $RANK; sleep 0.05; printf 'b%s\\n' $i; done; "
+                  "echo error of $RANK >&2; printf 'no newline'")
+        result = self.launch("-n", "3", "--", "sh", "-c", script)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        expected = [f"[worker {w}] {line}" for w in range(3)
+                    for line in (f"a{w} b1", f"a{w} b2", f"a{w} b3", "no newline")]
+        self.assertEqual(sorted(result.stdout.splitlines()), sorted(expected))
+        self.assertEqual(sorted(result.stderr.splitlines()),
+                         [f"[worker {w}] error of {w}" for w in range(3)])
+
+    def test_workers_are_told_about_their_cluster(self):
+        names = ("MIRRORFLOW_NUM_WORKERS MIRRORFLOW_WORKER_INDEX MIRRORFLOW_LOCAL_RANK RANK "
+                 "WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR CUDA_VISIBLE_DEVICES").split()
+        script = ";".join(f"echo {n}=${n}" for n in names) + ";echo $TF_CONFIG;pwd;echo $OWN"
+        result = self.launch("-n", "2", "--show=1", "--one_gpu_per_process", "--", "sh", "-c",
+                             script, environment={"OWN": "mine", "CUDA_VISIBLE_DEVICES": "3,5"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [l.removeprefix("[worker 1] ") for l in result.stdout.splitlines()]
+        self.assertEqual(lines[:len(names)], [f"{n}={v}" for n, v in zip(
+            names, ("2", "1", "1", "1", "2", "1", "2", "127.0.0.1", "5"), strict=True)])
+        self.assertRegex(lines[-3], r'"worker":\["127.0.0.1:\d+","127.0.0.1:\d+"\].*"index":1')
+        self.assertEqual(lines[-2:], [str(self.root), "mine"])
+
+    def test_job_ends_as_the_first_worker_that_fails(self):
+        for failure, code, how in (("exit 7", 7, "exit code 7"),
+                                   ("kill -9 $$", 137, "signal 9 (KILL)")):
+            with self.subTest(failure):
+                begin = time.monotonic()
+                result = self.launch(
+                    "-n", "3", "--", "sh", "-c",
+                    f"[ $RANK = 1 ] && echo the last words && {failure}; sleep 61.5")
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertRegex(result.stderr, r"mirrorflow launch: FAILED after 00:00:0\d")
+                self.assertRegex(result.stderr,
+                                 rf"first failure : worker 1 \(pid \d+\) {re.escape(how)} at ")
+                self.assertIn("last output   : (1 lines of worker 1)\n    the last words",
+                              result.stderr)
+                self.assertIn("stopped by us : workers 0, 2", result.stderr)
+                self.assertEqual(commands_with("sleep 61.5"), [])
+
+    def test_program_that_cannot_be_run_is_reported(self):
+        result = self.launch("-n", "2", "--", "./no-such-program")
+        self.assertEqual(result.returncode, 127, result.stderr)
+        self.assertIn("cannot run './no-such-program': No such file", result.stderr)
+
+    def test_stubborn_workers_are_killed_after_the_grace(self):
+        mark = "61.25"
+        result = self.launch("-n", "2", "--grace=300ms", "--", "sh", "-c",
+                             f"[ $RANK = 1 ] && sleep 0.5 && exit 3; {STUBBORN.format(mark=mark)}")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(commands_with(f"sleep {mark}"), [])
+
+    def test_descendants_end_with_their_worker(self):
+        mark = "62.25"
+        result = self.launch("-n", "1", "--", "sh", "-c",
+                             f"setsid sleep {mark} > /dev/null 2>&1 & (sleep {mark} &) ; exit 0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(commands_with(f"sleep {mark}"), [])
+
+    def test_interruption_ends_the_job(self):
+        for signals, code in (((signal.SIGINT,), 130), ((signal.SIGTERM,), 143),
+                              ((signal.SIGINT, signal.SIGINT), 130)):
+            with self.subTest(signals):
+                mark = "63.25"
+                twice = len(signals) == 2
+                script = STUBBORN.format(mark=mark) if twice else f"sleep {mark}"
+                if twice:
+                    script = "trap '' INT;" + script
+                process = self.start("-n", "2", "--", "sh", "-c", f"{script}; exit 0")
+                self.wait_for_processes(f"sleep {mark}", 3 * 2 + 1 if twice else 2 * 2 + 1)
+                begin = time.monotonic()
+                for number in signals:
+                    process.send_signal(number)
+                    time.sleep(0.3)
+                _, err = process.communicate(timeout=SECONDS)
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertEqual(process.returncode, code, err)
+                self.assertEqual(commands_with(f"sleep {mark}"), [])
+
+    def test_nothing_is_left_when_the_launcher_is_killed(self):
+        mark = "64.25"
+        process = self.start("-n", "2", "--", "sh", "-c", STUBBORN.format(mark=mark))
+        self.wait_until(lambda: len(commands_with(f"sleep {mark}")) > 4, "workers")
+        process.kill()
+        process.communicate(timeout=SECONDS)
+        self.wait_until(lambda: not commands_with(mark), "no process is left")
+
+    def test_start_deadline(self):
+        self.write("slow", "#!/bin/sh\nexec sleep 65.5\n")
+        (self.root / "slow").chmod(0o755)
+        result = self.launch("--hosts=a,b", f"--rsh={self.root}/slow", "--start_timeout=300ms",
+                             "--grace=100ms", "--", "true")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertIn("0 of 2 workers started within 300ms; missing: 0, 1", result.stderr)
+        self.assertEqual(commands_with("sleep 65.5"), [])
+
+    def test_other_hosts_get_environment_and_command_on_standard_input(self):
+        # A remote shell that forgets its own environment, and keeps what it is called with.
+        self.write("rsh", "#!/bin/sh\necho \"$@\" >> rsh.log\nhost=$1; shift\n"
+                          "exec env -i PATH=$PATH HOST=$host \"$@\"\n")
+        (self.root / "rsh").chmod(0o755)
+        result = self.launch(
+            "--hosts=a=127.0.0.1:2,b=127.0.0.1:1", f"--rsh={self.root}/rsh {{host}}", "--", "sh",
+            "-c", "echo $HOST $RANK $LOCAL_RANK $OWN", environment={"OWN": "mine"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         ["[worker 0] a 0 0 mine", "[worker 1] a 1 1 mine",
+                          "[worker 2] b 2 0 mine"])
+        log = (self.root / "rsh.log").read_text()
+        self.assertEqual(len(log.splitlines()), 3)
+        for line in log.splitlines():
+            self.assertRegex(line, r"^[ab] \S*/mirrorflow supervise$")
+
+    def test_unreachable_host_is_reported(self):
+        result = self.launch("--hosts=a,b", "--rsh=sh -c 'exit'", "--", "true")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"first failure : worker \d \(host [ab]\) not started")
+
+    def test_log_dir_keeps_all_output(self):
+        result = self.launch("-n", "2", "--log_dir=logs", "--show=0", "--", "sh", "-c",
+                             "echo out $RANK; echo err $RANK >&2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "[worker 0] out 0\n")
+        logs = self.root / "logs"
+        for w in range(2):
+            self.assertEqual((logs / f"worker_{w}.out").read_text(), f"out {w}\n")
+            self.assertEqual((logs / f"worker_{w}.err").read_text(), f"err {w}\n")
+        lines = (logs / "all.log").read_text().splitlines()
+        self.assertEqual(len(lines), 4)
+        for line in lines:
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[worker [01]\] ")
+
+    def test_mistakes_are_usage_errors(self):
+        for arguments, part in (
+                (["-n", "2"], "no program"), (["-n", "0", "--", "true"], "-n: out of range"),
+                (["--hosts=a:0", "--", "true"], "slots"),
+                (["--hosts=a:x", "--", "true"], "slots"),
+                (["--hosts=a,a", "--", "true"], "named twice"),
+                (["--hosts=-oProxyCommand=x", "--", "true"], "looks like a flag"),
+                (["--hosts=a:1", "-n", "2", "--", "true"], "expected 1 to 1, got 2"),
+                (["-n", "2", "--show=2", "--", "true"], "--show"),
+                (["-n", "1", "--log_dir=/proc/none", "--", "true"], "--log_dir")):
+            with self.subTest(arguments):
+                result = self.launch(*arguments)
+                self.assertEqual(result.returncode, programs.USAGE, result.stderr)
+                self.assertIn(part, result.stderr)
+
+    def train(self, workers, replicas, model, name, *flags):
+        command = [programs.FASHION_MNIST, "--data_dir=good", "--global_batch_size=10",
+                   "--steps=6", "--seed=7", "--log_format=off", f"--model={model}",
+                   f"--replicas={replicas}", f"--loss_log={name}.log",
+                   f"--save_variables={name}.safetensors", *flags]
+        if workers == 1:
+            subprocess.run(command, cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
+        else:
+            result = self.launch("-n", str(workers), "--", *command)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("cluster from MIRRORFLOW_NUM_WORKERS", result.stderr)
+        return [(self.root / f"{name}.{e}").read_bytes() for e in ("log", "safetensors")]
+
+    def test_workers_of_a_host_compute_the_bits_of_one_process(self):
+        for model, cases in (("mlp", ((2, 1), (4, 1), (2, 2))), ("cnn", ((2, 1),))):
+            for workers, replicas in cases:
+                with self.subTest(f"{model}, {workers} workers of {replicas}"):
+                    one = self.train(1, workers * replicas, model, "one")
+                    several = self.train(workers, replicas, model, "several")
+                    self.assertTrue(one == several, "the bits differ")
+
+    def test_first_failure_is_the_cause_and_not_its_consequence(self):
+        # Worker 0 notices that worker 1 has gone, and may end first.
+        script = ('exec "$0" --data_dir=$([ $RANK = 1 ] && echo nowhere || echo good) --model=mlp '
+                  '--steps=4 --log_format=off')
+        result = self.launch("-n", "2", "--", "sh", "-c", script, programs.FASHION_MNIST)
+        self.assertEqual(result.returncode, programs.BAD_INPUT, result.stderr)
+        self.assertIn("first failure : worker 1", result.stderr)
+        self.assertRegex(result.stderr, r"message       : NOT_FOUND: .*nowhere")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/descendants.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace mirrorflow {
+namespace {
+
+// The parent of a process; 0 if it has ended.
+pid_t ParentOf(pid_t process) {
+  std::FILE* const file = std::fopen(absl::StrCat("/proc/", process, "/stat").c_str(), "re");
+  if (file == nullptr) return 0;
+  char line[512] = {};
+  const size_t size = std::fread(line, 1, sizeof(line) - 1, file);
+  std::fclose(file);
+  // The name, in parentheses, may contain anything.
+  const std::string text(line, size);
+  const size_t end = text.rfind(')');
+  int parent = 0;
+  char state = 0;
+  if (end == std::string::npos) return 0;
+  return std::sscanf(text.c_str() + end + 1, " %c %d", &state, &parent) == 2 ? parent : 0;
+}
+
+std::vector<pid_t> Descendants() {
+  std::multimap<pid_t, pid_t> children;
+  if (DIR* const directory = opendir("/proc")) {
+    while (const dirent* const entry = readdir(directory)) {
+      int process = 0;
+      if (absl::SimpleAtoi(entry->d_name, &process)) children.emplace(ParentOf(process), process);
+    }
+    closedir(directory);
+  }
+  std::vector<pid_t> found = {getpid()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+}  // namespace
+
+void BecomeSubreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void SignalDescendants(int signal) {
+  for (const pid_t process : Descendants()) kill(process, signal);
+}
+
+void KillDescendants() {
+  // A process may have started another one just before it was killed.
+  while (true) {
+    SignalDescendants(SIGKILL);
+    int status = 0;
+    const pid_t ended = waitpid(-1, &status, WNOHANG);
+    if (ended < 0) return;  // no child is left
+    if (ended == 0) usleep(1000);
+  }
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The processes that descend from this one. As a subreaper, it becomes the parent of those whose
+// own parent ends, so none of them is lost.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_
+
+namespace mirrorflow {
+
+void BecomeSubreaper();
+void SignalDescendants(int signal);
+// Kills all descendants and waits until they are gone.
+void KillDescendants();
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_DESCENDANTS_H_

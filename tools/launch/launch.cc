@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/launch.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/launch/launcher.h"
+#include "tools/launch/placement.h"
+
+ABSL_FLAG(std::optional<int>, n, std::nullopt,
+          "launch: number of workers; default: the slots of --hosts, or 1");
+ABSL_FLAG(std::vector<std::string>, hosts, {},
+          "launch: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
+          "coordination service; default: this machine");
+ABSL_FLAG(std::string, rsh, "ssh {host}",
+          "launch: the command that runs another one on a host, separated by spaces");
+ABSL_FLAG(std::string, log_dir, "",
+          "launch: also keep the output: worker_N.out, worker_N.err, all.log");
+ABSL_FLAG(std::vector<std::string>, show, {},
+          "launch: the workers whose output is printed; default: all");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(30),
+          "launch: how long workers may take to end after SIGTERM, before SIGKILL");
+ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
+          "launch: how long starting all workers may take");
+ABSL_FLAG(bool, one_gpu_per_process, false,
+          "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
+
+namespace mirrorflow {
+
+absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
+  *code = kExitUsage;
+  if (command.empty()) {
+    return absl::InvalidArgumentError(
+        "launch: no program; expected `mirrorflow launch -n 2 -- PROGRAM [ARGUMENT …]`");
+  }
+  LaunchOptions options = {
+      .command = command,
+      .remote_shell = absl::StrSplit(absl::GetFlag(FLAGS_rsh), ' ', absl::SkipEmpty()),
+      .log_dir = absl::GetFlag(FLAGS_log_dir),
+      .grace = absl::GetFlag(FLAGS_grace),
+      .start_timeout = absl::GetFlag(FLAGS_start_timeout),
+      .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
+  for (const std::string& text : absl::GetFlag(FLAGS_show)) {
+    if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--show: expected numbers of workers, got '", text, "'"));
+    }
+  }
+  MF_ASSIGN_OR_RETURN(std::vector<LaunchHost> hosts, ParseHosts(absl::GetFlag(FLAGS_hosts)));
+  if (!hosts.empty() && options.remote_shell.empty()) {
+    return absl::InvalidArgumentError("--rsh: empty; expected a command such as 'ssh {host}'");
+  }
+  MF_ASSIGN_OR_RETURN(options.workers, PlaceWorkers(std::move(hosts), absl::GetFlag(FLAGS_n)));
+  MF_ASSIGN_OR_RETURN(const int exit_code, RunJob(options));
+  *code = static_cast<ExitCode>(exit_code);
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

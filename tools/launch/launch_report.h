@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which worker failed first, and the report about it.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_REPORT_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_REPORT_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+// How a worker ended.
+struct WorkerEnd {
+  int worker = 0;
+  std::string host;     // empty: this machine
+  int64_t process = 0;  // 0: not started
+  std::string gpu;      // its CUDA_VISIBLE_DEVICES, if it has one GPU
+  absl::Time time;
+  int exit_code = 0;  // 128 + signal if a signal ended it
+  int signal = 0;
+  bool asked_to_end = false;  // by the launcher
+  std::string message;        // why, as far as it is known
+  bool is_victim = false;     // the message blames another worker, or a timeout
+};
+
+// Reads the message of a worker from what it has written to $MIRRORFLOW_ERROR_FILE (JSON), if that
+// is valid.
+void TakeErrorFile(const std::string& text, WorkerEnd* end);
+
+// The worker whose failure made the job fail: the first that failed by itself, but rather not one
+// that only noticed the failure of another. Null if none failed.
+const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends);
+
+// The report, several lines.
+std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,
+                          absl::Duration after, const std::deque<std::string>& last_lines);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_LAUNCH_REPORT_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Starts the workers of a job, each under a supervisor, and waits for their end.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_LAUNCHER_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_LAUNCHER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tools/launch/placement.h"
+
+namespace mirrorflow {
+
+struct LaunchOptions {
+  std::vector<Placement> workers;
+  std::vector<std::string> command;  // of each worker
+  // Runs a command on a host: words, with `{host}` in place of its name.
+  std::vector<std::string> remote_shell;
+  std::vector<int> show;
+  std::string log_dir;
+  absl::Duration grace = absl::Seconds(30);
+  absl::Duration start_timeout = absl::Minutes(5);
+  bool one_gpu_per_process = false;
+};
+
+// Exit codes of a job, besides those of its workers: they are common to launchers and shells.
+inline constexpr int kExitStartTimeout = 124;
+inline constexpr int kExitNotStarted = 127;
+
+// Returns the exit code: 0 if all workers succeed, that of the worker that failed first (128 + N
+// after signal N), 128 + N after signal N to the launcher itself, or kExitStartTimeout. An error if
+// the job could not be started.
+absl::StatusOr<int> RunJob(const LaunchOptions& options);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_LAUNCHER_H_

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/placement.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "framework/core/status.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kMaxWorkers = 4096;
+constexpr char kLoopback[] = "127.0.0.1";
+
+absl::StatusOr<LaunchHost> ParseHost(absl::string_view text) {
+  const auto wrong = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hosts: ", what, "; expected NAME[=ADDRESS][:SLOTS], got '", text, "'"));
+  };
+  LaunchHost host;
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  absl::string_view rest = parts.second.empty() ? parts.first : parts.second;
+  size_t end = rest.find(':');
+  if (absl::ConsumePrefix(&rest, "[")) {
+    const size_t bracket = rest.find(']');
+    if (bracket == absl::string_view::npos) return wrong("no closing bracket");
+    host.address = std::string(rest.substr(0, bracket));
+    rest.remove_prefix(bracket + 1);
+    end = 0;
+  } else {
+    host.address = std::string(rest.substr(0, end));
+    rest.remove_prefix(std::min(end, rest.size()));
+  }
+  if (absl::ConsumePrefix(&rest, ":")) {
+    if (!absl::SimpleAtoi(rest, &host.slots) || host.slots < 1 || host.slots > kMaxWorkers) {
+      return wrong(absl::StrCat("slots out of range, 1 to ", kMaxWorkers));
+    }
+  } else if (!rest.empty()) {
+    return wrong("unexpected text");
+  }
+  host.name = parts.second.empty() ? host.address : std::string(parts.first);
+  if (host.name.empty() || host.address.empty()) return wrong("no name");
+  // It becomes an argument of the remote shell.
+  if (absl::StartsWith(host.name, "-")) return wrong("a name that looks like a flag");
+  return host;
+}
+
+// HOST:PORT
+std::string AddressOf(const LaunchHost& host, int port) {
+  return absl::StrContains(host.address, ':') ? absl::StrCat("[", host.address, "]:", port)
+                                              : absl::StrCat(host.address, ":", port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts) {
+  std::vector<LaunchHost> parsed;
+  std::set<std::string> names;
+  for (const std::string& text : hosts) {
+    MF_ASSIGN_OR_RETURN(parsed.emplace_back(), ParseHost(text));
+    if (!names.insert(parsed.back().name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--hosts: '", parsed.back().name, "' is named twice"));
+    }
+  }
+  return parsed;
+}
+
+absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> hosts,
+                                                    std::optional<int> num_workers) {
+  if (hosts.empty()) hosts = {{.name = "", .address = kLoopback, .slots = kMaxWorkers}};
+  const int slots = std::accumulate(hosts.begin(), hosts.end(), 0,
+                                    [](int sum, const LaunchHost& h) { return sum + h.slots; });
+  const int wanted = num_workers.value_or(hosts[0].name.empty() ? 1 : slots);
+  if (wanted < 1 || wanted > std::min(slots, kMaxWorkers)) {
+    return absl::InvalidArgumentError(absl::StrCat("-n: out of range; expected 1 to ",
+                                                   std::min(slots, kMaxWorkers), ", got ", wanted));
+  }
+  std::vector<Placement> workers;
+  for (const LaunchHost& host : hosts) {
+    const int here = std::min(host.slots, wanted - static_cast<int>(workers.size()));
+    for (int i = 0; i < here; ++i) workers.push_back({host, i, here});
+  }
+  return workers;
+}
+
+int NumPorts(int num_workers) { return num_workers + 2; }
+
+std::map<std::string, std::string> VariablesOfWorker(absl::Span<const Placement> workers, int index,
+                                                     absl::Span<const int> ports) {
+  const Placement& own = workers[index];
+  const LaunchHost& first = workers[0].host;
+  nlohmann::json addresses = nlohmann::json::array();
+  for (size_t w = 0; w < workers.size(); ++w) {
+    addresses.push_back(AddressOf(workers[w].host, ports[w + 2]));
+  }
+  const nlohmann::json tf_config = {{"cluster", {{"worker", addresses}}},
+                                    {"task", {{"type", "worker"}, {"index", index}}}};
+  const std::string rank = absl::StrCat(index), size = absl::StrCat(workers.size());
+  const std::string local_rank = absl::StrCat(own.local_rank);
+  const std::string local_size = absl::StrCat(own.local_size);
+  return {{"MIRRORFLOW_NUM_WORKERS", size},
+          {"MIRRORFLOW_WORKER_INDEX", rank},
+          {"MIRRORFLOW_COORDINATOR", AddressOf(first, ports[0])},
+          {"MIRRORFLOW_LOCAL_RANK", local_rank},
+          {"MIRRORFLOW_LOCAL_SIZE", local_size},
+          {"RANK", rank},
+          {"WORLD_SIZE", size},
+          {"LOCAL_RANK", local_rank},
+          {"LOCAL_WORLD_SIZE", local_size},
+          {"MASTER_ADDR", first.address},
+          {"MASTER_PORT", absl::StrCat(ports[1])},
+          {"TF_CONFIG", tf_config.dump()}};
+}
+
+std::string GpuOfWorker(int local_rank, absl::string_view visible) {
+  const std::vector<std::string> devices = absl::StrSplit(visible, ',', absl::SkipEmpty());
+  if (devices.empty()) return absl::StrCat(local_rank);
+  return devices[static_cast<size_t>(local_rank) % devices.size()];
+}
+
+}  // namespace mirrorflow

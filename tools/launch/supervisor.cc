@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/supervisor.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/launch/descendants.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/wire.h"
+
+namespace mirrorflow {
+namespace {
+
+// Limit for a worker whose launcher is gone.
+constexpr absl::Duration kOrphanGrace = absl::Seconds(2);
+constexpr size_t kMaxErrorFile = 64 << 10;
+
+// Ports that are free at this moment, all different.
+absl::StatusOr<launch::Ports> FreePorts(int count) {
+  launch::Ports ports;
+  std::vector<int> sockets;  // open until all are found
+  absl::Status status;
+  for (int i = 0; i < count && status.ok(); ++i) {
+    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    socklen_t size = sizeof(address);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    if (sockets.back() < 0 || bind(sockets.back(), generic, size) != 0 ||
+        getsockname(sockets.back(), generic, &size) != 0) {
+      status = absl::ErrnoToStatus(errno, "cannot find a free port");
+    }
+    ports.add_ports(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) close(fd);
+  if (!status.ok()) return status;
+  return ports;
+}
+
+// A file without a name, which the worker can open under a path as long as this process runs.
+class PrivateFile {
+ public:
+  explicit PrivateFile(const char* name)
+      : fd_(memfd_create(name, MFD_CLOEXEC)), path_(absl::StrCat("/proc/", getpid(), "/fd/", fd_)) {
+    if (fd_ >= 0) fchmod(fd_, 0600);
+  }
+  ~PrivateFile() { close(fd_); }
+  PrivateFile(const PrivateFile&) = delete;
+  PrivateFile& operator=(const PrivateFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  absl::Status Write(const std::string& text) const { return WriteAll(fd_, text); }
+  std::string Read() const {
+    std::string text(kMaxErrorFile, '\0');
+    const ssize_t size = pread(fd_, text.data(), text.size(), 0);
+    text.resize(size < 0 ? 0 : size);
+    return text;
+  }
+
+ private:
+  const int fd_;
+  const std::string path_;
+};
+
+struct Pipe {
+  int read = -1, write = -1;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  return Pipe{ends[0], ends[1]};
+}
+
+class Supervisor {
+ public:
+  absl::Status Run() {
+    BecomeSubreaper();
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
+    while (!ended_) MF_RETURN_IF_ERROR(Serve());
+    KillDescendants();
+    DrainOutput();
+    ending_.mutable_ended()->set_error_file(error_file_.Read());
+    return has_launcher_ ? WriteMessage(STDOUT_FILENO, ending_) : absl::OkStatus();
+  }
+
+ private:
+  // Waits for something to do, and does it.
+  absl::Status Serve() {
+    pollfd fds[] = {{.fd = has_launcher_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0},
+                    {.fd = signals_, .events = POLLIN, .revents = 0},
+                    {.fd = output_, .events = POLLIN, .revents = 0},
+                    {.fd = errors_, .events = POLLIN, .revents = 0}};
+    const absl::Duration left = kill_at_ - absl::Now();
+    const int timeout =
+        kill_at_ == absl::InfiniteFuture()
+            ? -1
+            : static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0));
+    if (poll(fds, std::size(fds), timeout) < 0 && errno != EINTR) {
+      return absl::ErrnoToStatus(errno, "poll");
+    }
+    if (absl::Now() >= kill_at_) {
+      kill_at_ = absl::InfiniteFuture();
+      SignalDescendants(SIGKILL);
+    }
+    if (fds[2].revents != 0) Forward(&output_, /*errors=*/false);
+    if (fds[3].revents != 0) Forward(&errors_, /*errors=*/true);
+    if (fds[1].revents != 0) TakeSignal();
+    return fds[0].revents != 0 ? TakeOrders() : absl::OkStatus();
+  }
+
+  absl::Status TakeOrders() {
+    absl::StatusOr<bool> more = reader_.ReadSome(STDIN_FILENO);
+    if (!more.ok() || !*more) {
+      LoseLauncher();
+      return absl::OkStatus();
+    }
+    while (true) {
+      launch::Order order;
+      MF_ASSIGN_OR_RETURN(const bool whole, reader_.Next(&order));
+      if (!whole) return absl::OkStatus();
+      MF_RETURN_IF_ERROR(Obey(order));
+    }
+  }
+
+  absl::Status Obey(const launch::Order& order) {
+    switch (order.order_case()) {
+      case launch::Order::kFindPorts: {
+        launch::Event event;
+        MF_ASSIGN_OR_RETURN(*event.mutable_ports(), FreePorts(order.find_ports()));
+        return WriteMessage(STDOUT_FILENO, event);
+      }
+      case launch::Order::kStart: {
+        const absl::Status started = Start(order.start());
+        if (started.ok()) return absl::OkStatus();
+        ended_ = true;
+        ending_.mutable_ended()->set_not_started(std::string(started.message()));
+        return absl::OkStatus();
+      }
+      case launch::Order::kSignal:
+        Signal(order.signal());
+        return absl::OkStatus();
+      case launch::Order::ORDER_NOT_SET:
+        break;
+    }
+    return absl::InvalidArgumentError("supervisor: unknown order");
+  }
+
+  // Passes a signal on. One that asks the worker to end has a time limit.
+  void Signal(int signal) {
+    if (worker_ <= 0) {
+      ended_ = true;  // nothing has been started
+      return;
+    }
+    SignalDescendants(signal);
+    if (signal == SIGTERM || signal == SIGINT) kill_at_ = std::min(kill_at_, absl::Now() + grace_);
+  }
+
+  void LoseLauncher() {
+    has_launcher_ = false;
+    grace_ = std::min(grace_, kOrphanGrace);
+    Signal(SIGTERM);
+  }
+
+  void TakeSignal() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+      // Only the launcher's orders count if the terminal interrupts all processes at once.
+      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) LoseLauncher();
+    }
+    int status = 0;
+    for (pid_t process; (process = waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (process != worker_) continue;
+      ended_ = true;
+      launch::Ended& ended = *ending_.mutable_ended();
+      if (WIFSIGNALED(status)) ended.set_signal(WTERMSIG(status));
+      if (WIFEXITED(status)) ended.set_exit_code(WEXITSTATUS(status));
+    }
+  }
+
+  absl::Status Start(const launch::Start& start) {
+    grace_ = absl::Milliseconds(start.grace_ms());
+    MF_RETURN_IF_ERROR(secret_file_.Write(start.secret()));
+    MF_ASSIGN_OR_RETURN(const Pipe output, MakePipe());
+    MF_ASSIGN_OR_RETURN(const Pipe errors, MakePipe());
+    MF_ASSIGN_OR_RETURN(const Pipe failure, MakePipe());
+    const pid_t self = getpid();
+    worker_ = fork();
+    if (worker_ < 0) return absl::ErrnoToStatus(errno, "fork");
+    if (worker_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const std::string why = getppid() == self ? Become(start, output.write, errors.write)
+                                                : "the supervisor has ended";
+      WriteAll(failure.write, why).IgnoreError();
+      _exit(127);
+    }
+    for (const Pipe& pipe : {output, errors, failure}) close(pipe.write);
+    output_ = output.read;
+    errors_ = errors.read;
+    char why[512];
+    const ssize_t size = read(failure.read, why, sizeof(why));  // 0: the worker runs
+    close(failure.read);
+    if (size > 0) return absl::NotFoundError(absl::string_view(why, size));
+    launch::Event event;
+    event.set_started(worker_);
+    return WriteMessage(STDOUT_FILENO, event);
+  }
+
+  // Turns this new process into the worker. Returns why it could not.
+  std::string Become(const launch::Start& start, int output, int errors) const {
+    setsid();  // the terminal's signals come through the launcher only
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
+    const int null = open("/dev/null", O_RDONLY);
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(errors, STDERR_FILENO) < 0) {
+      return absl::StrCat("cannot redirect: ", std::strerror(errno));
+    }
+    if (chdir(start.directory().c_str()) != 0) {
+      return absl::StrCat("cannot change to directory ", start.directory(), ": ",
+                          std::strerror(errno));
+    }
+    for (const auto& [name, value] : start.environment()) setenv(name.c_str(), value.c_str(), 1);
+    setenv("MIRRORFLOW_SECRET_FILE", secret_file_.path().c_str(), 1);
+    setenv("MIRRORFLOW_ERROR_FILE", error_file_.path().c_str(), 1);
+    std::vector<char*> command;
+    for (const std::string& word : start.command()) command.push_back(const_cast<char*>(&word[0]));
+    command.push_back(nullptr);
+    execvp(command[0], command.data());
+    return absl::StrCat("cannot run '", command[0], "': ", std::strerror(errno));
+  }
+
+  void Forward(int* fd, bool errors) {
+    std::string bytes(kOutputBytes, '\0');
+    const ssize_t count = read(*fd, bytes.data(), bytes.size());
+    if (count <= 0) {
+      if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+      close(*fd);
+      *fd = -1;
+      return;
+    }
+    bytes.resize(count);
+    launch::Event event;
+    (errors ? event.mutable_errors() : event.mutable_output())->swap(bytes);
+    if (!WriteMessage(STDOUT_FILENO, event).ok()) LoseLauncher();
+  }
+
+  // Forwards what is left in the pipes, to which no process writes any more.
+  void DrainOutput() {
+    while (output_ >= 0) Forward(&output_, /*errors=*/false);
+    while (errors_ >= 0) Forward(&errors_, /*errors=*/true);
+  }
+
+  const PrivateFile secret_file_{"secret"};
+  const PrivateFile error_file_{"error"};
+  MessageReader reader_;
+  bool has_launcher_ = true;
+  int signals_ = -1;
+  pid_t worker_ = -1;
+  int output_ = -1, errors_ = -1;  // of the worker; -1 once closed
+  absl::Duration grace_ = absl::ZeroDuration();
+  absl::Time kill_at_ = absl::InfiniteFuture();
+  bool ended_ = false;
+  launch::Event ending_;
+};
+
+}  // namespace
+
+absl::Status Supervise() { return Supervisor().Run(); }
+
+}  // namespace mirrorflow

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/wire.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/util/delimited_message_util.h"
+
+namespace mirrorflow {
+namespace {
+
+// Orders carry an environment, events a part of the output.
+constexpr uint32_t kMaxMessageBytes = uint32_t{8} << 20;
+
+}  // namespace
+
+absl::Status WriteAll(int fd, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return absl::ErrnoToStatus(errno, "cannot write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteMessage(int fd, const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    if (!google::protobuf::util::SerializeDelimitedToZeroCopyStream(message, &stream)) {
+      return absl::InternalError("cannot serialize a message");
+    }
+  }
+  return WriteAll(fd, bytes);
+}
+
+absl::StatusOr<bool> MessageReader::ReadSome(int fd) {
+  char bytes[64 << 10];
+  const ssize_t count = read(fd, bytes, sizeof(bytes));
+  if (count < 0) {
+    if (errno == EINTR || errno == EAGAIN) return true;
+    return absl::ErrnoToStatus(errno, "cannot read");
+  }
+  buffer_.append(bytes, static_cast<size_t>(count));
+  return count > 0;
+}
+
+absl::StatusOr<bool> MessageReader::Next(google::protobuf::MessageLite* message) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(buffer_.data()),
+                                               static_cast<int>(buffer_.size()));
+  uint32_t size = 0;
+  if (!input.ReadVarint32(&size)) {
+    if (buffer_.size() < 10) return false;  // not all of the length
+    size = kMaxMessageBytes + 1;
+  }
+  if (size > kMaxMessageBytes) return absl::DataLossError("expected a message of the launcher");
+  const auto header = static_cast<size_t>(input.CurrentPosition());
+  if (buffer_.size() < header + size) return false;
+  if (!message->ParseFromArray(buffer_.data() + header, static_cast<int>(size))) {
+    return absl::DataLossError("expected a message of the launcher");
+  }
+  buffer_.erase(0, header + size);
+  return true;
+}
+
+}  // namespace mirrorflow

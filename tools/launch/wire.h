@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sends and receives protobuf messages, each preceded by its length, over pipes.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_WIRE_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_WIRE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
+
+namespace mirrorflow {
+
+// The largest part of a program's output in one message.
+inline constexpr size_t kOutputBytes = size_t{16} << 10;
+
+// Writes all of `bytes`; retries after a signal.
+absl::Status WriteAll(int fd, absl::string_view bytes);
+absl::Status WriteMessage(int fd, const google::protobuf::MessageLite& message);
+
+class MessageReader {
+ public:
+  // Reads once from `fd`, without waiting if it has data. False at the end of the input.
+  absl::StatusOr<bool> ReadSome(int fd);
+  // Takes the next whole message that has been read. False if there is none yet; DataLoss if the
+  // input is not a message.
+  absl::StatusOr<bool> Next(google::protobuf::MessageLite* message);
+
+ private:
+  std::string buffer_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_WIRE_H_

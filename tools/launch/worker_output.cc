@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/worker_output.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/launch/wire.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kLastLines = 10;
+// A longer line is printed in parts, so that a program without newlines needs no memory here.
+constexpr size_t kMaxLine = 64 << 10;
+constexpr const char* kColours[] = {"\033[36m", "\033[32m", "\033[33m", "\033[35m", "\033[34m"};
+constexpr const char* kNoColour = "\033[0m";
+
+absl::StatusOr<int> OpenLog(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("--log_dir: ", path));
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerOutput> WorkerOutput::Create(const Options& options) {
+  WorkerOutput output;
+  output.workers_.resize(options.num_workers);
+  for (const int worker : options.show) {
+    if (worker < 0 || worker >= options.num_workers) {
+      return absl::InvalidArgumentError(absl::StrCat("--show: no such worker; expected 0 to ",
+                                                     options.num_workers - 1, ", got ", worker));
+    }
+    output.shown_.insert(worker);
+  }
+  for (int worker = 0; worker < options.num_workers && options.show.empty(); ++worker) {
+    output.shown_.insert(worker);
+  }
+  const bool wanted = std::getenv("NO_COLOR") == nullptr;
+  for (const Stream stream : {kOutput, kErrors}) {
+    output.colour_[stream] = wanted && isatty(stream == kOutput ? STDOUT_FILENO : STDERR_FILENO);
+  }
+  if (options.log_dir.empty()) return output;
+  if (mkdir(options.log_dir.c_str(), 0755) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("--log_dir: ", options.log_dir));
+  }
+  MF_ASSIGN_OR_RETURN(output.all_log_, OpenLog(options.log_dir + "/all.log"));
+  for (int worker = 0; worker < options.num_workers; ++worker) {
+    const std::string path = absl::StrCat(options.log_dir, "/worker_", worker);
+    MF_ASSIGN_OR_RETURN(output.workers_[worker].log[kOutput], OpenLog(path + ".out"));
+    MF_ASSIGN_OR_RETURN(output.workers_[worker].log[kErrors], OpenLog(path + ".err"));
+  }
+  return output;
+}
+
+void WorkerOutput::Add(int worker, Stream stream, absl::string_view bytes) {
+  Worker& w = workers_[worker];
+  if (w.log[stream] >= 0) WriteAll(w.log[stream], bytes).IgnoreError();
+  std::string& line = w.line[stream];
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    line.append(bytes.data(), end == absl::string_view::npos ? bytes.size() : end);
+    bytes.remove_prefix(end == absl::string_view::npos ? bytes.size() : end + 1);
+    if (end != absl::string_view::npos || line.size() >= kMaxLine) EndLine(worker, stream);
+  }
+}
+
+void WorkerOutput::Finish(int worker) {
+  for (const Stream stream : {kOutput, kErrors}) {
+    if (!workers_[worker].line[stream].empty()) EndLine(worker, stream);
+  }
+}
+
+void WorkerOutput::EndLine(int worker, Stream stream) {
+  Worker& w = workers_[worker];
+  const std::string line = std::exchange(w.line[stream], "");
+  if (shown_.contains(worker)) {
+    const char* const colour = colour_[stream] ? kColours[worker % std::size(kColours)] : "";
+    // One write, so that lines of other programs do not come in between.
+    WriteAll(stream == kOutput ? STDOUT_FILENO : STDERR_FILENO,
+             absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "", line,
+                          "\n"))
+        .IgnoreError();
+  }
+  if (all_log_ >= 0) {
+    const std::string time =
+        absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
+    WriteAll(all_log_, absl::StrCat(time, " [worker ", worker, "] ", line, "\n")).IgnoreError();
+  }
+  w.last.push_back(line);
+  if (w.last.size() > kLastLines) w.last.pop_front();
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prints the output of several workers, line by line, each after the number of its worker.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace mirrorflow {
+
+class WorkerOutput {
+ public:
+  enum Stream { kOutput = 0, kErrors = 1 };
+
+  struct Options {
+    int num_workers = 1;
+    std::vector<int> show = {};  // the workers whose output is printed; empty: all
+    // Also keeps all output here: worker_N.out, worker_N.err and, with times, all.log.
+    std::string log_dir = "";
+  };
+  // An error if the directory cannot be written.
+  static absl::StatusOr<WorkerOutput> Create(const Options& options);
+  WorkerOutput(WorkerOutput&&) = default;
+
+  void Add(int worker, Stream stream, absl::string_view bytes);
+  // Ends the last line of a worker, if it lacks its end.
+  void Finish(int worker);
+
+  // The last lines of a worker.
+  const std::deque<std::string>& LastLines(int worker) const { return workers_[worker].last; }
+
+ private:
+  struct Worker {
+    std::string line[2];  // of each stream, as far as it has come
+    int log[2] = {-1, -1};
+    std::deque<std::string> last;
+  };
+  WorkerOutput() = default;
+  void EndLine(int worker, Stream stream);
+
+  std::vector<Worker> workers_;
+  std::set<int> shown_;
+  int all_log_ = -1;
+  bool colour_[2] = {};  // whether the stream is a terminal that wants it
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_WORKER_OUTPUT_H_
