@@ -58,8 +58,9 @@ class CoordinationClient::Connection {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ = coordination::Coordination::NewStub(
-        grpc::CreateCustomChannel(options_.coordinator, credentials, arguments));
+    const std::shared_ptr<grpc::Channel> channel =
+        grpc::CreateCustomChannel(options_.coordinator, credentials, arguments);
+    stub_ = coordination::Coordination::NewStub(channel);
     const absl::Time start = absl::Now();
     absl::Duration pause = kFirstRetry;
     for (int tries = 1;; ++tries) {
@@ -73,7 +74,10 @@ class CoordinationClient::Connection {
             " tries; expected worker 0 to serve it there; last error: ",
             membership.status().message()));
       }
-      absl::SleepFor(pause);
+      // A sleep would not do: gRPC makes progress with a connection only while a thread waits in it.
+      if (channel->WaitForConnected(absl::ToChronoTime(now + pause))) {
+        absl::SleepFor(absl::Milliseconds(1));
+      }
       pause = std::min(2 * pause, kLongestRetry);
     }
   }
