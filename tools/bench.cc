@@ -14,6 +14,7 @@
 #include "tools/bench_gates.h"
 #include "tools/bench_graphs.h"
 #include "tools/bench_overhead.h"
+#include "tools/bench_peer.h"
 #include "tools/bench_report.h"
 #include "tools/bench_startup.h"
 #include "tools/bench_step.h"
@@ -28,14 +29,17 @@ constexpr struct {
   const char* name;
   absl::Status (*run)(Report*);
 } kBenches[] = {
-    {"step", BenchStep},         {"gates", BenchGates},     {"allreduce", BenchAllReduce},
-    {"overhead", BenchOverhead}, {"compile", BenchCompile}, {"graphs", BenchGraphs},
-    {"startup", BenchStartup},   {"memory", BenchMemory},   {"peer", TrainAsPeer},
+    {"step", BenchStep},           {"gates", BenchGates},
+    {"allreduce", BenchAllReduce}, {"overhead", BenchOverhead},
+    {"compile", BenchCompile},     {"graphs", BenchGraphs},
+    {"startup", BenchStartup},     {"memory", BenchMemory},
+    {"peer", TrainAsPeer},         {"allreduce_peer", AllReduceAsPeer},
 };
 
 // Checks the flags before anything is measured.
 absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckStepFlags());
+  MF_RETURN_IF_ERROR(CheckAllReduceFlags());
   MF_RETURN_IF_ERROR(CheckGraphsFlag());
   MF_RETURN_IF_ERROR(CheckGatesFlags());
   MF_RETURN_IF_ERROR(CheckOutputFlag("json", absl::GetFlag(FLAGS_json)));

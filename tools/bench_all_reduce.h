@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mirrorflow bench allreduce`: an all-reduce of two replicas of one process (C11).
+// `mirrorflow bench allreduce`: an all-reduce of two replicas, of one process (C11) or of two
+// (C13).
 #ifndef MIRRORFLOW_TOOLS_BENCH_ALL_REDUCE_H_
 #define MIRRORFLOW_TOOLS_BENCH_ALL_REDUCE_H_
 
@@ -9,9 +10,14 @@
 
 namespace mirrorflow {
 
-// Measures sizes from 4 bytes to 25 MB, in turns with Gloo's algorithms on the same cores. Goals
-// are against the fastest of these.
+// Measures sizes from 4 bytes to 25 MB over --transport, in turns with Gloo's algorithms on the
+// same cores. Goals are against the fastest of these.
 absl::Status BenchAllReduce(Report* report);
+absl::Status CheckAllReduceFlags();
+
+// The same over a given transport: between threads, and between processes that share memory.
+absl::Status BenchAllReduceOfThreads(Report* report);
+absl::Status BenchAllReduceOfProcesses(Report* report);
 
 }  // namespace mirrorflow
 

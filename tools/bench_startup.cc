@@ -1,38 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_startup.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/flags/declare.h"
-#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "tools/bench_peer.h"
 #include "tools/bench_peers.h"
 #include "tools/bench_training.h"
 #include "tools/peer_process.h"
-
-ABSL_DECLARE_FLAG(std::string, model);
-ABSL_DECLARE_FLAG(int64_t, batch_size);
 
 namespace mirrorflow {
 namespace {
 
 constexpr int kStartupRounds = 9;
 constexpr int kMemoryRounds = 3;
-constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer.py
-constexpr int kCheckedSteps = 3;                                   // as in peer.py
-constexpr absl::Duration kTimeout = absl::Seconds(120);
+constexpr int kStartedWorkers = 4;
 
 // A measurement of a training process.
 using Figure = absl::StatusOr<double> (*)(const PeerProcess& process);
@@ -61,9 +49,7 @@ absl::Status MeasureProcesses(const ProcessGoal& goal, const std::string& model,
   const std::vector<std::string> names = {"mirrorflow", "tensorflow", "torch", "jax"};
   auto start = [&](const std::string& name) {
     if (name != names[0]) return StartPeer(name, {model, "1", file->path()});
-    return PeerProcess::Start(
-        {"/proc/self/exe", "bench", "peer", absl::StrCat("--model=", model), "--replicas=1"},
-        kTimeout);
+    return StartTraining({.model = model});
   };
   Goal row = {.gate = goal.gate, .what = absl::StrCat(model, " 64, ", goal.what), .bound = bound};
   std::map<std::string, std::vector<double>> figures;
@@ -128,30 +114,20 @@ absl::Status BenchMemory(Report* report) {
                     report);
 }
 
-absl::Status TrainAsPeer(Report* /*report*/) {
-  // Use one core, as the peers do.
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
-    for (int core = 0, kept = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &cores) && kept++ > 0) CPU_CLR(core, &cores);
-    }
-    sched_setaffinity(0, sizeof(cores), &cores);
+absl::Status BenchWorkersStartup(Report* report) {
+  std::vector<double> times;
+  for (int round = -1; round < kStartupRounds; ++round) {  // the first reads files from the disk
+    MF_ASSIGN_OR_RETURN(const auto process,
+                        StartTraining({.model = "mlp", .workers = kStartedWorkers}));
+    if (round >= 0) times.push_back(process->first_step_ms());
   }
-  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining({absl::GetFlag(FLAGS_model),
-                                                       absl::GetFlag(FLAGS_batch_size), 1}));
-  std::printf("version %s\n", Implementation().version.c_str());
-  for (int i = 0; i < kCheckedSteps; ++i) {
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
-    std::printf("loss %.9g\n", out[0].scalar<float>());
-    std::fflush(stdout);
-  }
-  for (const absl::Time end = absl::Now() + kTrainingTime; absl::Now() < end;) {
-    MF_RETURN_IF_ERROR(t.step.Run(t.feeds).status());
-  }
-  std::puts("ready");
-  std::fflush(stdout);
-  while (std::getchar() != EOF) {
-  }
+  report->Add({.gate = "C13b",
+               .what = absl::StrCat("mlp 64, process start to end of first step, ", kStartedWorkers,
+                                    " workers"),
+               .figure = MedianOf(times),
+               .unit = "ms",
+               .bound = 1000,
+               .at_most = true});
   return absl::OkStatus();
 }
 

@@ -14,10 +14,8 @@ namespace mirrorflow {
 absl::Status BenchStartup(Report* report);
 // C18: peak resident memory of a training process, against the smallest peer.
 absl::Status BenchMemory(Report* report);
-
-// `mirrorflow bench peer`: trains the case that the flags name and reports progress in the protocol
-// of the peers (tests/benchmark/peers/peer.py). The functions above start it.
-absl::Status TrainAsPeer(Report* report);
+// C13b: time from process start to the end of the first step of several workers.
+absl::Status BenchWorkersStartup(Report* report);
 
 }  // namespace mirrorflow
 

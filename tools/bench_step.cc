@@ -14,6 +14,7 @@
 #include "framework/core/file.h"
 #include "framework/core/status.h"
 #include "tools/bench_overlap.h"
+#include "tools/bench_peer.h"
 #include "tools/bench_peers.h"
 #include "tools/flags/command_line.h"
 #include "tools/peer_process.h"
@@ -35,6 +36,7 @@ ABSL_FLAG(
     "bench step, gates: draw a chart to this file: the timeline of a step, or for gates the step "
     "times of all frameworks");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(int, workers);
 
 namespace mirrorflow {
 namespace {
@@ -69,9 +71,23 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
     losses.push_back(out[0].scalar<float>());
   }
-  StepRounds result{.sides = {Implementation()}};
+  StepRounds result;
   std::vector<std::unique_ptr<PeerProcess>> processes;
-  std::vector<Side> sides = {SideOf([&t] { return t.step.Run(t.feeds).status(); })};
+  std::vector<Side> sides;
+  const auto add_process = [&](const Implementation& of, std::unique_ptr<PeerProcess> process) {
+    result.sides.push_back(of);
+    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
+    processes.push_back(std::move(process));
+  };
+  Implementation here;
+  if (training.workers > 1) {
+    MF_ASSIGN_OR_RETURN(auto process, StartTraining(whole));
+    MF_RETURN_IF_ERROR(CompareLosses(losses, *process, "workers"));
+    add_process(here, std::move(process));
+    here.name += " in one process";
+  }
+  result.sides.push_back(here);
+  sides.push_back(SideOf([&t] { return t.step.Run(t.feeds).status(); }));
   TrainingStep other;
   if (!training.without.empty()) {
     MF_ASSIGN_OR_RETURN(other, PrepareTraining(training));
@@ -81,20 +97,22 @@ absl::StatusOr<StepRounds> MeasureStep(const TrainingCase& training,
     sides.push_back(SideOf([&other] { return other.step.Run(other.feeds).status(); }));
   }
   for (const std::string& name : peers) {
-    auto started = StartPeer(name, {training.model, absl::StrCat(training.replicas), file->path()});
+    std::vector<std::string> args = {training.model, absl::StrCat(training.num_replicas()),
+                                     file->path()};
+    if (training.workers > 1) args.push_back(absl::StrCat(training.workers));
+    auto started = StartPeer(name, args);
     const absl::Status usable =
         started.ok() ? CompareLosses(losses, **started, name) : started.status();
     if (!usable.ok()) {
       result.missing[name] = usable;
       continue;
     }
-    std::unique_ptr<PeerProcess> process = *std::move(started);
-    result.sides.push_back({.name = name, .version = process->version()});
-    sides.push_back([peer = process.get()](double ms) { return peer->Run(ms); });
-    processes.push_back(std::move(process));
+    const std::string version = (*started)->version();
+    add_process({.name = name, .version = version}, *std::move(started));
   }
-  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds), .canary_threads = training.replicas};
-  if (!peers.empty()) options.round_ms = kPeerRoundMs;
+  TimingOptions options{.rounds = absl::GetFlag(FLAGS_rounds),
+                        .canary_threads = training.num_replicas()};
+  if (!processes.empty()) options.round_ms = kPeerRoundMs;
   MF_ASSIGN_OR_RETURN(result.rounds, MeasureInTurns(sides, options));
   return result;
 }
@@ -104,16 +122,17 @@ absl::Status BenchStep(Report* report) {
                                  .batch_size = absl::GetFlag(FLAGS_batch_size),
                                  .replicas = absl::GetFlag(FLAGS_replicas).value_or(2),
                                  .without = absl::GetFlag(FLAGS_without),
-                                 .optimizer = absl::GetFlag(FLAGS_optimizer)};
+                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
+                                 .workers = absl::GetFlag(FLAGS_workers)};
   MF_ASSIGN_OR_RETURN(const StepRounds measured, MeasureStep(training, absl::GetFlag(FLAGS_peers)));
   for (const auto& [peer, why] : measured.missing) return why;
   const std::string name = absl::StrCat("step/", training.model);
   for (size_t side = 0; side < measured.sides.size(); ++side) {
-    report->AddStep(training.model, training.replicas, training.batch_size,
+    report->AddStep(training.model, training.num_replicas(), training.batch_size,
                     TimingOf(measured.rounds, static_cast<int>(side)), measured.sides[side]);
   }
   for (size_t side = 1; side < measured.sides.size(); ++side) {
-    report->AddRatio(name, training.replicas, training.batch_size, measured.sides[side].name,
+    report->AddRatio(name, training.num_replicas(), training.batch_size, measured.sides[side].name,
                      RatioOf(measured.rounds.ms[side], measured.rounds.ms[0]));
   }
   const std::string svg = absl::GetFlag(FLAGS_svg);
@@ -128,6 +147,10 @@ absl::Status CheckStepFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("rounds", absl::GetFlag(FLAGS_rounds), 7, 1000));
   MF_RETURN_IF_ERROR(
       CheckFlagRange("replicas", absl::GetFlag(FLAGS_replicas).value_or(2), 1, 1024));
+  MF_RETURN_IF_ERROR(CheckFlagRange("workers", absl::GetFlag(FLAGS_workers), 1, 64));
+  if (absl::GetFlag(FLAGS_workers) > 1 && !absl::GetFlag(FLAGS_without).empty()) {
+    return absl::InvalidArgumentError("--without: given with --workers; expected one of the two");
+  }
   MF_RETURN_IF_ERROR(CheckOutputFlag("svg", absl::GetFlag(FLAGS_svg)));
   for (const std::string& peer : absl::GetFlag(FLAGS_peers)) {
     if (std::find(std::begin(kPeers), std::end(kPeers), peer) != std::end(kPeers)) continue;

@@ -14,7 +14,8 @@
 
 namespace mirrorflow {
 
-// The measurements of a case. If the case leaves out passes, our second side runs without them.
+// The measurements of a case. If the case leaves out passes, our second side runs without them; if
+// it has several workers, our second side is one process with the same replicas.
 struct StepRounds {
   Rounds rounds;
   std::vector<Implementation> sides;            // ours first

@@ -200,17 +200,39 @@ absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, in
   return std::vector<Tensor>{std::move(inputs), std::move(labels)};
 }
 
-absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
-  TrainingStep t;
-  MirroredStrategy::Options options{.num_cpu_replicas = training.replicas};
-  options.compile.disabled_passes.insert(training.without.begin(), training.without.end());
-  MF_ASSIGN_OR_RETURN(t.strategy, MirroredStrategy::Create(options));
+namespace {
+
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training,
+                                             std::unique_ptr<Strategy> strategy) {
+  TrainingStep t{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(TrainingGraph g,
                       BuildTraining(*t.strategy, training.model, training.optimizer));
-  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.replicas));
+  MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, training.batch_size * training.num_replicas()));
   MF_ASSIGN_OR_RETURN(t.session, t.strategy->NewSession(g.graph));
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   return t;
+}
+
+MirroredStrategy::Options ReplicasOf(const TrainingCase& training, int count) {
+  MirroredStrategy::Options options{.num_cpu_replicas = count};
+  options.compile.disabled_passes.insert(training.without.begin(), training.without.end());
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training) {
+  MF_ASSIGN_OR_RETURN(auto strategy,
+                      MirroredStrategy::Create(ReplicasOf(training, training.num_replicas())));
+  return PrepareTraining(training, std::move(strategy));
+}
+
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster) {
+  if (cluster.num_workers == 1) return PrepareTraining(training);
+  MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create(
+                                         {.cluster = cluster,
+                                          .replicas = ReplicasOf(training, training.replicas)}));
+  return PrepareTraining(training, std::move(strategy));
 }
 
 absl::StatusOr<std::unique_ptr<CaseFile>> CaseFile::Write(const TrainingStep& t) {

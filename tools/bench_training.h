@@ -15,13 +15,16 @@ namespace mirrorflow {
 
 inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
 
-// The model to train and the way to train it. `batch_size` is per replica.
+// The model to train and the way to train it.
 struct TrainingCase {
   std::string model;
-  int64_t batch_size = 64;
-  int replicas = 1;
+  int64_t batch_size = 64;                // per replica
+  int replicas = 1;                       // per worker
   std::vector<std::string> without = {};  // compiler passes to leave out
   std::string optimizer = "sgd";
+  int workers = 1;
+
+  int num_replicas() const { return workers * replicas; }
 };
 
 struct TrainingGraph {
@@ -35,7 +38,7 @@ struct TrainingGraph {
 
 // A training step, ready to run.
 struct TrainingStep {
-  std::unique_ptr<MirroredStrategy> strategy;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Session> session;
   Step step;
   std::vector<Tensor> feeds;  // inputs and labels of the global batch
@@ -64,7 +67,10 @@ absl::StatusOr<Tensor> NoiseOf(DataType dtype, const Shape& shape);
 // Returns inputs, which are noise or random tokens, and valid labels.
 absl::StatusOr<std::vector<Tensor>> NoiseBatch(const TrainingGraph& training, int64_t rows);
 
+// Prepares the step in one process, with the replicas of all workers.
 absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training);
+// Prepares it as a worker of the cluster, which may have only this one.
+absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const Cluster& cluster);
 
 // The file that a peer reads: the batch, and the weights in the order in which the model created
 // them. The destructor removes the file.

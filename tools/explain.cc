@@ -39,14 +39,14 @@ constexpr int kShownSteps = 3;  // in the trace file
 
 // A step that is ready to run, and the objects that keep it alive.
 struct ReadyStep {
-  std::unique_ptr<MirroredStrategy> strategy;
+  std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Session> session;
   Step step;
   std::vector<Tensor> feeds;
 };
 
 absl::StatusOr<ReadyStep> StepOfFile(const Graph& graph, const StepSelection& selection,
-                                     int64_t rows, std::unique_ptr<MirroredStrategy> strategy) {
+                                     int64_t rows, std::unique_ptr<Strategy> strategy) {
   ReadyStep ready{.strategy = std::move(strategy)};
   MF_ASSIGN_OR_RETURN(const StepSelection step, WithFeeds(graph, selection, rows));
   for (size_t i = 0; i < step.feeds.size(); ++i) {

@@ -168,14 +168,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
                          code);
 }
 
-absl::Status ReadVariables(Session& session) {
-  for (const std::string& name : session.VariableNames()) {
-    if (!session.IsInitialized(name)) continue;
-    MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
-  }
-  return absl::OkStatus();
-}
-
 // On error, `*code` is the exit code of the program.
 absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* code) {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
@@ -231,11 +223,8 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   MF_RETURN_IF_ERROR(accuracy.status());
   progress.Finish();
 
-  if (absl::GetFlag(FLAGS_save_variables) != "") {
-    // All workers read, because a variable that is synchronised on read is summed over all.
-    const std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_variables), strategy);
-    MF_RETURN_IF_ERROR(path.empty() ? ReadVariables(*session) : SaveVariables(*session, path));
-  }
+  MF_RETURN_IF_ERROR(
+      SaveVariablesOfWorkers(*session, absl::GetFlag(FLAGS_save_variables), strategy));
   if (std::string path = PathOfWorker(absl::GetFlag(FLAGS_save_graph), strategy); !path.empty()) {
     MF_RETURN_IF_ERROR(WriteGraphFile(graph, path));
   }
@@ -258,7 +247,7 @@ absl::Status Run(ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(code));
   const absl::Status status = TrainAndTest(*strategy, format, code);
-  if (strategy->topology().num_workers() > 1) *code = ExitCodeOf(status, *code);
+  *code = ExitCodeOf(status, *strategy, *code);
   return status;
 }
 

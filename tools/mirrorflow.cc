@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench.h"
+#include "tools/coordinator.h"
 #include "tools/devices.h"
 #include "tools/explain.h"
 #include "tools/flags/command_line.h"
@@ -31,6 +32,9 @@ constexpr char kUsage[] =
     "                                              measure the performance on this machine\n"
     "mirrorflow launch -n N [--hosts=…] -- PROGRAM [ARGUMENT …]\n"
     "                                              run a program as several workers\n"
+    "mirrorflow coordinator --bind=HOST:PORT --num_workers=N\n"
+    "                                              serve the coordination of a job whose worker 0 "
+    "does not\n"
     "\nflags:\n";
 
 int Main(int argc, char** argv) {
@@ -58,13 +62,15 @@ int Main(int argc, char** argv) {
   } else if (command == "launch") {
     status = Launch(args, &code);
     if (status.ok()) return code;
+  } else if (command == "coordinator") {
+    status = Coordinator(args, &code);
   } else if (command == "supervise") {
     status = Supervise();  // not for people: `launch` starts it
   } else {
-    status =
-        absl::InvalidArgumentError(absl::StrCat("'", command,
-                                                "': unknown command; expected inspect, run, "
-                                                "devices, explain, bench or launch (see --help)"));
+    status = absl::InvalidArgumentError(
+        absl::StrCat("'", command,
+                     "': unknown command; expected inspect, run, "
+                     "devices, explain, bench, launch or coordinator (see --help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

@@ -16,6 +16,7 @@
 #include "framework/graph/shape_inference.h"
 #include "mirrorflow_debug.h"
 #include "ops/registry.h"
+#include "tools/flags/cluster_flags.h"
 #include "tools/flags/compute_flags.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
@@ -72,12 +73,14 @@ std::vector<NamedFile> NamedFiles(absl::string_view flag, const std::vector<std:
   return files;
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
+// On an error, `*code` is the exit code.
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(const std::optional<Cluster>& cluster,
+                                                       ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOfFlags());
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   const std::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   const int logical_gpus = absl::GetFlag(FLAGS_logical_gpus);
-  if (!replicas.has_value() && logical_gpus == 0) {
+  if (!replicas.has_value() && logical_gpus == 0 && !cluster.has_value()) {
     auto one = OneDeviceStrategy::Create({.device = absl::GetFlag(FLAGS_device),
                                           .seed = seed,
                                           .max_bytes = MaxBytesOfFlags(),
@@ -93,12 +96,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
     return absl::InvalidArgumentError(
         "--logical_gpus: given with --replicas (of CPUs); expected one of the two");
   }
-  auto mirrored =
-      MirroredStrategy::Create({.devices = std::vector<std::string>(logical_gpus, "GPU:0"),
-                                .num_cpu_replicas = replicas,
-                                .seed = seed,
-                                .max_bytes = MaxBytesOfFlags(),
-                                .compile = compile});
+  const MirroredStrategy::Options options = {
+      .devices = std::vector<std::string>(logical_gpus, "GPU:0"),
+      .num_cpu_replicas = replicas,
+      .seed = seed,
+      .max_bytes = MaxBytesOfFlags(),
+      .compile = compile};
+  if (cluster.has_value()) return JoinCluster(*cluster, options, code);
+  auto mirrored = MirroredStrategy::Create(options);
   if (!mirrored.ok()) {
     return Annotate(mirrored.status(), replicas.has_value() ? "--replicas" : "--logical_gpus");
   }
@@ -155,7 +160,10 @@ absl::StatusOr<std::vector<Tensor>> ReadFeeds(const std::vector<NamedFile>& feed
   return values;
 }
 
-absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs) {
+// Prints or writes what this worker outputs: files with {worker} in their names, and the rest if it
+// is worker 0.
+absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutputs& outputs,
+                           const Strategy& strategy) {
   for (size_t i = 0; i < fetches.size(); ++i) {
     const NamedFile& fetch = fetches[i];
     if (!outputs[i].has_value()) {
@@ -163,8 +171,9 @@ absl::Status OutputFetches(const std::vector<NamedFile>& fetches, const StepOutp
           fetch.flag, ": differs between the replicas; expected one value on all of them"));
     }
     if (!fetch.path.empty()) {
-      MF_RETURN_IF_ERROR(WriteNpy(fetch.path, outputs[i]));
-    } else {
+      const std::string path = PathOfWorker(fetch.path, strategy);
+      if (!path.empty()) MF_RETURN_IF_ERROR(WriteNpy(path, outputs[i]));
+    } else if (strategy.worker() == 0) {
       std::printf("%s = %s\n", fetch.name.c_str(),
                   TensorToString(outputs[i], kPrintedElements).c_str());
     }
@@ -190,33 +199,21 @@ absl::Status CheckFlags(const std::vector<NamedFile>& feeds,
   return CheckOutputFlag("trace", absl::GetFlag(FLAGS_trace));
 }
 
-}  // namespace
+absl::StatusOr<Graph> ReadGraph() {
+  return ReadGraphFile(absl::GetFlag(FLAGS_graph), AllOps(), GraphLimitsOfFlags());
+}
 
-absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
-  *code = kExitUsage;
-  if (!args.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("run: unexpected argument '", args[0], "'; expected flags (see --help)"));
-  }
-  std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
-  std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
-  const std::vector<std::string> targets = absl::GetFlag(FLAGS_target);
-  MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
-  MF_RETURN_IF_ERROR(CheckGraphFlags());
-  MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy());
-
+// On an error, `*code` is the exit code.
+absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
+                      std::vector<NamedFile> fetches, ExitCode* code) {
   const std::string path = absl::GetFlag(FLAGS_graph);
   *code = kExitBadInput;
-  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraphFile(path, AllOps(), GraphLimitsOfFlags()));
-  if (fetches.empty() && targets.empty()) {
-    PrintEndpoints(graph);
-    return absl::OkStatus();
-  }
+  MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraph());
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(FindOutputs(graph, feeds));
   MF_RETURN_IF_ERROR(FindOutputs(graph, fetches));
   std::vector<Operation> operations;
-  for (const std::string& name : targets) {
+  for (const std::string& name : absl::GetFlag(FLAGS_target)) {
     absl::StatusOr<Node*> node = NodeByName(graph, name);
     if (!node.ok()) return Annotate(node.status(), absl::StrCat("--target ", name));
     operations.push_back({*node});
@@ -224,7 +221,7 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
 
   *code = kExitBadInput;
   MF_ASSIGN_OR_RETURN(const std::vector<Tensor> values, ReadFeeds(feeds));
-  absl::StatusOr<std::unique_ptr<Session>> session = strategy->NewSession(graph);
+  absl::StatusOr<std::unique_ptr<Session>> session = strategy.NewSession(graph);
   if (!session.ok()) return Annotate(session.status(), path);
   if (const std::string file = absl::GetFlag(FLAGS_variables); !file.empty()) {
     const LoadOptions options{.strict = !absl::GetFlag(FLAGS_partial_variables)};
@@ -240,19 +237,46 @@ absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
   if (!step.ok()) return Annotate(step.status(), path);
   TraceWriter trace;
   StepOutputs outputs;
-  const std::string trace_path = absl::GetFlag(FLAGS_trace);
+  const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {
-    if (!trace_path.empty() && i >= steps - kTracedSteps) (*session)->TraceTo(&trace);
+    if (traces && i >= steps - kTracedSteps) (*session)->TraceTo(&trace);
     absl::StatusOr<StepOutputs> result = step->Run(values);
     if (!result.ok()) return Annotate(result.status(), absl::StrCat(path, ": step ", i));
     outputs = *result;
   }
   (*session)->TraceTo(nullptr);
-  MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs));
+  MF_RETURN_IF_ERROR(OutputFetches(fetches, outputs, strategy));
+  const std::string trace_path = PathOfWorker(absl::GetFlag(FLAGS_trace), strategy);
   if (!trace_path.empty()) MF_RETURN_IF_ERROR(trace.WriteFile(trace_path));
-  const std::string save_path = absl::GetFlag(FLAGS_save_variables);
-  return save_path.empty() ? absl::OkStatus() : SaveVariables(**session, save_path);
+  return SaveVariablesOfWorkers(**session, absl::GetFlag(FLAGS_save_variables), strategy);
+}
+
+}  // namespace
+
+absl::Status Run(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run: unexpected argument '", args[0], "'; expected flags (see --help)"));
+  }
+  const std::vector<NamedFile> feeds = NamedFiles("feed", absl::GetFlag(FLAGS_feed));
+  const std::vector<NamedFile> fetches = NamedFiles("fetch", absl::GetFlag(FLAGS_fetch));
+  MF_RETURN_IF_ERROR(CheckFlags(feeds, fetches));
+  MF_RETURN_IF_ERROR(CheckGraphFlags());
+  MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
+  const bool only_lists = fetches.empty() && absl::GetFlag(FLAGS_target).empty();
+  if (only_lists) cluster = std::nullopt;  // needs no other worker
+  MF_ASSIGN_OR_RETURN(const auto strategy, MakeStrategy(cluster, code));
+  if (only_lists) {
+    *code = kExitBadInput;
+    MF_ASSIGN_OR_RETURN(const Graph graph, ReadGraph());
+    PrintEndpoints(graph);
+    return absl::OkStatus();
+  }
+  const absl::Status status = RunSteps(*strategy, feeds, fetches, code);
+  *code = ExitCodeOf(status, *strategy, *code);
+  return status;
 }
 
 }  // namespace mirrorflow

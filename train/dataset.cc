@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "train/prefetch.h"
 
 namespace mirrorflow {
 namespace {
 
 // Copies rows of `from` to `to`; a run of consecutive rows is one copy.
-void Gather(const Tensor& from, size_t row_bytes, const std::vector<int64_t>& rows, std::byte* to) {
+void Gather(const Tensor& from, size_t row_bytes, absl::Span<const int64_t> rows, std::byte* to) {
   for (size_t i = 0; i < rows.size();) {
     size_t run = 1;
     while (i + run < rows.size() && rows[i + run] == rows[i] + static_cast<int64_t>(run)) ++run;
@@ -28,24 +29,34 @@ void Gather(const Tensor& from, size_t row_bytes, const std::vector<int64_t>& ro
 class GatheringSource final : public BatchSource {
  public:
   GatheringSource(std::shared_ptr<const std::vector<Tensor>> components,
-                  std::unique_ptr<RowStream> order)
-      : components_(std::move(components)), order_(std::move(order)), pools_(components_->size()) {}
+                  std::unique_ptr<RowStream> order, const BatchShare& share)
+      : components_(std::move(components)),
+        order_(std::move(order)),
+        share_(share),
+        pools_(components_->size()) {}
 
-  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
-    batch->clear();  // first, so that its buffers can be reused
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
+    batch->components.clear();  // first, so that its buffers can be reused
     rows_.clear();
     if (!order_->Next(&rows_)) return false;
+    batch->global_rows = static_cast<int64_t>(rows_.size());
+    const auto first_of = [&](int rank) {
+      return FirstRowOf(rank, batch->global_rows, share_.world_size);
+    };
+    const int64_t first = first_of(share_.first_rank);
+    const int64_t end = first_of(share_.first_rank + share_.num_ranks);
+    const absl::Span<const int64_t> own = absl::MakeConstSpan(rows_).subspan(first, end - first);
     for (size_t i = 0; i < components_->size(); ++i) {
       const Tensor& component = (*components_)[i];
       Shape shape = component.shape();
       shape.set_dim(0, 1);
       const size_t row_bytes = shape.num_elements() * DataTypeSize(component.dtype());
-      shape.set_dim(0, rows_.size());
+      shape.set_dim(0, own.size());
       MF_RETURN_IF_ERROR(shape.Validate(component.dtype()));
-      MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, pools_[i].Take(rows_.size() * row_bytes));
-      if (row_bytes > 0) Gather(component, row_bytes, rows_, buffer->data());
+      MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, pools_[i].Take(own.size() * row_bytes));
+      if (row_bytes > 0) Gather(component, row_bytes, own, buffer->data());
       std::byte* data = buffer->data();
-      batch->push_back(Tensor::View(component.dtype(), shape, data, std::move(buffer)));
+      batch->components.push_back(Tensor::View(component.dtype(), shape, data, std::move(buffer)));
     }
     return true;
   }
@@ -53,15 +64,16 @@ class GatheringSource final : public BatchSource {
  private:
   const std::shared_ptr<const std::vector<Tensor>> components_;
   const std::unique_ptr<RowStream> order_;
+  const BatchShare share_;
   std::vector<BufferPool> pools_;  // one per component
-  std::vector<int64_t> rows_;
+  std::vector<int64_t> rows_;      // of the whole batch
 };
 
 class FailedSource final : public BatchSource {
  public:
   explicit FailedSource(absl::Status status) : status_(std::move(status)) {}
-  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
-    batch->clear();
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
+    batch->components.clear();
     return status_;
   }
 
@@ -194,13 +206,13 @@ Dataset Dataset::Prefetch(int batches) const {
 
 std::optional<int64_t> Dataset::size() const { return status_.ok() ? size_ : std::nullopt; }
 
-std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch) const {
+std::unique_ptr<BatchSource> Dataset::MakeIterator(int64_t epoch, const BatchShare& share) const {
   if (!status_.ok()) return std::make_unique<FailedSource>(status_);
   std::unique_ptr<RowStream> order = AllRows((*components_)[0].shape().dim(0));
   for (const Stage& stage : stages_) order = stage(std::move(order));
   order->Start(epoch);
   std::unique_ptr<BatchSource> source =
-      std::make_unique<GatheringSource>(components_, std::move(order));
+      std::make_unique<GatheringSource>(components_, std::move(order), share);
   return prefetch_ > 0 ? mirrorflow::Prefetch(std::move(source), prefetch_) : std::move(source);
 }
 

@@ -61,8 +61,8 @@ class Dataset {
 
   // Returns an iterator that runs the pipeline once. Iterators of the same epoch return the same
   // batches. A training loop that makes one iterator per epoch passes the number of the epoch, and
-  // so gets the same batches as with Repeat().
-  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0) const;
+  // so gets the same batches as with Repeat(). Only the rows of the share are copied.
+  std::unique_ptr<BatchSource> MakeIterator(int64_t epoch = 0, const BatchShare& share = {}) const;
 
  private:
   using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;

@@ -36,14 +36,14 @@ class PrefetchSource final : public BatchSource {
     if (thread_.joinable()) thread_.join();
   }
 
-  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
-    batch->clear();  // before the wait, so that the thread can reuse its buffers
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
+    batch->components.clear();  // before the wait, so that the thread can reuse its buffers
     std::unique_lock<std::mutex> lock(mu_);
     filled_.wait(lock, [this] { return ready_ > 0; });
     Slot& slot = slots_[begin_];
     // The end and an error stay in their slot, so that every later call returns them too.
     if (!slot.result.ok() || !*slot.result) return slot.result;
-    batch->swap(slot.batch);
+    std::swap(*batch, slot.batch);
     begin_ = (begin_ + 1) % slots_.size();
     --ready_;
     lock.unlock();
@@ -53,7 +53,7 @@ class PrefetchSource final : public BatchSource {
 
  private:
   struct Slot {
-    std::vector<Tensor> batch;
+    SourceBatch batch;
     absl::StatusOr<bool> result = false;
   };
 

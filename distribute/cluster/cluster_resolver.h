@@ -31,6 +31,7 @@ struct Cluster {
   std::string coordinator;
   std::vector<std::string> addresses;  // by worker; empty unless the source names all workers
   std::optional<int> local_rank;       // of this worker on its host, if the source says so
+  int local_size = 1;                  // workers on its host, as far as the source says
   std::string source;                  // where this comes from: `SLURM step 4242.0`
   std::vector<std::string> warnings;   // to print
 

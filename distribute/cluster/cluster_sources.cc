@@ -110,6 +110,7 @@ Found ReadOwnVariables(const Environment& environment) {
   reader.Size("MIRRORFLOW_NUM_WORKERS", "MIRRORFLOW_WORKER_INDEX", &cluster);
   if (cluster.num_workers > 1) cluster.coordinator = reader.Text("MIRRORFLOW_COORDINATOR");
   cluster.local_rank = reader.OptionalNumber("MIRRORFLOW_LOCAL_RANK");
+  cluster.local_size = reader.OptionalNumber("MIRRORFLOW_LOCAL_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
   if (cluster.num_workers > 1) {
     MF_RETURN_IF_ERROR(
@@ -205,7 +206,7 @@ Found ReadTorchrun(const Environment& environment) {
   if (cluster.num_workers == 1 && reader.status().ok()) return cluster;
   const std::string address = reader.Text("MASTER_ADDR");
   int port = reader.Number("MASTER_PORT", 1, 65535);
-  const std::optional<int> local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE");
+  cluster.local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
   // torchrun's agent itself listens on MASTER_PORT.
   const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
@@ -214,7 +215,7 @@ Found ReadTorchrun(const Environment& environment) {
   }
   absl::string_view host = address;
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
-  cluster.coordinator = CoordinatorOf(host, port, local_size == cluster.num_workers);
+  cluster.coordinator = CoordinatorOf(host, port, cluster.local_size == cluster.num_workers);
   MF_RETURN_IF_ERROR(Annotate(ParseHostPort(cluster.coordinator).status(), "MASTER_ADDR"));
   return cluster;
 }
@@ -261,6 +262,13 @@ Found ReadSlurm(const Environment& environment) {
   MF_RETURN_IF_ERROR(reader.status());
   MF_RETURN_IF_ERROR(found);
   cluster.coordinator = CoordinatorOf(host, PortOfJob(step), one_host);
+  const std::string* tasks = reader.Find("SLURM_STEP_TASKS_PER_NODE");
+  if (tasks == nullptr) tasks = reader.Find("SLURM_TASKS_PER_NODE");
+  const std::optional<int> node = reader.OptionalNumber("SLURM_NODEID");
+  if (one_host) cluster.local_size = cluster.num_workers;
+  if (!one_host && tasks != nullptr && node.has_value()) {
+    cluster.local_size = TasksOfNode(*tasks, *node).value_or(1);
+  }
   return cluster;
 }
 
@@ -317,11 +325,11 @@ Found ReadMpi(const Environment& environment) {
     Cluster cluster{.source = v.name};
     reader.Size(v.size, v.rank, &cluster);
     cluster.local_rank = reader.OptionalNumber(v.local_rank);
-    const std::optional<int> local_size = reader.OptionalNumber(v.local_size);
+    cluster.local_size = reader.OptionalNumber(v.local_size).value_or(1);
     MF_RETURN_IF_ERROR(reader.status());
     if (cluster.num_workers == 1) return cluster;
     MF_ASSIGN_OR_RETURN(cluster.coordinator,
-                        MpiCoordinator(reader, local_size == cluster.num_workers));
+                        MpiCoordinator(reader, cluster.local_size == cluster.num_workers));
     return cluster;
   }
   return std::nullopt;
@@ -332,9 +340,11 @@ Found ReadMpi(const Environment& environment) {
 absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, int task_index,
                                            absl::string_view what) {
   std::set<std::string> different;
+  std::vector<std::string> hosts;
   for (const std::string& address : addresses) {
     const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
     if (!parsed.ok()) return Annotate(parsed.status(), what);
+    hosts.push_back(parsed->host);
     if (!different.insert(address).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, ": address ", address, " appears twice; expected one per worker"));
@@ -343,6 +353,10 @@ absl::StatusOr<Cluster> ClusterOfAddresses(std::vector<std::string> addresses, i
   Cluster cluster{.num_workers = static_cast<int>(addresses.size()), .task_index = task_index};
   if (addresses.size() > 1) cluster.coordinator = addresses[0];
   cluster.addresses = std::move(addresses);
+  if (task_index >= 0 && task_index < cluster.num_workers) {
+    cluster.local_size =
+        static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[task_index]));
+  }
   return cluster;
 }
 

@@ -29,7 +29,7 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
     MF_ASSIGN_OR_RETURN(auto transport,
                         UcxTransport::Create({.rank = rank,
                                               .timeout = kBetweenDomains * options.timeout,
-                                              .connection = incarnation,
+                                              .incarnation = incarnation,
                                               .device = options.device}));
     MF_ASSIGN_OR_RETURN(std::string address, transport->Address());
     MF_RETURN_IF_ERROR(workers.Put(AddressKey(rank), std::move(address), deadline));

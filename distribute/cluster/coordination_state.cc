@@ -80,18 +80,13 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
 }
 
 absl::Status CoordinationState::CheckAllPresent() const {
-  if (left_.empty()) return absl::OkStatus();
-  return WithFailure(
-      absl::FailedPreconditionError(absl::StrCat("worker ", *left_.begin(),
-                                                 " has left the cluster; expected all workers to "
-                                                 "run the same steps")),
-      {.worker = *left_.begin()});
+  return left_.empty() ? absl::OkStatus() : left_.begin()->second;
 }
 
-void CoordinationState::Leave(int worker) {
+void CoordinationState::Leave(int worker, const absl::Status& why) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
-  left_.insert(worker);
+  left_.emplace(worker, why);
   joining_.erase(worker);
   EndIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
         &answers);

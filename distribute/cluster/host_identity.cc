@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -58,6 +60,19 @@ std::string HostIdentity() {
   const ssize_t size = readlink("/proc/self/ns/net", network, sizeof(network) - 1);
   return absl::StrCat(ReadFirstLine("/proc/sys/kernel/random/boot_id"), " ", geteuid(), " ",
                       absl::string_view(network, size < 0 ? 0 : size));
+}
+
+std::string UsableCpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "";
+  std::vector<std::string> ranges;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const int first = cpu;
+    while (cpu + 1 < CPU_SETSIZE && CPU_ISSET(cpu + 1, &set)) ++cpu;
+    ranges.push_back(first == cpu ? absl::StrCat(cpu) : absl::StrCat(first, "-", cpu));
+  }
+  return absl::StrJoin(ranges, ",");
 }
 
 absl::StatusOr<std::string> BuildIdentity() {

@@ -17,6 +17,9 @@ std::string HostName();
 // the same user, in the same network namespace.
 std::string HostIdentity();
 
+// The CPUs that this process may use: `0-3,8`.
+std::string UsableCpus();
+
 // A hash of the program's file, which differs between builds.
 absl::StatusOr<std::string> BuildIdentity();
 

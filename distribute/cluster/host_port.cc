@@ -15,7 +15,10 @@ std::string HostPort::ToString() const {
   return absl::StrCat(ipv6 ? "[" : "", host, ipv6 ? "]:" : ":", port);
 }
 
-absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view text, std::optional<int> default_port) {
+  if (default_port.has_value() && (!absl::StrContains(text, ':') || absl::EndsWith(text, "]"))) {
+    return ParseHostPort(absl::StrCat(text, ":", *default_port));
+  }
   const auto error = [&](absl::string_view what) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", Printable(text), "': ", what, "; expected HOST:PORT or [IPv6]:PORT"));
@@ -39,6 +42,8 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   }
   return parsed;
 }
+
+bool IsWildcard(absl::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
 bool IsLoopback(absl::string_view host) {
   return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");

@@ -2,18 +2,14 @@
 #include "distribute/cluster/memory_domains.h"
 
 #include <cstddef>
-#include <iterator>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
-
-constexpr const char* kKindNames[] = {"auto", "shared_memory", "ucx"};
 
 // Empty if the worker has the memory of all others of its host.
 std::string OutcomeKey(int worker) { return absl::StrCat("sharing memory on worker ", worker); }
@@ -27,16 +23,6 @@ std::vector<int> WorkersOn(const std::string& host, absl::Span<const std::string
 }
 
 }  // namespace
-
-absl::StatusOr<CollectiveKind> ParseCollectiveKind(absl::string_view name) {
-  for (size_t i = 0; i < std::size(kKindNames); ++i) {
-    if (name == kKindNames[i]) return static_cast<CollectiveKind>(i);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected one of ", absl::StrJoin(kKindNames, ", "), "; got '", name, "'"));
-}
-
-std::string CollectiveKindName(CollectiveKind kind) { return kKindNames[static_cast<int>(kind)]; }
 
 absl::StatusOr<MemoryDomains> FormMemoryDomains(absl::Span<const std::string> hosts,
                                                 CollectiveKind kind, WorkerGroup& group,

@@ -9,23 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "distribute/cluster/collective_kind.h"
 #include "distribute/collective/shared_memory/host_memory.h"
 #include "framework/session/worker_group.h"
 
 namespace mirrorflow {
-
-// How workers exchange data.
-enum class CollectiveKind {
-  kAuto,          // through shared memory on one host, UCX between hosts
-  kSharedMemory,  // only through shared memory: all workers are on one host
-  kUcx,           // only through UCX: each worker is a memory domain
-};
-// From `auto`, `shared_memory` or `ucx`.
-absl::StatusOr<CollectiveKind> ParseCollectiveKind(absl::string_view name);
-std::string CollectiveKindName(CollectiveKind kind);
 
 struct MemoryDomains {
   std::vector<int> by_worker;  // the number of each worker's domain

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 
@@ -90,6 +91,23 @@ absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list) 
     nodes.insert(nodes.end(), names.begin(), names.end());
   }
   return nodes;
+}
+
+std::optional<int> TasksOfNode(absl::string_view tasks_per_node, int node) {
+  for (absl::string_view part : absl::StrSplit(tasks_per_node, ',')) {
+    int tasks = 0, nodes = 1;
+    const size_t times = part.find("(x");
+    if (times != absl::string_view::npos) {
+      if (!absl::ConsumeSuffix(&part, ")")) return std::nullopt;
+      if (!absl::SimpleAtoi(part.substr(times + 2), &nodes)) return std::nullopt;
+    }
+    if (!absl::SimpleAtoi(part.substr(0, times), &tasks) || tasks < 1 || nodes < 1) {
+      return std::nullopt;
+    }
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace mirrorflow

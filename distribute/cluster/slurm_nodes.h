@@ -2,6 +2,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_SLURM_NODES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_SLURM_NODES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace mirrorflow {
 // Expands SLURM's list of nodes, `n[001-003,7],m1`, to their names: n001 n002 n003 n7 m1. A name
 // may have several brackets. InvalidArgument for any other text, and for more than 65,536 nodes.
 absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list);
+
+// The number of tasks on a node, from SLURM's list of tasks per node: `2(x3),1` is 2, 2, 2, 1.
+// Nullopt for any other text, and for a node that it does not have.
+std::optional<int> TasksOfNode(absl::string_view tasks_per_node, int node);
 
 }  // namespace mirrorflow
 

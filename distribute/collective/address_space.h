@@ -44,7 +44,9 @@ class AddressSpace {
   }
   std::byte* AddressOf(Position position) const {
     const auto value = static_cast<uint64_t>(position);
-    return segments_[value >> kOffsetBits].base + (value & kMaxOffset);
+    // In integers, because a base may be null.
+    const auto base = reinterpret_cast<uint64_t>(segments_[value >> kOffsetBits].base);
+    return reinterpret_cast<std::byte*>(base + (value & kMaxOffset));
   }
 
   // Memory that all members can reach, zeroed.

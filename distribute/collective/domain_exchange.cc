@@ -51,6 +51,12 @@ std::byte* DomainExchange::Scratch(int64_t bytes) {
   return scratch_.data();
 }
 
+MessageTag DomainExchange::NextTag(uint64_t fingerprint) {
+  return {.step = step_.load(std::memory_order_relaxed),
+          .sequence = ++sequence_,
+          .fingerprint = fingerprint};
+}
+
 const std::vector<DomainExchange::Cell>& DomainExchange::CellsOf(int64_t count,
                                                                  int64_t element_bytes) {
   std::vector<Cell>& cells = cells_[{count, element_bytes}];
@@ -89,7 +95,9 @@ std::vector<DomainExchange::Cell> DomainExchange::MakeCells(int64_t count,
   return cells;
 }
 
-absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share, uint64_t tag) {
+absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share,
+                                         uint64_t fingerprint) {
+  const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(share.dtype));
   const std::vector<Cell>& cells = CellsOf(share.count, size);
   // Holds the other domains' values of the elements that this rank reduces.
@@ -142,7 +150,8 @@ absl::Status DomainExchange::ReduceShare(const Communicator::DomainShare& share,
 
 absl::Status DomainExchange::ReduceScatterParts(
     Reduction reduction, DataType dtype, absl::Span<const int64_t> counts, void* out,
-    absl::FunctionRef<void(int rank, void* out)> reduce_in_domain, uint64_t tag) {
+    absl::FunctionRef<void(int rank, void* out)> reduce_in_domain, uint64_t fingerprint) {
+  const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   const auto works_for = [&](int rank) {
     return !IsNear(rank) && counts[rank] > 0 && Partner(domain_, rank) == rank_;
@@ -175,7 +184,8 @@ absl::Status DomainExchange::ReduceScatterParts(
 }
 
 absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_t> counts,
-                                         const void* own, void* all, uint64_t tag) {
+                                         const void* own, void* all, uint64_t fingerprint) {
+  const MessageTag tag = NextTag(fingerprint);
   const auto size = static_cast<int64_t>(DataTypeSize(dtype));
   for (int r = 0; r < static_cast<int>(counts.size()); ++r) {
     if (IsNear(r)) continue;
@@ -192,7 +202,8 @@ absl::Status DomainExchange::GatherParts(DataType dtype, absl::Span<const int64_
 }
 
 absl::Status DomainExchange::Broadcast(int root, const void* in, void* out, int64_t bytes,
-                                       uint64_t tag) {
+                                       uint64_t fingerprint) {
+  const MessageTag tag = NextTag(fingerprint);
   if (bytes == 0) return absl::OkStatus();
   if (!IsNear(root)) {
     MF_RETURN_IF_ERROR(transport_->StartReceive(root, tag, Bytes(out, 0, bytes)));
@@ -204,7 +215,8 @@ absl::Status DomainExchange::Broadcast(int root, const void* in, void* out, int6
   return transport_->Finish();
 }
 
-absl::Status DomainExchange::Barrier(uint64_t tag) {
+absl::Status DomainExchange::Barrier(uint64_t fingerprint) {
+  const MessageTag tag = NextTag(fingerprint);
   if (index_ != 0) return absl::OkStatus();
   std::byte token{}, tokens[1];
   for (int d = 0; d < num_domains(); ++d) {

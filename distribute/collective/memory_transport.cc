@@ -15,7 +15,8 @@ class MemoryNetwork::End final : public Transport {
   End(std::shared_ptr<MemoryNetwork> network, int rank, absl::Duration timeout)
       : network_(std::move(network)), rank_(rank), timeout_(timeout) {}
 
-  absl::Status StartSend(int to_rank, uint64_t tag, absl::Span<const std::byte> bytes) override {
+  absl::Status StartSend(int to_rank, const MessageTag& tag,
+                         absl::Span<const std::byte> bytes) override {
     std::lock_guard<std::mutex> lock(network_->mu_);
     MF_RETURN_IF_ERROR(failure_);
     if (IsSilent(rank_) || IsSilent(to_rank)) return absl::OkStatus();
@@ -24,7 +25,8 @@ class MemoryNetwork::End final : public Transport {
     return absl::OkStatus();
   }
 
-  absl::Status StartReceive(int from_rank, uint64_t tag, absl::Span<std::byte> bytes) override {
+  absl::Status StartReceive(int from_rank, const MessageTag& tag,
+                            absl::Span<std::byte> bytes) override {
     std::lock_guard<std::mutex> lock(network_->mu_);
     MF_RETURN_IF_ERROR(failure_);
     receives_.push_back({from_rank, tag, bytes});
@@ -42,7 +44,8 @@ class MemoryNetwork::End final : public Transport {
       const Message message = std::move(box.front());
       box.pop_front();
       if (message.tag != receive.tag || message.bytes.size() != receive.bytes.size()) {
-        return Fail(receive, Disagreement(receive, message));
+        return Fail(receive, UnexpectedMessage(receive.from_rank, receive.tag, receive.bytes.size(),
+                                               message.tag, message.bytes.size()));
       }
       std::copy(message.bytes.begin(), message.bytes.end(), receive.bytes.begin());
     }
@@ -58,7 +61,7 @@ class MemoryNetwork::End final : public Transport {
  private:
   struct Receive {
     int from_rank;
-    uint64_t tag;
+    MessageTag tag;
     absl::Span<std::byte> bytes;
   };
 
@@ -74,13 +77,6 @@ class MemoryNetwork::End final : public Transport {
     return absl::DeadlineExceededError(absl::StrCat(
         "rank ", rank_, " timed out after ", absl::FormatDuration(timeout_), "; expected ",
         receive.bytes.size(), " bytes from rank ", receive.from_rank, ", got none"));
-  }
-
-  absl::Status Disagreement(const Receive& receive, const Message& message) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", receive.from_rank, " runs another collective; expected ",
-                     receive.bytes.size(), " bytes of collective ", absl::Hex(receive.tag),
-                     " from it, got ", message.bytes.size(), " of ", absl::Hex(message.tag)));
   }
 
   const std::shared_ptr<MemoryNetwork> network_;

@@ -33,7 +33,7 @@ class MemoryNetwork : public std::enable_shared_from_this<MemoryNetwork> {
  private:
   class End;
   struct Message {
-    uint64_t tag;
+    MessageTag tag;
     std::vector<std::byte> bytes;
   };
 

@@ -70,6 +70,9 @@ class TeamCommunicator final : public Communicator {
   int num_domains() const override { return exchange_ == nullptr ? 1 : exchange_->num_domains(); }
   absl::Status status() const override { return team_->status(); }
   void Abort(absl::Status why) override { team_->Abort(std::move(why)); }
+  void BeginStep(uint64_t step) override {
+    if (exchange_ != nullptr) exchange_->set_step(step);
+  }
 
   absl::Status Start(const Collective& collective, Lane*) override {
     absl::Status status = CheckCollective(collective, rank_, world_size_);
@@ -109,11 +112,11 @@ class TeamCommunicator final : public Communicator {
 
   absl::Status ReduceOverDomains(const DomainShare& share) override {
     if (exchange_ == nullptr) return absl::OkStatus();
-    return exchange_->ReduceShare(share, Tag(share));
+    return exchange_->ReduceShare(share, FingerprintOf(share));
   }
 
  private:
-  static uint64_t Tag(const DomainShare& share) {
+  static uint64_t FingerprintOf(const DomainShare& share) {
     return Fingerprint({.operation = AllReduce{share.reduction, share.count},
                         .dtype = share.dtype,
                         .name = share.name});

@@ -19,13 +19,28 @@
 
 namespace mirrorflow {
 
+// The collective that a message belongs to. Both ranks must agree on it.
+struct MessageTag {
+  uint64_t step = 0;         // of the session
+  uint64_t sequence = 0;     // of the collective, counted from 1 since the ranks were connected
+  uint64_t fingerprint = 0;  // of the collective
+
+  friend bool operator==(const MessageTag&, const MessageTag&) = default;
+};
+
+// The error of a rank that expects `expected_bytes` of one collective, and gets a message of
+// another from `rank`, which it names as the culprit.
+absl::Status UnexpectedMessage(int rank, const MessageTag& expected, size_t expected_bytes,
+                               const MessageTag& got, size_t got_bytes);
+
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // `tag` identifies the purpose of the bytes: it is the fingerprint of a collective.
-  virtual absl::Status StartSend(int to_rank, uint64_t tag, absl::Span<const std::byte> bytes) = 0;
-  virtual absl::Status StartReceive(int from_rank, uint64_t tag, absl::Span<std::byte> bytes) = 0;
+  virtual absl::Status StartSend(int to_rank, const MessageTag& tag,
+                                 absl::Span<const std::byte> bytes) = 0;
+  virtual absl::Status StartReceive(int from_rank, const MessageTag& tag,
+                                    absl::Span<std::byte> bytes) = 0;
   // DeadlineExceeded, with the missing rank as its Failure, if that takes too long.
   virtual absl::Status Finish() = 0;
 

@@ -88,13 +88,16 @@ absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices) {
 }
 
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
-                                                       std::optional<int> num_cpu_replicas) {
+                                                       std::optional<int> num_cpu_replicas,
+                                                       int num_workers) {
   if (devices.empty() && !num_cpu_replicas.has_value()) {
     MF_ASSIGN_OR_RETURN(devices, AllGpus());
   }
   if (devices.empty()) {
+    const int own_cores =
+        MayUseAllCores() ? NumUsableCores() / std::max(num_workers, 1) : NumUsableCores();
     const int replicas =
-        num_cpu_replicas.value_or(std::min(NumUsableCores(), kMaxDefaultCpuReplicas));
+        num_cpu_replicas.value_or(std::clamp(own_cores, 1, kMaxDefaultCpuReplicas));
     if (replicas < 1 || replicas > kMaxReplicas) {
       return absl::InvalidArgumentError(absl::StrCat(
           "num_cpu_replicas out of range; expected 1 to ", kMaxReplicas, ", got ", replicas));

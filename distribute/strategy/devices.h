@@ -27,9 +27,11 @@ absl::Status CheckDevice(absl::string_view name);
 absl::StatusOr<std::vector<int>> GpusOf(absl::Span<const std::string> devices);
 
 // Returns `devices` after checking them. Without any, returns `num_cpu_replicas` CPUs; without that
-// number, all GPUs or, if there are none, one CPU per core.
+// number, all GPUs or, if there are none, one CPU per core. The `num_workers` workers of the host
+// divide its cores, unless their launcher has done so.
 absl::StatusOr<std::vector<std::string>> ChooseDevices(std::vector<std::string> devices,
-                                                       std::optional<int> num_cpu_replicas);
+                                                       std::optional<int> num_cpu_replicas,
+                                                       int num_workers = 1);
 
 struct DeviceOptions {
   GpuOptions gpu = {};

@@ -5,6 +5,7 @@
 #ifndef MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 #define MIRRORFLOW_DISTRIBUTE_STRATEGY_DISTRIBUTED_DATASET_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,27 +16,45 @@
 
 namespace mirrorflow {
 
-// One global batch with one tensor per component. Each replica takes its rows from it.
+// How the workers share the reading of a dataset; TensorFlow's names.
+enum class AutoShardPolicy {
+  kAuto,  // the same as kData
+  kData,  // every worker has the same dataset, and gathers only the rows of its own replicas
+  kOff,   // every worker has a dataset of its own, whose batches are the rows of its replicas
+};
+
+struct DistributeOptions {
+  AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
+};
+
+// One batch, with one tensor per component. Each replica takes its rows from it.
 class DistributedBatch {
  public:
+  // The rows of this worker's replicas; with a single worker, the global batch.
   absl::Span<const Tensor> components() const { return components_; }
   // The components of the next batch; empty at the end.
   absl::Span<const Tensor> next() const { return next_; }
   operator absl::Span<const Tensor>() const { return components_; }  // NOLINT: what Step::Run takes
-  int64_t num_rows() const {
-    return components_.empty() || components_[0].shape().rank() == 0
-               ? 0
-               : components_[0].shape().dim(0);
-  }
+  // Rows of the global batch. With AutoShardPolicy::kOff, those of this worker.
+  int64_t num_rows() const { return num_rows_; }
+
+  // Options of Step::Run for these components.
+  bool has_local_rows() const { return has_local_rows_; }
+  absl::Span<const int64_t> replica_rows() const { return replica_rows_; }
 
  private:
   friend class DistributedDataset;
   std::vector<Tensor> components_, next_;
+  int64_t num_rows_ = 0;
+  bool has_local_rows_ = false;
+  std::vector<int64_t> replica_rows_;  // of all replicas; empty: split evenly
 };
 
 class DistributedDataset {
  public:
-  explicit DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source);
+  // `source` provides the rows of `share`, or all rows if `has_local_rows` is not set.
+  DistributedDataset(absl::StatusOr<std::unique_ptr<BatchSource>> source, bool has_local_rows,
+                     const BatchShare& share);
 
   // Reads the next batch. Returns false at the end or after an error; status() distinguishes the
   // two.
@@ -43,12 +62,14 @@ class DistributedDataset {
   const absl::Status& status() const { return status_; }
 
  private:
-  // Reads the following batch into ahead_; empty at the end.
+  // Reads the following batch into ahead_; without components at the end.
   void ReadAhead();
 
   std::unique_ptr<BatchSource> source_;  // null at the end
+  bool has_local_rows_;
+  BatchShare share_;
   bool begun_ = false;
-  std::vector<Tensor> ahead_;
+  SourceBatch ahead_;
   absl::Status ahead_status_;  // of reading ahead_; reported when that batch is due
   absl::Status status_;
 };

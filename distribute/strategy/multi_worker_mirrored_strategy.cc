@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -14,16 +15,24 @@
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_identity.h"
 #include "distribute/cluster/host_port.h"
+#include "distribute/cluster/memory_domains.h"
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
 #include "framework/core/status.h"
+#include "kernels/cpu/instruction_set.h"
 
 namespace mirrorflow {
 namespace {
 
 // All workers end at about the same time, because they run the same steps.
 constexpr absl::Duration kLeaveTimeout = absl::Minutes(1);
+
+absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text, int port) {
+  absl::StatusOr<HostPort> address = ParseHostPort(text, port);
+  if (!address.ok()) return Annotate(address.status(), name);
+  return address;
+}
 
 }  // namespace
 
@@ -33,6 +42,7 @@ struct MultiWorkerMirroredStrategy::Coordination {
   std::string network_device;
   std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
+  CoreSharers core_sharers;                 // the replicas of workers with the same cores
   std::mutex mu;
   std::vector<std::unique_ptr<WorkerGroup>> groups;  // by session; guarded by mu
 };
@@ -63,7 +73,8 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
     const Options& options) {
   MF_ASSIGN_OR_RETURN(std::vector<std::string> devices,
-                      ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas));
+                      ChooseDevices(options.replicas.devices, options.replicas.num_cpu_replicas,
+                                    options.cluster.local_size));
   MF_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(devices));
   if (!gpus.empty()) {
     return absl::UnimplementedError(
@@ -84,25 +95,40 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     topology_ = Topology::OneWorker(devices_, /*one_domain=*/true);
     return absl::OkStatus();
   }
+  const absl::Time deadline = absl::Now() + options_.connect_timeout;
   MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
-  if (options_.secret.empty() && !options_.insecure && !IsLoopback(coordinator.host)) {
+  HostPort listen = coordinator;
+  if (!options_.bind.empty()) {
+    MF_ASSIGN_OR_RETURN(listen, AddressOption("bind", options_.bind, coordinator.port));
+  }
+  HostPort own = IsWildcard(listen.host) ? coordinator : listen;
+  if (!options_.advertise.empty()) {
+    MF_ASSIGN_OR_RETURN(own, AddressOption("advertise", options_.advertise, coordinator.port));
+  }
+  for (const HostPort& reached : {coordinator, listen, own}) {
+    if (options_.insecure || !options_.secret.empty() || IsLoopback(reached.host)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "no secret for a cluster that is reached at ", cluster.coordinator,
+        "no secret for a cluster that is reached at ", reached.ToString(),
         "; expected a secret that all workers share, or consent to run without (insecure)"));
   }
-  const absl::Time deadline = absl::Now() + options_.connect_timeout;
-  if (cluster.task_index == 0) {
+  const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
+  if (serves) {
     MF_ASSIGN_OR_RETURN(coordination_->server,
-                        CoordinationServer::Start({.address = cluster.coordinator,
+                        CoordinationServer::Start({.address = listen.ToString(),
                                                    .num_workers = cluster.num_workers,
+                                                   .worker_addresses = cluster.addresses,
                                                    .secret = options_.secret,
+                                                   .tls = options_.tls,
                                                    .log = [](absl::string_view line) {
                                                      std::fprintf(stderr, "%.*s\n",
                                                                   static_cast<int>(line.size()),
                                                                   line.data());
                                                    }}));
   }
-  CoordinationClient::Options client{.coordinator = cluster.coordinator, .secret = options_.secret};
+  CoordinationClient::Options client{
+      .coordinator = serves ? listen.ToString() : cluster.coordinator,
+      .secret = options_.secret,
+      .tls = options_.tls};
   client.member.set_worker(cluster.task_index);
   client.member.set_num_workers(cluster.num_workers);
   const auto add_setting = [&](const char* name, std::string value) {
@@ -117,9 +143,12 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   client.member.set_host(HostName());
   client.member.set_pid(getpid());
   client.member.set_host_id(HostIdentity());
+  client.member.set_cores(UsableCpus());
+  client.member.set_instruction_set(static_cast<int>(UsableInstructionSet()));
   for (const std::string& device : devices_) client.member.add_devices(device);
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));
-  MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(coordinator));
+  MF_ASSIGN_OR_RETURN(coordination_->network_device, NetworkDeviceTowards(own));
+  MF_RETURN_IF_ERROR(UseCommonInstructionSet());
   std::vector<std::string> hosts;
   for (const coordination::Member& member : coordination_->client->members()) {
     hosts.push_back(member.host_id());
@@ -131,14 +160,41 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   if (!domains.warning.empty() && cluster.task_index == 0) {
     std::fprintf(stderr, "mirrorflow: %s; they use the network\n", domains.warning.c_str());
   }
-  for (const coordination::Member& member : coordination_->client->members()) {
+  const auto& members = coordination_->client->members();
+  const coordination::Member& self = members[cluster.task_index];
+  for (const coordination::Member& member : members) {
+    if (member.host_id() == self.host_id() && member.cores() == self.cores()) {
+      CoreSharers& sharers = coordination_->core_sharers;
+      if (member.worker() < self.worker()) sharers.first += member.devices_size();
+      sharers.count += member.devices_size();
+    }
     for (const std::string& device : member.devices()) {
       topology_.replicas.push_back({.worker = member.worker(),
                                     .domain = domains.by_worker[member.worker()],
                                     .device = device});
     }
   }
+  if (topology_.num_domains() > 1 && cluster.task_index == 0) {
+    std::fprintf(stderr,
+                 "mirrorflow: workers exchange data over UCX on %s, neither authenticated nor "
+                 "encrypted: the network must be trusted\n",
+                 coordination_->network_device.c_str());
+  }
   return topology_.Check();
+}
+
+// Kernels for different instruction sets round differently.
+absl::Status MultiWorkerMirroredStrategy::UseCommonInstructionSet() const {
+  const auto& members = coordination_->client->members();
+  const auto least = std::min_element(
+      members.begin(), members.end(),
+      [](const auto& a, const auto& b) { return a.instruction_set() < b.instruction_set(); });
+  const auto set = static_cast<InstructionSet>(least->instruction_set());
+  if (set < UsableInstructionSet()) {
+    std::fprintf(stderr, "mirrorflow: kernels use only %s, because worker %d has no more\n",
+                 InstructionSetName(set).c_str(), least->worker());
+  }
+  return LimitInstructionSet(set);
 }
 
 absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const {
@@ -151,6 +207,7 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
                       CreateBackend(devices_, devices, options_.replicas.extensions));
   backend.topology = topology_;
   backend.has_teams = true;
+  backend.core_sharers = coordination_->core_sharers;
   const absl::Duration timeout = options_.replicas.collective_timeout;
   if (coordination_->client == nullptr) {
     backend.connect = [timeout](const Topology& topology, absl::Span<const int>, WorkerGroup*,

@@ -19,7 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
-#include "distribute/cluster/memory_domains.h"
+#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/coordination/tls_files.h"
 #include "distribute/strategy/strategy.h"
 
 namespace mirrorflow {
@@ -34,6 +35,16 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     std::string secret;
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
+    // Certificates of this worker, for an encrypted coordination service.
+    TlsFiles tls = {};
+    // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.
+    // Default: the coordinator's address in the cluster.
+    std::string bind = "";
+    // ADDRESS of this host that the other workers use for data. Default: that of the network device
+    // on the way to the coordinator, or `bind`.
+    std::string advertise = "";
+    // A process of its own serves the coordination service, instead of worker 0.
+    bool external_coordinator = false;
     CollectiveKind collective = CollectiveKind::kAuto;
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
@@ -54,6 +65,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
 
   MultiWorkerMirroredStrategy(const Options& options, std::vector<std::string> devices);
   absl::Status Join();
+  absl::Status UseCommonInstructionSet() const;
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
   const Options options_;

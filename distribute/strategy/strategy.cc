@@ -29,6 +29,13 @@ absl::Status Strategy::CheckScopes(const Graph& graph) const {
   return absl::OkStatus();
 }
 
+BatchShare Strategy::LocalShare() const {
+  const std::vector<int> ranks = topology().RanksOfWorker(worker());
+  return {.first_rank = ranks[0],
+          .num_ranks = static_cast<int>(ranks.size()),
+          .world_size = topology().world_size()};
+}
+
 absl::StatusOr<std::unique_ptr<Session>> Strategy::NewSession(const Graph& graph) const {
   MF_RETURN_IF_ERROR(graph.status());
   MF_RETURN_IF_ERROR(CheckScopes(graph));

@@ -44,11 +44,22 @@ class Strategy {
   // created outside this strategy's scope().
   absl::StatusOr<std::unique_ptr<Session>> NewSession(const Graph& graph) const;
 
-  // Returns the batches of one epoch of `dataset` (any type with MakeIterator(epoch)). A Dataset
-  // produces them ahead of time on a separate thread.
+  // Returns the batches of one epoch of `dataset`, a type with MakeIterator(epoch, share). A
+  // Dataset produces them ahead of time on a separate thread. A type with only MakeIterator(epoch)
+  // gives every worker whole global batches.
   template <typename D>
-  DistributedDataset Distribute(const D& dataset, int64_t epoch = 0) const {
-    return DistributedDataset(dataset.MakeIterator(epoch));
+  DistributedDataset Distribute(const D& dataset, int64_t epoch = 0,
+                                const DistributeOptions& options = {}) const {
+    const bool alone = topology().num_workers() == 1;
+    if (alone || options.auto_shard_policy == AutoShardPolicy::kOff) {
+      return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/!alone, {});
+    }
+    if constexpr (requires { dataset.MakeIterator(epoch, BatchShare()); }) {
+      const BatchShare share = LocalShare();
+      return DistributedDataset(dataset.MakeIterator(epoch, share), /*has_local_rows=*/true, share);
+    } else {
+      return DistributedDataset(dataset.MakeIterator(epoch), /*has_local_rows=*/false, {});
+    }
   }
 
   // Reduces the replicas' values to their sum, mean, maximum or minimum, in rank order. All must
@@ -61,6 +72,8 @@ class Strategy {
   explicit Strategy(SessionOptions options);
 
   virtual absl::StatusOr<SessionBackend> MakeBackend() const = 0;
+  // The rows of this worker's replicas.
+  BatchShare LocalShare() const;
   // Whether variables must be created inside scope().
   virtual bool requires_scope() const { return true; }
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/core/batch_source.h"
 
 namespace mirrorflow {
 
@@ -17,8 +18,10 @@ absl::StatusOr<RowShares> ShareRows(absl::Span<const Axis> axes,
   for (const Axis& axis : axes) {
     std::vector<int64_t>& shares = rows.emplace_back(replica_rows.begin(), replica_rows.end());
     if (shares.empty()) {
-      shares.assign(world_size, axis.size / world_size);
-      for (int64_t r = 0; r < axis.size % world_size; ++r) ++shares[r];
+      for (int r = 0; r < world_size; ++r) {
+        shares.push_back(FirstRowOf(r + 1, axis.size, world_size) -
+                         FirstRowOf(r, axis.size, world_size));
+      }
       continue;
     }
     int64_t sum = 0;

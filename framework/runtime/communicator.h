@@ -71,6 +71,10 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
+  // Names the session's step to which the next collectives belong. Backends that exchange messages
+  // compare it.
+  virtual void BeginStep(uint64_t step) { static_cast<void>(step); }
+
   virtual absl::Status Start(const Collective& collective, Lane* lane) = 0;
   virtual absl::Status Finish(const Collective& collective, Lane* lane) = 0;
 

@@ -178,6 +178,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
   }
   bases_[Plan::kArenaRegion] = replica_.arena_.get();
   kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
+  if (replica_.communicator_ != nullptr) replica_.communicator_->BeginStep(step);
   params_.step = step;
   params_.seed = seed;
   return WriteParams();

@@ -59,10 +59,11 @@ void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
 
 }  // namespace
 
-ReplicaTeam::ReplicaTeam(int size, bool pin) {
+ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
   const std::vector<int> cores = UsableCores();
+  if (sharers.count < sharers.first + size) sharers = {.first = 0, .count = size};
   // With fewer cores than replicas, spinning takes a core from a replica that has work.
-  spins_ = size <= static_cast<int>(cores.size()) ? kSpins : 0;
+  spins_ = sharers.count <= static_cast<int>(cores.size()) ? kSpins : 0;
   for (int i = 1; i < size; ++i) members_.push_back(std::make_unique<Member>());
   for (int i = 1; i < size; ++i) {
     Member& member = *members_[i - 1];
@@ -75,7 +76,7 @@ ReplicaTeam::ReplicaTeam(int size, bool pin) {
       return;
     }
     if (pin && !cores.empty()) {
-      const cpu_set_t set = ShareOf(i, size, cores);
+      const cpu_set_t set = ShareOf(sharers.first + i, sharers.count, cores);
       // Without permission to pin, the thread runs where the operating system puts it.
       pthread_setaffinity_np(member.thread.native_handle(), sizeof set, &set);
     }

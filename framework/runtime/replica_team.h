@@ -15,11 +15,18 @@
 
 namespace mirrorflow {
 
+// The replicas that divide the cores among themselves: those of this process, and those of other
+// processes that may use the same cores.
+struct CoreSharers {
+  int first = 0;  // of the replicas of this process
+  int count = 0;  // 0: only those of this process
+};
+
 class ReplicaTeam {
  public:
-  // `pin`: thread i is pinned to the i-th share of the cores that the process may use. The caller's
-  // thread is not pinned.
-  ReplicaTeam(int size, bool pin);
+  // `pin`: thread i is pinned to the share of replica `sharers.first + i` in the cores that the
+  // process may use. The caller's thread is not pinned.
+  ReplicaTeam(int size, bool pin, CoreSharers sharers = {});
   ~ReplicaTeam();
 
   // ResourceExhausted if not all threads could be started; Run must then not be called.

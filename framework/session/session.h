@@ -111,6 +111,8 @@ class Step {
   auto Run(const Batch& batch, RunOptions options = {})
       -> decltype(batch.next(), Run({}, options)) {
     options.next_feeds = batch.next();
+    options.local_feeds |= batch.has_local_rows();
+    if (options.replica_rows.empty()) options.replica_rows = batch.replica_rows();
     return Run(batch.components(), options);
   }
   // The time the host took to enqueue the last Run on the first local replica. Zero before the

@@ -66,7 +66,8 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   MF_ASSIGN_OR_RETURN(
       layout_, VariableLayout::Create(graph_, bucket_bytes, world_size(), SharesVariables()));
   MF_RETURN_IF_ERROR(CheckVariableMemory(layout_, ranks.size(), options_.max_bytes));
-  team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads);
+  team_ = std::make_unique<ReplicaTeam>(static_cast<int>(ranks.size()), options_.pin_threads,
+                                        backend_.core_sharers);
   MF_RETURN_IF_ERROR(team_->status());
   MF_RETURN_IF_ERROR(connection_.Join(ConnectDeadline()));
   if (connection_.has_other_workers()) {
@@ -142,6 +143,7 @@ absl::Status SessionState::OnEachReplica(absl::FunctionRef<absl::Status(Replica&
   std::vector<absl::Status> statuses(replicas_.size());
   team_->Run([&](int r) {
     Replica& replica = *replicas_[r];
+    if (replica.communicator() != nullptr) replica.communicator()->BeginStep(next_step_);
     constexpr LaneKind kLane = LaneKind::kCommunicate;
     statuses[r] = replica.device().Execute(
         {.count = 1,

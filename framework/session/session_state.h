@@ -54,6 +54,7 @@ struct SessionBackend {
   Topology topology;  // its ranks of this worker are the local replicas
   // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
   bool has_teams = false;
+  CoreSharers core_sharers;
   WorkerGroup* workers = nullptr;  // borrowed; null if this is the only worker
   ConnectFn connect;
   // Returns the same zeroed memory to all workers of this worker's memory domain, which they find

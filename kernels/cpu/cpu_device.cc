@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu_device.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -81,6 +82,12 @@ int NumUsableCores() {
     cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: a separate core
   }
   return static_cast<int>(cores.size());
+}
+
+bool MayUseAllCores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 &&
+         CPU_COUNT(&set) >= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 }  // namespace mirrorflow

@@ -23,6 +23,8 @@ std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr
 
 // Number of cores that this process may run on. CPUs that share a core count once.
 int NumUsableCores();
+// Whether no one has limited this process to some of the machine's CPUs.
+bool MayUseAllCores();
 
 }  // namespace mirrorflow
 

@@ -430,4 +430,15 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeom
                     .scratch_bytes = bytes};
 }
 
+bool LimitOneDnn(const std::string& instruction_set) {
+  const std::map<std::string, dnnl::cpu_isa> known = {
+      {"AVX2", dnnl::cpu_isa::avx2},
+      {"AVX512_CORE", dnnl::cpu_isa::avx512_core},
+      {"AVX512_CORE_VNNI", dnnl::cpu_isa::avx512_core_vnni},
+      {"AVX512_CORE_BF16", dnnl::cpu_isa::avx512_core_bf16},
+      {"AVX512_CORE_AMX", dnnl::cpu_isa::avx512_core_amx}};
+  const auto found = known.find(instruction_set);
+  return found != known.end() && dnnl::set_max_cpu_isa(found->second) == dnnl::status::success;
+}
+
 }  // namespace mirrorflow

@@ -10,6 +10,7 @@
 #define MIRRORFLOW_KERNELS_CPU_ONEDNN_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "framework/runtime/kernel.h"
@@ -39,6 +40,9 @@ absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropInput(const ConvolutionGeome
 // output 0 = the gradient of the filter, from the images (input 0) and the gradient of the output
 // (input 2).
 absl::StatusOr<KernelPlan> OneDnnConvolutionBackpropFilter(const ConvolutionGeometry& g);
+
+// Limits the instruction set, by its name in ONEDNN_MAX_CPU_ISA. False if it is too late for that.
+bool LimitOneDnn(const std::string& instruction_set);
 
 }  // namespace mirrorflow
 

@@ -13,6 +13,8 @@
 #ifndef MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 #define MIRRORFLOW_KERNELS_CPU_VECTORIZE_H_
 
+#include <atomic>
+
 #if defined(__clang__)
 #define MF_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
 #define MF_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
@@ -26,10 +28,18 @@
 
 namespace mirrorflow {
 
-inline bool HasAvx512() {
+namespace internal {
+inline std::atomic<bool> forbid_avx512{false};  // set by LimitInstructionSet
+}  // namespace internal
+
+inline bool ProcessorHasAvx512() {
   static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   return has;
+}
+// Whether kernels use AVX-512.
+inline bool HasAvx512() {
+  return ProcessorHasAvx512() && !internal::forbid_avx512.load(std::memory_order_relaxed);
 }
 
 namespace internal {

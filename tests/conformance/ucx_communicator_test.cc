@@ -24,12 +24,16 @@
 namespace mirrorflow {
 namespace {
 
-absl::StatusOr<Transports> UcxTransports(int world_size, absl::Duration timeout) {
+// `incarnations`: by rank.
+absl::StatusOr<Transports> ConnectUcx(const std::vector<uint64_t>& incarnations,
+                                      absl::Duration timeout) {
+  const int world_size = static_cast<int>(incarnations.size());
   std::vector<std::unique_ptr<UcxTransport>> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     MF_ASSIGN_OR_RETURN(
         auto transport,
-        UcxTransport::Create({.rank = rank, .timeout = timeout, .connection = 7, .device = "lo"}));
+        UcxTransport::Create(
+            {.rank = rank, .timeout = timeout, .incarnation = incarnations[rank], .device = "lo"}));
     ranks.push_back(std::move(transport));
   }
   for (int rank = 0; rank < world_size; ++rank) {
@@ -41,6 +45,10 @@ absl::StatusOr<Transports> UcxTransports(int world_size, absl::Duration timeout)
   Transports transports;
   for (auto& transport : ranks) transports.push_back(std::move(transport));
   return transports;
+}
+
+absl::StatusOr<Transports> UcxTransports(int world_size, absl::Duration timeout) {
+  return ConnectUcx(std::vector<uint64_t>(world_size, 7), timeout);
 }
 
 std::vector<ConformanceCase> AllCases(std::vector<ConformanceCase> (*sizes)(ConformanceCase)) {
@@ -74,6 +82,8 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CommunicatorFailures);
 
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 
+MessageTag Tag(uint64_t sequence) { return {.step = 9, .sequence = sequence, .fingerprint = 1}; }
+
 std::vector<std::byte> Bytes(size_t size) { return std::vector<std::byte>(size, std::byte{7}); }
 
 absl::Span<std::byte> AsBytes(std::vector<uint32_t>& values) {
@@ -106,8 +116,9 @@ TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
   }
   for (const absl::Status& status : OnEach(*transports, [&](Transport&transport, int rank) {
          for (int m = 0; m < kMessages; ++m) {
-           const absl::Status started = rank == 0 ? transport.StartSend(1, m, AsBytes(sent[m]))
-                                                  : transport.StartReceive(0, m, AsBytes(got[m]));
+           const absl::Status started = rank == 0
+                                            ? transport.StartSend(1, Tag(m), AsBytes(sent[m]))
+                                            : transport.StartReceive(0, Tag(m), AsBytes(got[m]));
            if (!started.ok()) return started;
          }
          return absl::OkStatus();
@@ -117,31 +128,65 @@ TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(UcxTransportTest, AnotherCollectiveOrSizeIsError) {
-  for (const bool other_size : {false, true}) {
+TEST(UcxTransportTest, AnotherCollectiveIsErrorThatSaysWhereEachRankIs) {
+  // Tags have only the last 12 bits of these numbers.
+  const MessageTag expected = {.step = 8192, .sequence = 4095, .fingerprint = 0xabcde};
+  MessageTag next_step = expected, previous_step = expected, next = expected, other = expected;
+  ++next_step.step;
+  --previous_step.step;
+  ++next.sequence;
+  ++other.fingerprint;
+  const struct {
+    MessageTag tag;
+    size_t bytes;
+    const char* got;
+  } cases[] = {
+      {next_step, 100, "got 100 bytes of collective 4095 in step 8193"},
+      {previous_step, 100, "got 100 bytes of collective 4095 in step 8191"},
+      {next, 100, "got 100 bytes of collective 4096 in step 8192"},
+      {other, 100, "in step 8192, which differs in its name, kind, dtype or counts"},
+      {expected, 200, "got 200 bytes of collective 4095 in step 8192"},
+  };
+  for (const auto& c : cases) {
     auto transports = UcxTransports(2, absl::Seconds(30));
     ASSERT_TRUE(transports.ok()) << transports.status();
-    std::vector<std::byte> out = Bytes(other_size ? 200 : 100), in = Bytes(100);
+    std::vector<std::byte> out = Bytes(c.bytes), in = Bytes(100);
     const auto statuses = OnEach(*transports, [&](Transport& transport, int rank) {
-      return rank == 0 ? transport.StartSend(1, other_size ? 5 : 6, absl::MakeSpan(out))
-                       : transport.StartReceive(0, 5, absl::MakeSpan(in));
+      return rank == 0 ? transport.StartSend(1, c.tag, absl::MakeSpan(out))
+                       : transport.StartReceive(0, expected, absl::MakeSpan(in));
     });
     EXPECT_EQ(statuses[1].code(), absl::StatusCode::kInvalidArgument) << statuses[1];
-    EXPECT_THAT(std::string(statuses[1].message()),
-                testing::HasSubstr("rank 0 runs another collective; expected 100 bytes"));
+    EXPECT_THAT(
+        std::string(statuses[1].message()),
+        testing::AllOf(testing::HasSubstr("rank 0 runs another collective; expected 100 bytes of "
+                                          "collective 4095 in step 8192 from it, "),
+                       testing::HasSubstr(c.got)));
     EXPECT_EQ(FailureOf(statuses[1])->rank, 0);
   }
+}
+
+TEST(UcxTransportTest, MessageOfAnotherIncarnationIsError) {
+  auto transports = ConnectUcx(/*incarnations=*/{7, 8}, absl::Seconds(30));
+  ASSERT_TRUE(transports.ok()) << transports.status();
+  std::vector<std::byte> data = Bytes(100);
+  const auto statuses = OnEach(*transports, [&](Transport& transport, int rank) {
+    return rank == 0 ? transport.StartSend(1, Tag(5), absl::MakeSpan(data))
+                     : transport.StartReceive(0, Tag(5), absl::MakeSpan(data));
+  });
+  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kAborted) << statuses[1];
+  EXPECT_THAT(std::string(statuses[1].message()),
+              testing::HasSubstr("another incarnation of its workers; expected incarnation 8"));
 }
 
 TEST(UcxTransportTest, SilentPeerTimesOutWithItsRank) {
   auto transports = UcxTransports(2, kShort);
   ASSERT_TRUE(transports.ok()) << transports.status();
   std::vector<std::byte> in = Bytes(100);
-  ASSERT_EQ((*transports)[1]->StartReceive(0, 5, absl::MakeSpan(in)), absl::OkStatus());
+  ASSERT_EQ((*transports)[1]->StartReceive(0, Tag(5), absl::MakeSpan(in)), absl::OkStatus());
   const absl::Status status = (*transports)[1]->Finish();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_EQ(FailureOf(status)->rank, 0);
-  EXPECT_EQ((*transports)[1]->StartReceive(0, 6, absl::MakeSpan(in)), status);
+  EXPECT_EQ((*transports)[1]->StartReceive(0, Tag(6), absl::MakeSpan(in)), status);
 }
 
 TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
@@ -150,14 +195,14 @@ TEST(UcxTransportTest, LostPeerEndsTheWaitBeforeItsTimeout) {
   std::vector<std::byte> data = Bytes(100);
   // A first exchange, so that the connection exists.
   for (const absl::Status& status : OnEach(*transports, [&](Transport&transport, int rank) {
-         return rank == 0 ? transport.StartSend(1, 5, absl::MakeSpan(data))
-                          : transport.StartReceive(0, 5, absl::MakeSpan(data));
+         return rank == 0 ? transport.StartSend(1, Tag(5), absl::MakeSpan(data))
+                          : transport.StartReceive(0, Tag(5), absl::MakeSpan(data));
        })) {
     ASSERT_EQ(status, absl::OkStatus());
   }
   std::vector<std::byte> large = Bytes(10'000'000);
   (*transports)[1] = nullptr;
-  ASSERT_EQ((*transports)[0]->StartSend(1, 6, absl::MakeSpan(large)), absl::OkStatus());
+  ASSERT_EQ((*transports)[0]->StartSend(1, Tag(6), absl::MakeSpan(large)), absl::OkStatus());
   const absl::Time start = absl::Now();
   const absl::Status status = (*transports)[0]->Finish();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 import unittest
 
 import programs
@@ -84,23 +85,101 @@ class WorkersTest(programs.ProgramTest):
     def losses(self, name):
         return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
 
+    def train_alone(self, name, *flags):
+        subprocess.run([programs.FASHION_MNIST, *TRAIN, *flags, *self.files_of(name)],
+                       cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
+
+    def check_all_succeed(self, results):
+        for result in results:
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_two_workers_compute_what_two_replicas_compute(self):
         for model in ("mlp", "cnn"):
             with self.subTest(model):
                 flags = [f"--model={model}"]
-                subprocess.run(
-                    [programs.FASHION_MNIST, *TRAIN, *flags, "--replicas=2", *self.files_of("one")],
-                    cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
+                self.train_alone("one", *flags, "--replicas=2")
                 for name in ("two", "again"):
                     results = self.run_workers(
-                        own, 2, [*flags, "--replicas=1", *self.files_of(name)])
-                    for result in results:
-                        self.assertEqual(result.returncode, 0, result.stderr)
+                        own, 2, [*flags, "--replicas=1", "--collective=ucx", *self.files_of(name)])
+                    self.check_all_succeed(results)
                     self.assertRegex(results[0].stdout, r"^test_accuracy=")
                     self.assertEqual(results[1].stdout, "")
                 for a, b in zip(self.losses("one"), self.losses("two"), strict=True):
                     self.assertLess(abs(a - b), 1e-4 * a)
                 self.assertTrue(self.read("two") == self.read("again"), "two runs differ")
+
+    def test_shared_memory_gives_the_bits_of_one_process(self):
+        # Also with workers of 1 and 3 replicas, and with fewer rows than replicas.
+        for replicas, rows in (((1, 1), 10), ((1, 3), 10), ((3, 1), 7), ((1, 1), 1)):
+            with self.subTest(f"{replicas} replicas, {rows} rows"):
+                flags = ["--model=mlp", f"--global_batch_size={rows}"]
+                self.train_alone("one", *flags, f"--replicas={sum(replicas)}")
+                self.check_all_succeed(self.run_workers(
+                    own, 2, [*flags, "--collective=shared_memory", *self.files_of("two")],
+                    lambda rank: [f"--replicas={replicas[rank]}"]))
+                self.assertTrue(self.read("one") == self.read("two"), "the bits differ")
+
+    def test_nothing_is_left_of_killed_workers(self):
+        before = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
+        port = free_port()
+        workers = [subprocess.Popen(
+            [programs.FASHION_MNIST, *TRAIN, "--model=mlp", "--replicas=1", "--epochs=100000",
+             "--steps=100000000"], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        self.assertIn("cluster from", workers[0].stderr.readline())
+        time.sleep(1)
+        for worker in workers:
+            self.assertIsNone(worker.poll())
+            worker.kill()
+            worker.communicate(timeout=SECONDS)
+        self.assertEqual((set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))), before)
+
+    def test_survivor_of_a_killed_worker_ends_at_once(self):
+        port = free_port()
+        workers = [subprocess.Popen(
+            [programs.FASHION_MNIST, *TRAIN, "--model=mlp", "--replicas=1", "--epochs=100000",
+             "--steps=100000000"], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        time.sleep(1.5)
+        workers[1].kill()
+        begin = time.monotonic()
+        _, err = workers[0].communicate(timeout=SECONDS)
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertEqual(workers[0].returncode, CLUSTER, err)
+        self.assertIn("worker 1", err.splitlines()[-1])
+        workers[1].communicate(timeout=SECONDS)
+
+    def test_workers_use_the_instruction_set_that_all_have(self):
+        narrow = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+        flags = ["--model=cnn", "--replicas=1"]
+        for name, of_rank in (("some", lambda rank: narrow if rank == 1 else {}),
+                              ("all", lambda _: narrow)):
+            results = self.run_workers(
+                lambda rank, size, port: {**own(rank, size, port), **of_rank(rank)}, 2,
+                [*flags, *self.files_of(name)])
+            self.check_all_succeed(results)
+        self.assertTrue(self.read("some") == self.read("all"), "the bits differ")
+
+    def test_external_coordinator_serves_all_workers(self):
+        port = free_port()
+        coordinator = subprocess.Popen(
+            [programs.MIRRORFLOW, "coordinator", f"--bind=127.0.0.1:{port}", "--num_workers=2"],
+            stderr=subprocess.PIPE, text=True)
+        self.assertIn("coordinating 2 workers", coordinator.stderr.readline())
+        results = self.run_workers(
+            own, 2, ["--model=mlp", "--replicas=1", f"--external_coordinator=127.0.0.1:{port}"])
+        self.check_all_succeed(results)
+        _, err = coordinator.communicate(timeout=SECONDS)
+        self.assertEqual(coordinator.returncode, 0, err)
+
+    def test_missing_worker_is_named_with_its_address(self):
+        ports = [free_port(), free_port()]
+        spec = f"--cluster_spec=127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+        results = self.run_workers(
+            lambda *_: {}, 1, ["--model=mlp", "--replicas=1", spec, "--connect_timeout=7s"],
+            lambda rank: ["--task_index=0"])
+        self.check_all_fail(results, CLUSTER, "missing worker 1")
+        self.assertIn(f"missing worker 1 (127.0.0.1:{ports[1]}); 5 s", results[0].stderr)
 
     def test_workers_with_different_numbers_of_replicas_agree(self):
         results = self.run_workers(own, 2, ["--model=mlp", "--loss_log={worker}.losses"],

@@ -54,12 +54,12 @@ using Labels = std::vector<int32_t>;
 // The last component of each batch.
 std::vector<Labels> Batches(BatchSource& source, int limit = 1000) {
   std::vector<Labels> all;
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   while (static_cast<int>(all.size()) < limit) {
     const absl::StatusOr<bool> more = source.Next(&batch);
     EXPECT_TRUE(more.ok()) << more.status();
     if (!more.ok() || !*more) break;
-    const auto labels = batch.back().flat<int32_t>();
+    const auto labels = batch.components.back().flat<int32_t>();
     all.emplace_back(labels.begin(), labels.end());
   }
   return all;
@@ -81,16 +81,16 @@ TEST(DatasetTest, RowsComeOneByOneWithoutBatch) {
 
 TEST(DatasetTest, BatchesSameRowsOfEveryComponent) {
   const auto source = Pairs(9).Shuffle(3).Batch(4).MakeIterator();
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   int rows = 0;
   while (*source->Next(&batch)) {
-    ASSERT_EQ(batch.size(), 2u);
-    const int64_t n = batch[1].shape().dim(0);
-    ASSERT_EQ(batch[0].shape(), Shape({n, 2}));
+    ASSERT_EQ(batch.components.size(), 2u);
+    const int64_t n = batch.components[1].shape().dim(0);
+    ASSERT_EQ(batch.components[0].shape(), Shape({n, 2}));
     for (int64_t i = 0; i < n; ++i, ++rows) {
-      const int label = batch[1].flat<int32_t>()[i];
-      EXPECT_EQ(batch[0].flat<float>()[2 * i], 10 * label);
-      EXPECT_EQ(batch[0].flat<float>()[2 * i + 1], 10 * label + 1);
+      const int label = batch.components[1].flat<int32_t>()[i];
+      EXPECT_EQ(batch.components[0].flat<float>()[2 * i], 10 * label);
+      EXPECT_EQ(batch.components[0].flat<float>()[2 * i + 1], 10 * label + 1);
     }
   }
   EXPECT_EQ(rows, 9);
@@ -158,7 +158,7 @@ TEST(DatasetTest, BatchStaysValidWhileHeld) {
   for (const Dataset& dataset : {Pairs(100).Batch(3), Pairs(100).Batch(3).Prefetch(2)}) {
     const auto source = dataset.MakeIterator();
     std::vector<std::vector<Tensor>> held;
-    for (std::vector<Tensor> batch; *source->Next(&batch);) held.push_back(batch);
+    for (SourceBatch batch; *source->Next(&batch);) held.push_back(batch.components);
     int label = 0;
     for (const std::vector<Tensor>& batch : held) {
       for (int32_t x : batch[1].flat<int32_t>()) EXPECT_EQ(x, label++);
@@ -171,8 +171,8 @@ TEST(DatasetTest, ReleasedBuffersAreReused) {
   const auto source = Pairs(1000).Shuffle(1).Batch(3).MakeIterator();
   std::set<const std::byte*> buffers;
   std::vector<Tensor> previous;
-  for (std::vector<Tensor> batch; *source->Next(&batch); previous = batch) {
-    buffers.insert(batch[0].raw());
+  for (SourceBatch batch; *source->Next(&batch); previous = batch.components) {
+    buffers.insert(batch.components[0].raw());
   }
   // One in `batch` and one in `previous`; both are held while the third is filled.
   EXPECT_LE(buffers.size(), 3u);
@@ -180,7 +180,7 @@ TEST(DatasetTest, ReleasedBuffersAreReused) {
 
 TEST(DatasetTest, WarmIteratorDoesNotAllocate) {
   const auto source = Pairs(64).Shuffle(1).Batch(5).Repeat().MakeIterator();
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(*source->Next(&batch));
   const int64_t before = allocations;
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(*source->Next(&batch));
@@ -189,7 +189,7 @@ TEST(DatasetTest, WarmIteratorDoesNotAllocate) {
 
 TEST(DatasetTest, ReadingPrefetchedBatchDoesNotAllocate) {
   const auto source = Pairs(64).Shuffle(1).Batch(5).Repeat().Prefetch(2).MakeIterator();
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(*source->Next(&batch));
   const int64_t before = allocations;
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(*source->Next(&batch));
@@ -203,13 +203,36 @@ TEST(DatasetTest, PrefetchKeepsBatches) {
   EXPECT_EQ(Batches(dataset.Prefetch(2).Take(2)), Batches(dataset.Take(2)));
 }
 
+TEST(DatasetTest, SharesOfWorkersAreTheRowsOfTheWholeBatch) {
+  // Three workers of 1, 0 and 2 replicas; the last batch has fewer rows than replicas.
+  const BatchShare shares[] = {{0, 1, 3}, {1, 0, 3}, {1, 2, 3}};
+  const Dataset dataset = Pairs(16).Shuffle(3).Batch(7);
+  std::vector<std::unique_ptr<BatchSource>> parts;
+  for (const BatchShare& share : shares) parts.push_back(dataset.MakeIterator(0, share));
+  for (const Labels& whole : Batches(dataset)) {
+    Labels together;
+    std::vector<int64_t> rows;
+    for (const auto& part : parts) {
+      SourceBatch batch;
+      ASSERT_TRUE(*part->Next(&batch));
+      EXPECT_EQ(batch.global_rows, static_cast<int64_t>(whole.size()));
+      const auto labels = batch.components.back().flat<int32_t>();
+      together.insert(together.end(), labels.begin(), labels.end());
+      rows.push_back(batch.components[0].shape().dim(0));
+    }
+    EXPECT_EQ(together, whole);
+    EXPECT_EQ(rows[1], 0);
+    EXPECT_EQ(rows[0], (static_cast<int64_t>(whole.size()) + 2) / 3);
+  }
+}
+
 TEST(DatasetTest, RowsWithoutBytesStillCount) {
   const Dataset dataset = Dataset::FromTensors({*Tensor::Allocate(DT_FLOAT, {5, 0}), Iota(5)});
   const auto source = dataset.Batch(4).MakeIterator();
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   ASSERT_TRUE(*source->Next(&batch));
-  EXPECT_EQ(batch[0].shape(), Shape({4, 0}));
-  EXPECT_EQ(batch[1].shape(), Shape({4}));
+  EXPECT_EQ(batch.components[0].shape(), Shape({4, 0}));
+  EXPECT_EQ(batch.components[1].shape(), Shape({4}));
 }
 
 TEST(DatasetTest, EmptyDatasetEndsAtOnce) {
@@ -228,9 +251,9 @@ TEST(DatasetTest, BatchLargerThanDatasetHoldsAllRows) {
     const Dataset dataset = Pairs(3).Batch(rows);
     EXPECT_EQ(dataset.size(), 1);
     const auto source = dataset.MakeIterator();
-    std::vector<Tensor> batch;
+    SourceBatch batch;
     ASSERT_TRUE(*source->Next(&batch)) << rows;
-    EXPECT_EQ(batch[0].shape().dim(0), 3);
+    EXPECT_EQ(batch.components[0].shape().dim(0), 3);
     EXPECT_FALSE(*source->Next(&batch)) << rows;
   }
 }
@@ -265,7 +288,7 @@ TEST(DatasetTest, ErrorPersistsAndIsReturnedByStatusAndNext) {
     EXPECT_THAT(std::string(dataset.status().message()), HasSubstr(message));
     EXPECT_EQ(dataset.size(), std::nullopt);
     const auto source = dataset.MakeIterator();
-    std::vector<Tensor> batch;
+    SourceBatch batch;
     EXPECT_EQ(source->Next(&batch).status(), dataset.status());
   }
 }

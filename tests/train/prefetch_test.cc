@@ -38,14 +38,14 @@ class CountingSource final : public BatchSource {
     control_.destroyed = true;
   }
 
-  absl::StatusOr<bool> Next(std::vector<Tensor>* batch) override {
+  absl::StatusOr<bool> Next(SourceBatch* batch) override {
     std::unique_lock<std::mutex> lock(control_.mu);
     control_.changed.wait(lock, [&] { return control_.made < control_.allowed; });
     const int i = control_.made++;
     control_.most_ahead = std::max(control_.most_ahead, control_.made - control_.read);
     control_.changed.notify_all();
     if (i < batches_) {
-      *batch = {Tensor::Vector<int32_t>({i})};
+      batch->components = {Tensor::Vector<int32_t>({i})};
       return true;
     }
     if (!at_end_.ok()) return at_end_;
@@ -67,15 +67,15 @@ TEST(PrefetchTest, KeepsOrderAndEndForEveryDepth) {
   for (int depth : {1, 2, 3, 100}) {
     Control control;
     const auto source = Prefetched(control, /*batches=*/50, depth);
-    std::vector<Tensor> batch;
+    SourceBatch batch;
     for (int i = 0; i < 50; ++i) {
       ASSERT_EQ(*source->Next(&batch), true);
-      ASSERT_EQ(batch.size(), 1u);
-      EXPECT_EQ(batch[0].scalar<int32_t>(), i);
+      ASSERT_EQ(batch.components.size(), 1u);
+      EXPECT_EQ(batch.components[0].scalar<int32_t>(), i);
     }
     for (int again = 0; again < 3; ++again) {
       EXPECT_EQ(*source->Next(&batch), false);
-      EXPECT_TRUE(batch.empty());
+      EXPECT_TRUE(batch.components.empty());
     }
   }
 }
@@ -84,7 +84,7 @@ TEST(PrefetchTest, ErrorFollowsPrecedingBatchesAndPersists) {
   Control control;
   const auto source = Prefetched(control, 3, /*depth=*/8, absl::DataLossError("torn"));
   control.WaitUntilMade(4);  // the error occurs before the first batch is read
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(*source->Next(&batch), true);
   for (int again = 0; again < 3; ++again) {
     EXPECT_EQ(source->Next(&batch).status(), absl::DataLossError("torn"));
@@ -98,7 +98,7 @@ TEST(PrefetchTest, RunsAheadByExactlyItsDepth) {
   for (int depth : {1, 3}) {
     Control control;
     const auto source = Prefetched(control, kBatches, depth);
-    std::vector<Tensor> batch;
+    SourceBatch batch;
     for (int i = 0; i < kBatches; ++i) {
       control.WaitUntilMade(std::min(i + depth, kBatches));
       {
@@ -106,7 +106,7 @@ TEST(PrefetchTest, RunsAheadByExactlyItsDepth) {
         ++control.read;
       }
       ASSERT_EQ(*source->Next(&batch), true);
-      ASSERT_EQ(batch[0].scalar<int32_t>(), i);
+      ASSERT_EQ(batch.components[0].scalar<int32_t>(), i);
     }
     std::lock_guard<std::mutex> lock(control.mu);
     EXPECT_EQ(control.most_ahead, depth);
@@ -147,7 +147,7 @@ TEST(PrefetchTest, CanBeDestroyedImmediatelyOrAfterEnd) {
   }
   Control control;
   auto source = Prefetched(control, 0, 2);
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   EXPECT_EQ(*source->Next(&batch), false);
   source.reset();
   EXPECT_TRUE(control.destroyed);

@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/coordination/authentication.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
+#include "train/checkpoint.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
           "mirrored (this process alone), multi_worker, or auto: what the environment says");
@@ -29,6 +29,18 @@ ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
+ABSL_FLAG(std::string, bind, "",
+          "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
+          "default: the address that the cluster names");
+ABSL_FLAG(std::string, advertise, "",
+          "ADDRESS or ADDRESS:PORT at which the other workers reach this process; default: --bind, "
+          "or the address of the network device on the way to the coordination service");
+ABSL_FLAG(std::string, external_coordinator, "",
+          "HOST:PORT of a `mirrorflow coordinator`, which serves the coordination service instead "
+          "of worker 0");
+ABSL_FLAG(std::string, tls_cert, "", "PEM file with the certificate of this process");
+ABSL_FLAG(std::string, tls_key, "", "PEM file with the key of this process");
+ABSL_FLAG(std::string, tls_ca, "", "PEM file with the authorities that sign the certificates");
 ABSL_FLAG(std::string, collective, "auto",
           "how workers exchange data: shared_memory (all on one host), ucx (the network), or auto "
           "(shared memory on a host, the network between hosts)");
@@ -37,9 +49,19 @@ ABSL_FLAG(bool, insecure, false,
           "trusted");
 
 namespace mirrorflow {
-namespace {
 
-absl::StatusOr<std::string> SecretOfFlags(const Environment& environment) {
+TlsFiles TlsOfFlags() {
+  return {.certificate = absl::GetFlag(FLAGS_tls_cert),
+          .key = absl::GetFlag(FLAGS_tls_key),
+          .authorities = absl::GetFlag(FLAGS_tls_ca)};
+}
+
+std::string BindOfFlags() { return absl::GetFlag(FLAGS_bind); }
+std::string AdvertiseOfFlags() { return absl::GetFlag(FLAGS_advertise); }
+bool InsecureByFlags() { return absl::GetFlag(FLAGS_insecure); }
+
+absl::StatusOr<std::string> SecretOfFlags() {
+  const Environment environment = ProcessEnvironment();
   std::string path = absl::GetFlag(FLAGS_secret_file);
   const auto variable = environment.find("MIRRORFLOW_SECRET_FILE");
   const bool by_flag = !path.empty();
@@ -52,7 +74,15 @@ absl::StatusOr<std::string> SecretOfFlags(const Environment& environment) {
   return secret;
 }
 
-// Errors about other workers carry their numbers; the others are about this worker's settings.
+namespace {
+
+// Errors about a worker carry its number.
+ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
+  const std::optional<Failure> failure = FailureOf(status);
+  return failure.has_value() && failure->worker >= 0 && code != kExitNumeric ? kExitCluster : code;
+}
+
+// Other errors are about this worker's settings.
 ExitCode CodeOfJoining(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
@@ -60,54 +90,74 @@ ExitCode CodeOfJoining(const absl::Status& status) {
     case absl::StatusCode::kAlreadyExists:
       return kExitCluster;
     default:
-      return ExitCodeOf(status, kExitUsage);
+      return CodeOfWorkers(status, kExitUsage);
   }
+}
+
+absl::Status ChooseDevicesOfFlags(int local_workers, MirroredStrategy::Options* options) {
+  auto devices = ChooseDevices(options->devices, options->num_cpu_replicas, local_workers);
+  if (!devices.ok()) {
+    return Annotate(devices.status(), options->devices.empty() ? "--replicas" : "--devices");
+  }
+  options->devices = *std::move(devices);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
-                                                          ExitCode* code) {
-  *code = kExitUsage;
-  auto devices = ChooseDevices(options.devices, options.num_cpu_replicas);
-  if (!devices.ok()) {
-    return Annotate(devices.status(), options.devices.empty() ? "--replicas" : "--devices");
-  }
-  options.devices = *std::move(devices);
+absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
   if (name != "auto" && name != "mirrored" && name != "multi_worker") {
     return absl::InvalidArgumentError(absl::StrCat(
         "--strategy: unknown; expected one of auto, mirrored, multi_worker, got '", name, "'"));
   }
-  const Environment environment = ProcessEnvironment();
-  Cluster cluster;
-  if (name != "mirrored") {
-    MF_ASSIGN_OR_RETURN(cluster,
-                        ClusterResolver::FromEnvironment(
-                            environment, {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
-                                          .task_index = absl::GetFlag(FLAGS_task_index)}));
-    for (const std::string& warning : cluster.warnings) {
-      std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
-    }
+  if (name == "mirrored") return std::nullopt;
+  MF_ASSIGN_OR_RETURN(Cluster cluster,
+                      ClusterResolver::FromEnvironment(
+                          ProcessEnvironment(), {.cluster_spec = absl::GetFlag(FLAGS_cluster_spec),
+                                                 .task_index = absl::GetFlag(FLAGS_task_index)}));
+  for (const std::string& warning : cluster.warnings) {
+    std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
   }
-  if (name == "mirrored" || (name == "auto" && cluster.num_workers == 1)) {
-    MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));
-    return std::unique_ptr<Strategy>(std::move(mirrored));
-  }
+  if (name == "auto" && cluster.num_workers == 1) return std::nullopt;
   std::fprintf(stderr, "%s\n", cluster.ToString().c_str());
-  MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags(environment));
+  return cluster;
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
+                                                      MirroredStrategy::Options options,
+                                                      ExitCode* code) {
+  *code = kExitUsage;
+  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(cluster.local_size, &options));
+  MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
+  const std::string external = absl::GetFlag(FLAGS_external_coordinator);
+  if (!external.empty()) cluster.coordinator = external;
   auto strategy = MultiWorkerMirroredStrategy::Create(
-      {.cluster = cluster,
-       .replicas = options,
+      {.cluster = std::move(cluster),
+       .replicas = std::move(options),
        .secret = secret,
        .insecure = absl::GetFlag(FLAGS_insecure),
+       .tls = TlsOfFlags(),
+       .bind = BindOfFlags(),
+       .advertise = AdvertiseOfFlags(),
+       .external_coordinator = !external.empty(),
        .collective = *collective,
        .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)});
-  if (strategy.ok()) return std::unique_ptr<Strategy>(*std::move(strategy));
+  if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
+                                                          ExitCode* code) {
+  *code = kExitUsage;
+  MF_ASSIGN_OR_RETURN(std::optional<Cluster> cluster, ClusterOfFlags());
+  if (cluster.has_value()) return JoinCluster(*std::move(cluster), std::move(options), code);
+  MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(/*local_workers=*/1, &options));
+  MF_ASSIGN_OR_RETURN(auto mirrored, MirroredStrategy::Create(options));
+  return mirrored;
 }
 
 std::string PathOfWorker(const std::string& path, const Strategy& strategy) {
@@ -115,9 +165,20 @@ std::string PathOfWorker(const std::string& path, const Strategy& strategy) {
   return absl::StrReplaceAll(path, {{"{worker}", absl::StrCat(strategy.worker())}});
 }
 
-ExitCode ExitCodeOf(const absl::Status& status, ExitCode code) {
-  const std::optional<Failure> failure = FailureOf(status);
-  return failure.has_value() && failure->worker >= 0 && code != kExitNumeric ? kExitCluster : code;
+absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
+                                    const Strategy& strategy) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string own = PathOfWorker(path, strategy);
+  if (!own.empty()) return SaveVariables(session, own);
+  for (const std::string& name : session.VariableNames()) {
+    if (!session.IsInitialized(name)) continue;
+    MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
+  }
+  return absl::OkStatus();
+}
+
+ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code) {
+  return strategy.topology().num_workers() > 1 ? CodeOfWorkers(status, code) : code;
 }
 
 }  // namespace mirrorflow

@@ -5,27 +5,50 @@
 #define MIRRORFLOW_TOOLS_FLAGS_CLUSTER_FLAGS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "distribute/cluster/cluster_resolver.h"
+#include "distribute/cluster/coordination/tls_files.h"
 #include "distribute/strategy/strategy.h"
 #include "tools/flags/command_line.h"
 
 namespace mirrorflow {
 
-// Returns the strategy that --strategy and the environment ask for, with `options` for the replicas
-// of this worker, whose devices --devices and --replicas name. Prints the source of the cluster if
-// there are several workers. On an error, `*code` is the exit code.
+// The cluster that --strategy, --cluster_spec and the environment describe; none if this process
+// runs alone. Prints warnings, and the source of the cluster.
+absl::StatusOr<std::optional<Cluster>> ClusterOfFlags();
+
+// Joins the cluster as the other flags say, with `options` for the replicas of this worker, whose
+// devices --devices and --replicas name. On an error, `*code` is the exit code.
+absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
+                                                      MirroredStrategy::Options options,
+                                                      ExitCode* code);
+
+// Returns JoinCluster for the cluster of the flags, or a MirroredStrategy without one.
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
                                                           ExitCode* code);
+
+// The secret of --secret_file or MIRRORFLOW_SECRET_FILE; empty without either.
+absl::StatusOr<std::string> SecretOfFlags();
+// --tls_cert, --tls_key and --tls_ca.
+TlsFiles TlsOfFlags();
+std::string BindOfFlags();
+std::string AdvertiseOfFlags();
+bool InsecureByFlags();
 
 // Returns the path with the number of the worker in place of `{worker}`; empty if this worker does
 // not write the file, because only worker 0 writes a file that is common to all.
 std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 
-// Returns kExitCluster for an error of a cluster of several workers that one of them has caused, or
-// else `code`.
-ExitCode ExitCodeOf(const absl::Status& status, ExitCode code);
+// Writes the variables to PathOfWorker(path). All workers must call it, because a variable that is
+// synchronised on read is summed over all of them.
+absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
+                                    const Strategy& strategy);
+
+// Returns kExitCluster for an error that another worker of the strategy has caused, or else `code`.
+ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code);
 
 }  // namespace mirrorflow
 

@@ -14,6 +14,7 @@
 #include "distribute/cluster/coordination/authentication.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
+#include "distribute/cluster/coordination/tls.h"
 #include "distribute/cluster/failure_listener.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -74,7 +75,7 @@ class CoordinationClient::Connection {
             " tries; expected worker 0 to serve it there; last error: ",
             membership.status().message()));
       }
-      // A sleep would not do: gRPC makes progress with a connection only while a thread waits in it.
+      // Not a sleep: gRPC makes progress with a connection only while a thread waits in it.
       if (channel->WaitForConnected(absl::ToChronoTime(now + pause))) {
         absl::SleepFor(absl::Milliseconds(1));
       }

@@ -121,6 +121,14 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   int port() const override { return port_; }
 
+  bool WaitUntilOver(absl::Time deadline) override {
+    std::unique_lock<std::mutex> lock(mu_);
+    return over_.wait_until(lock, absl::ToChronoTime(deadline), [&] {
+      const auto has_left = [&](const auto& member) { return left_.contains(member.first); };
+      return complete_ && std::all_of(members_.begin(), members_.end(), has_left);
+    });
+  }
+
   // ---- handlers -------------------------------------------------------------------------------
 
   ServerUnaryReactor* Hello(CallbackServerContext* context,
@@ -314,6 +322,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       }
     }
     members_.emplace(worker, std::move(candidate));
+    complete_ = complete_ || static_cast<int>(members_.size()) == options_.num_workers;
     return absl::OkStatus();
   }
 
@@ -383,7 +392,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     std::unique_ptr<CoordinationState>& group = groups_[number];
     if (group == nullptr) {
       group = std::make_unique<CoordinationState>(options_.num_workers);
-      for (const int worker : left_) group->Leave(worker);
+      for (const auto& [worker, why] : left_) group->Leave(worker, why);
     }
     return group.get();
   }
@@ -395,23 +404,32 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     return groups;
   }
 
-  // Worker 0 waits for the others, for which it may serve this service. The others need not wait.
+  // Worker 0 waits until the others have left or are gone: it may serve this service for them. The
+  // others need not wait.
   void Leave(int worker, absl::Time deadline, CoordinationState::Done done) {
+    const absl::Status why =
+        WithFailure(absl::FailedPreconditionError(absl::StrCat(
+                        "worker ", worker,
+                        " has left the cluster; expected all workers to run the same steps")),
+                    {.worker = worker});
     {
       std::lock_guard<std::mutex> lock(mu_);
-      left_.insert(worker);
+      left_.emplace(worker, why);
     }
-    for (CoordinationState* const group : Groups()) group->Leave(worker);
+    over_.notify_all();
+    for (CoordinationState* const group : Groups()) group->Leave(worker, why);
     if (worker == 0) return leaving_.Join(worker, deadline, std::move(done));
-    leaving_.Join(worker, absl::InfiniteFuture(), [](absl::StatusOr<std::string>) {});
+    leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
     done("");
   }
 
   // The process of the worker is gone, or the network between it and this process.
   void Lose(int worker) {
     absl::Status why;
+    bool complete = false;
     {
       std::lock_guard<std::mutex> lock(mu_);
+      complete = complete_;
       const auto found = members_.find(worker);
       if (found == members_.end()) return;
       if (left_.contains(worker)) return;
@@ -422,10 +440,16 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                             "has ended")),
                         {.worker = worker});
       members_.erase(found);
+      // Until all workers have registered, it may start again.
+      if (complete) left_.emplace(worker, why);
     }
+    over_.notify_all();
     EndCallsOf(worker);
-    leaving_.Fail(why);
-    for (CoordinationState* const group : Groups()) group->Fail(why);
+    if (complete) leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
+    for (CoordinationState* const group : Groups()) {
+      group->Fail(why);
+      if (complete) group->Leave(worker, why);
+    }
   }
 
   void EndCallsOf(int worker) {
@@ -447,7 +471,6 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         next_report = now + kWaitingInterval;
         options_.log(WaitingText(now));
       }
-      complete_ = complete_ || static_cast<int>(members_.size()) == options_.num_workers;
       lock.unlock();
       registration_.Expire(now);
       leaving_.Expire(now);
@@ -459,9 +482,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   // REQUIRES: mu_.
   std::string WaitingText(absl::Time now) const {
-    std::vector<int> missing;
+    std::vector<std::string> missing;
     for (int w = 0; w < options_.num_workers; ++w) {
-      if (!members_.contains(w)) missing.push_back(w);
+      if (members_.contains(w)) continue;
+      const bool known = w < static_cast<int>(options_.worker_addresses.size());
+      missing.push_back(known ? absl::StrCat(w, " (", options_.worker_addresses[w], ")")
+                              : absl::StrCat(w));
     }
     return absl::StrCat("waiting for workers: ", members_.size(), "/", options_.num_workers,
                         " joined; missing worker ", absl::StrJoin(missing, ", "), "; ",
@@ -475,14 +501,14 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   CoordinationState registration_;
   CoordinationState leaving_;
   std::mutex mu_;
-  std::condition_variable stop_;
+  std::condition_variable stop_, over_;
   // Guarded by mu_:
   State state_ = State::kServing;
   bool complete_ = false;  // all workers have registered
   std::map<int, Registered> members_;
-  std::set<int> left_;
-  absl::Status mismatch_;  // the first difference between workers
-  absl::Status timeout_;   // of the last registration that has not waited longer
+  std::map<int, absl::Status> left_;  // the workers that have left or are gone, and why
+  absl::Status mismatch_;             // the first difference between workers
+  absl::Status timeout_;              // of the last registration that has not waited longer
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
   std::map<std::string, absl::Time> logged_;  // by host: its last line in the log
 

@@ -10,10 +10,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "distribute/cluster/coordination/tls.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/tls_files.h"
 
 namespace mirrorflow {
 
@@ -22,6 +24,8 @@ class CoordinationServer {
   struct Options {
     std::string address;  // HOST:PORT to listen on; port 0 chooses one
     int num_workers = 1;
+    // Where the workers should be, HOST:PORT by worker, for messages; empty if that is not known.
+    std::vector<std::string> worker_addresses = {};
     std::string secret;  // empty: every caller that can connect is trusted
     std::string job;     // distinguishes jobs that share a secret
     TlsFiles tls = {};
@@ -35,6 +39,10 @@ class CoordinationServer {
   virtual ~CoordinationServer() = default;
 
   virtual int port() const = 0;
+
+  // Waits until all workers have registered and left again, or are gone. False if that is not the
+  // case at the deadline.
+  virtual bool WaitUntilOver(absl::Time deadline) = 0;
 };
 
 }  // namespace mirrorflow

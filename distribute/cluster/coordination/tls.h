@@ -6,21 +6,11 @@
 #include <grpcpp/security/server_credentials.h>
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
+#include "distribute/cluster/coordination/tls_files.h"
 
 namespace mirrorflow {
-
-// Files in PEM form. All empty: no TLS, and connections are neither encrypted nor, by TLS,
-// authenticated.
-struct TlsFiles {
-  std::string certificate;
-  std::string key;
-  std::string authorities;  // that sign the certificates of the other side
-
-  bool empty() const { return certificate.empty() && key.empty() && authorities.empty(); }
-};
 
 // Credentials for both ends, which must present certificates. InvalidArgument if some but not all
 // of the files are given, or if one cannot be read.

@@ -27,17 +27,41 @@ namespace {
 constexpr absl::Duration kSpin = absl::Microseconds(100);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
-// A tag of UCX: the sender's rank, by which messages are matched, then what both sides must agree
-// on: some bits of the connection's number and of the collective's fingerprint.
-constexpr int kRankBits = 20, kConnectionBits = 8;
-constexpr int kPurposeBits = 64 - kRankBits - kConnectionBits;
-constexpr ucp_tag_t kRankMask = ~ucp_tag_t{0} << (64 - kRankBits);
+// A tag of UCX has 64 bits: the sender's rank, by which messages are matched, then the last bits of
+// what both ranks must agree on.
+constexpr int kRankBits = 16, kIncarnationBits = 8, kStepBits = 12, kSequenceBits = 12;
+constexpr int kFingerprintBits = 64 - kRankBits - kIncarnationBits - kStepBits - kSequenceBits;
+constexpr int kSequenceShift = kFingerprintBits, kStepShift = kSequenceShift + kSequenceBits;
+constexpr int kIncarnationShift = kStepShift + kStepBits, kRankShift = 64 - kRankBits;
+constexpr ucp_tag_t kRankMask = ~ucp_tag_t{0} << kRankShift;
 
-ucp_tag_t TagOf(int from_rank, uint64_t connection, uint64_t purpose) {
-  purpose ^= purpose >> kPurposeBits;  // keeps all bits of influence
-  return static_cast<ucp_tag_t>(from_rank) << (64 - kRankBits) |
-         (connection & ((1u << kConnectionBits) - 1)) << kPurposeBits |
-         (purpose & ((uint64_t{1} << kPurposeBits) - 1));
+constexpr uint64_t LastBits(uint64_t value, int bits) {
+  return value & ((uint64_t{1} << bits) - 1);
+}
+
+ucp_tag_t Pack(int from_rank, uint64_t incarnation, const MessageTag& tag) {
+  return static_cast<ucp_tag_t>(from_rank) << kRankShift |
+         LastBits(incarnation, kIncarnationBits) << kIncarnationShift |
+         LastBits(tag.step, kStepBits) << kStepShift |
+         LastBits(tag.sequence, kSequenceBits) << kSequenceShift |
+         LastBits(tag.fingerprint, kFingerprintBits);
+}
+
+// The number closest to `near` whose last bits are `last`.
+uint64_t Extend(uint64_t last, int bits, uint64_t near) {
+  const uint64_t ahead = LastBits(last - near, bits);
+  const bool is_behind = ahead >> (bits - 1) != 0 && near + ahead >= uint64_t{1} << bits;
+  return near + ahead - (is_behind ? uint64_t{1} << bits : 0);
+}
+
+// The tag that was packed, completed by the expected one.
+MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
+  const uint64_t fingerprint = LastBits(packed, kFingerprintBits);
+  const bool same = fingerprint == LastBits(expected.fingerprint, kFingerprintBits);
+  return {.step = Extend(LastBits(packed >> kStepShift, kStepBits), kStepBits, expected.step),
+          .sequence = Extend(LastBits(packed >> kSequenceShift, kSequenceBits), kSequenceBits,
+                             expected.sequence),
+          .fingerprint = same ? expected.fingerprint : fingerprint};
 }
 
 // UCX ignores devices that do not exist.
@@ -125,7 +149,8 @@ class Ucx final : public UcxTransport {
     return absl::OkStatus();
   }
 
-  absl::Status StartSend(int to_rank, uint64_t tag, absl::Span<const std::byte> bytes) override {
+  absl::Status StartSend(int to_rank, const MessageTag& tag,
+                         absl::Span<const std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
     const auto ep = endpoints_.find(to_rank);
     if (ep == endpoints_.end()) {
@@ -134,18 +159,19 @@ class Ucx final : public UcxTransport {
     const ucp_request_param_t params = {};
     void* const request =
         api_.ucp_tag_send_nbx(ep->second, bytes.data(), bytes.size(),
-                              TagOf(options_.rank, options_.connection, tag), &params);
+                              Pack(options_.rank, options_.incarnation, tag), &params);
     if (request == nullptr) return absl::OkStatus();  // sent already
     transfers_.push_back({.peer = to_rank, .request = request, .size = bytes.size()});
     return absl::OkStatus();
   }
 
-  absl::Status StartReceive(int from_rank, uint64_t tag, absl::Span<std::byte> bytes) override {
+  absl::Status StartReceive(int from_rank, const MessageTag& tag,
+                            absl::Span<std::byte> bytes) override {
     MF_RETURN_IF_ERROR(Failure());
     Transfer& transfer = transfers_.emplace_back();
     transfer.is_receive = true;
     transfer.peer = from_rank;
-    transfer.tag = TagOf(from_rank, options_.connection, tag);
+    transfer.tag = tag;
     transfer.size = bytes.size();
     ucp_request_param_t params = {};
     // The sizes are compared when the message is here, so one that is too long is received in part.
@@ -157,8 +183,9 @@ class Ucx final : public UcxTransport {
       received.info = *info;
     };
     params.user_data = &transfer;
-    transfer.request = api_.ucp_tag_recv_nbx(worker_, bytes.data(), bytes.size(), transfer.tag,
-                                             kRankMask, &params);
+    transfer.request =
+        api_.ucp_tag_recv_nbx(worker_, bytes.data(), bytes.size(),
+                              Pack(from_rank, options_.incarnation, tag), kRankMask, &params);
     return absl::OkStatus();
   }
 
@@ -196,7 +223,7 @@ class Ucx final : public UcxTransport {
     size_t size = 0;          // expected
     bool is_receive = false;
     // The rest is for receives.
-    ucp_tag_t tag = 0;  // expected
+    MessageTag tag;  // expected
     ucs_status_t status = UCS_OK;
     ucp_tag_recv_info_t info = {};
   };
@@ -280,16 +307,22 @@ class Ucx final : public UcxTransport {
   }
 
   absl::Status CheckMessage(const Transfer& transfer) const {
-    if (transfer.info.sender_tag == transfer.tag && transfer.info.length == transfer.size &&
-        transfer.status == UCS_OK) {
+    const ucp_tag_t expected = Pack(transfer.peer, options_.incarnation, transfer.tag);
+    const ucp_tag_t got = transfer.info.sender_tag;
+    if (got == expected && transfer.info.length == transfer.size && transfer.status == UCS_OK) {
       return absl::OkStatus();
     }
-    return WithFailure(
-        absl::InvalidArgumentError(absl::StrCat(
-            "rank ", transfer.peer, " runs another collective; expected ", transfer.size,
-            " bytes of collective ", absl::Hex(transfer.tag & ~kRankMask), " from it, got ",
-            transfer.info.length, " of ", absl::Hex(transfer.info.sender_tag & ~kRankMask))),
-        {.rank = transfer.peer});
+    if (LastBits(got >> kIncarnationShift, kIncarnationBits) !=
+        LastBits(options_.incarnation, kIncarnationBits)) {
+      return WithFailure(
+          absl::AbortedError(absl::StrCat("a message of rank ", transfer.peer,
+                                          " belongs to another incarnation of its workers; "
+                                          "expected incarnation ",
+                                          options_.incarnation)),
+          {.rank = transfer.peer});
+    }
+    return UnexpectedMessage(transfer.peer, transfer.tag, transfer.size, Unpack(got, transfer.tag),
+                             transfer.info.length);
   }
 
   absl::Status TimedOut(const Transfer& transfer) const {

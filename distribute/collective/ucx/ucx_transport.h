@@ -21,8 +21,8 @@ class UcxTransport : public Transport {
   struct Options {
     int rank = 0;
     absl::Duration timeout = absl::Minutes(5);  // of Finish
-    // Distinguishes this connection from earlier ones: the incarnation.
-    uint64_t connection = 0;
+    // Distinguishes these connections of the workers from earlier ones.
+    uint64_t incarnation = 0;
     // The network device to listen on: `eth0`, `lo`, `mlx5_0:1`. Empty: all that UCX finds.
     std::string device;
   };

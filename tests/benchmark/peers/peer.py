@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that all peers share: the case, and the protocol with `mirrorflow bench`.
 
-A peer is started as `PEER.py MODEL REPLICAS CASE.npz`. The case holds `inputs` and `labels` of the
+A peer is started as `PEER.py MODEL REPLICAS CASE.npz [WORKERS]`. The case holds `inputs` and `labels` of the
 global batch, and the initial weights in the order in which the model created them. The peer prints
 `version TEXT`, the losses of its first steps as `loss NUMBER`, and `ready`. For each line
 `run SECONDS` that it reads, it trains for about that long and prints `ran STEPS SECONDS`. It ends

@@ -1,12 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow: one tf.function per step and one intra-op thread per replica; MirroredStrategy over
-logical CPUs, with the gradients reduced together."""
+logical CPUs, with the gradients reduced together. With a fourth argument, the number of workers,
+MultiWorkerMirroredStrategy over as many processes of one replica each."""
 
+import json
 import os
+import subprocess
+import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import peer  # before other libraries, because it sets the cores
+
+WORKERS = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+WORKER = int(os.environ.get("PEER_WORKER", 0))
+
+
+def start_workers():
+    """Starts the other workers and describes the cluster to all; returns the processes."""
+    if WORKERS == 1:
+        return []
+    others = []
+    if WORKER == 0:
+        first = 20000 + os.getpid() % 20000
+        cluster = {"worker": [f"127.0.0.1:{first + w}" for w in range(WORKERS)]}
+        for w in range(WORKERS - 1, -1, -1):
+            os.environ["TF_CONFIG"] = json.dumps(
+                {"cluster": cluster, "task": {"type": "worker", "index": w}})
+            if w > 0:
+                others.append(subprocess.Popen(
+                    [sys.executable, *sys.argv], env={**os.environ, "PEER_WORKER": str(w)},
+                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True))
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[WORKER]})
+    return others
+
+
+others = start_workers()
 
 import tensorflow as tf
 
@@ -85,9 +114,14 @@ def chain(x):
 
 def main():
     case = peer.case_of_arguments()
-    tf.config.threading.set_intra_op_parallelism_threads(1 if case.replicas == 1 else case.replicas)
+    local = case.replicas // WORKERS
+    tf.config.threading.set_intra_op_parallelism_threads(local)
     tf.config.threading.set_inter_op_parallelism_threads(1 if case.replicas == 1 else 0)
-    if case.replicas > 1:
+    if WORKERS > 1:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            tf.distribute.experimental.CommunicationOptions(
+                implementation=tf.distribute.experimental.CommunicationImplementation.RING))
+    elif case.replicas > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * case.replicas)
@@ -144,7 +178,19 @@ def main():
             loss = step()
         return loss.numpy()
 
-    peer.talk(tf.__version__, run)
+    def agree(steps):
+        if WORKER > 0:
+            return int(sys.stdin.readline() or 0)
+        for other in others:
+            other.stdin.write(f"{steps}\n")
+            other.stdin.flush()
+        return steps
+
+    if WORKER == 0:
+        peer.talk(tf.__version__, run, agree)
+    else:
+        while steps := agree(0):
+            run(steps)
 
 
 main()

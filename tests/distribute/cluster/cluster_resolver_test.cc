@@ -74,6 +74,29 @@ TEST_P(LauncherTest, EnvironmentNamesCluster) {
   }
 }
 
+TEST(LocalSizeTest, WorkersOfOneHostAreCounted) {
+  const std::pair<Environment, int> cases[] = {
+      {{{"MIRRORFLOW_NUM_WORKERS", "3"},
+        {"MIRRORFLOW_WORKER_INDEX", "0"},
+        {"MIRRORFLOW_COORDINATOR", "a:1"},
+        {"MIRRORFLOW_LOCAL_SIZE", "2"}},
+       2},
+      {{{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1", "a:2"]},
+                          "task": {"type": "worker", "index": 2}})"}},
+       2},
+      {Joined(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}}), 2},
+      {kOpenMpi, 2},
+      {Joined(kSlurm, {{"SLURM_TASKS_PER_NODE", "1,3(x2)"}, {"SLURM_NODEID", "2"}}), 3},
+      {kSlurm, 1},
+      {{}, 1},
+  };
+  for (const auto& [environment, local_size] : cases) {
+    const auto cluster = ClusterResolver::FromEnvironment(environment);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    EXPECT_EQ(cluster->local_size, local_size) << cluster->source;
+  }
+}
+
 constexpr char kKubeflow[] =
     R"({"cluster": {"worker": ["job-worker-0.ns.svc:2222", "job-worker-1.ns.svc:2222"],
                     "ps": ["job-ps-0.ns.svc:2222"]},

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/connect_rank.h"
+
+#include <string>
+#include <vector>
+
+#include "distribute/cluster/connect_workers.h"
+#include "distribute/cluster/memory_domains.h"
+#include "framework/core/status.h"
+#include "framework/runtime/topology.h"
+
+namespace mirrorflow {
+
+absl::StatusOr<ConnectedRank> ConnectRank(CoordinationClient& client, CollectiveKind kind,
+                                          absl::Duration timeout, absl::Time deadline) {
+  ConnectedRank rank = {.meeting = client.NewGroup(), .group = client.NewGroup()};
+  const std::vector<std::string> hosts(rank.group->num_workers(), "this host");
+  MF_ASSIGN_OR_RETURN(const MemoryDomains domains,
+                      FormMemoryDomains(hosts, kind, *rank.meeting, deadline));
+  rank.memory = domains.host_memory;
+  if (rank.memory == nullptr) rank.memory = AddressSpace::OfThisProcess();
+  Topology topology;
+  for (int worker = 0; worker < rank.group->num_workers(); ++worker) {
+    topology.replicas.push_back({.worker = worker, .domain = domains.by_worker[worker]});
+  }
+  MF_ASSIGN_OR_RETURN(const uint64_t incarnation, rank.group->Join(deadline));
+  const int ranks[] = {rank.group->worker()};
+  MF_ASSIGN_OR_RETURN(
+      auto communicators,
+      ConnectWorkers(topology, ranks, rank.group.get(), incarnation, deadline,
+                     {.timeout = timeout, .device = "lo", .host_memory = domains.host_memory}));
+  rank.communicator = std::move(communicators[0]);
+  return rank;
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connects workers of one rank each without a session, for benchmarks and tests of communicators.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_RANK_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_RANK_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
+#include "distribute/cluster/coordination/coordination_client.h"
+#include "distribute/collective/address_space.h"
+#include "framework/runtime/communicator.h"
+#include "framework/session/worker_group.h"
+
+namespace mirrorflow {
+
+// The rank of a worker. Members are destroyed from the last to the first.
+struct ConnectedRank {
+  std::unique_ptr<WorkerGroup> meeting, group;
+  std::shared_ptr<AddressSpace> memory;  // that collectives may write
+  std::unique_ptr<Communicator> communicator;
+};
+
+// Called by all workers, which are on this host. `timeout` is that of a collective.
+absl::StatusOr<ConnectedRank> ConnectRank(CoordinationClient& client, CollectiveKind kind,
+                                          absl::Duration timeout, absl::Time deadline);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_CONNECT_RANK_H_

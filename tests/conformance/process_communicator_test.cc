@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators of workers that are processes of this host, in both ways: through shared memory and
+// over UCX.
+#include <signal.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/communicator_conformance.h"
+#include "tests/conformance/process_ranks.h"
+
+namespace mirrorflow {
+namespace {
+
+ConformanceCase CaseOf(const char* name, CollectiveKind kind) {
+  return {.backend = name, .connect = [kind](int world_size, absl::Duration timeout) {
+            return ConnectProcesses(world_size, kind, timeout);
+          }};
+}
+const ConformanceCase kSharedMemory =
+    CaseOf("ProcessesWithSharedMemory", CollectiveKind::kSharedMemory);
+// One domain per rank, so that the order of the domains is that of the ranks.
+const ConformanceCase kUcx = CaseOf("ProcessesOverUcx", CollectiveKind::kUcx);
+
+INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorConformance,
+                         testing::ValuesIn(AtEveryWorldSize(kSharedMemory)), ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorConformance, testing::ValuesIn(AtEveryWorldSize(kUcx)),
+                         ConformanceCaseName);
+// Over UCX, the session passes a failure on to the other workers.
+INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorFailures,
+                         testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
+                         ConformanceCaseName);
+INSTANTIATE_TEST_SUITE_P(SharedMemory, CommunicatorAborts,
+                         testing::ValuesIn(AtEveryWorldSizeAboveOne(kSharedMemory)),
+                         ConformanceCaseName);
+
+TEST(ProcessTeamTest, KilledProcessEndsNoWaitForItsMemory) {
+  auto ranks = ConnectProcesses(3, CollectiveKind::kSharedMemory, absl::Milliseconds(300)).value();
+  kill(ProcessOf(*ranks[1]), SIGKILL);
+  std::vector<absl::Status> results(3);
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 2}) {
+    threads.emplace_back([&, rank] {
+      float memory[10] = {};
+      results[rank] = ranks[rank]->Run(
+          {.operation = AllReduce{Reduction::kSum, 10}, .in = memory, .out = memory, .name = "a"});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results[0].code(), absl::StatusCode::kDeadlineExceeded) << results[0];
+  EXPECT_TRUE(absl::StrContains(results[0].message(), "by rank 1")) << results[0];
+  EXPECT_EQ(results[2], results[0]);
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators whose ranks are processes, each of them a worker. The test's own process has a
+// proxy for each rank, which passes calls on, with the memory of the collective.
+#ifndef MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
+#define MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/collective_kind.h"
+#include "tests/conformance/communicator_conformance.h"
+
+namespace mirrorflow {
+
+// Starts the processes and connects them. They end with their proxies. Must be called while this
+// process has no other threads.
+absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind kind,
+                                               absl::Duration timeout);
+
+// The process of a rank, for tests that kill it.
+pid_t ProcessOf(const Communicator& proxy);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TESTS_CONFORMANCE_PROCESS_RANKS_H_

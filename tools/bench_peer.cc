@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_peer.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/connect_rank.h"
+#include "distribute/cluster/coordination/coordination_client.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/status.h"
+#include "mirrorflow.h"
+
+ABSL_DECLARE_FLAG(std::string, model);
+ABSL_DECLARE_FLAG(int64_t, batch_size);
+ABSL_FLAG(int, workers, 1,
+          "bench step: processes of this host, with --replicas each, whose steps are measured");
+ABSL_FLAG(std::string, transport, "threads",
+          "bench allreduce: between threads of one process, or between two processes over "
+          "shared_memory or ucx");
+ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
+ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kTrainingTime = absl::Milliseconds(200);  // as in peer.py
+constexpr int kCheckedSteps = 3;                                   // as in peer.py
+constexpr absl::Duration kTimeout = absl::Seconds(120);
+
+using Work = std::function<absl::Status()>;
+
+// ---- processes ----------------------------------------------------------------------------------
+
+// A port of the loopback device that was free a moment ago.
+absl::StatusOr<int> FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const absl::Cleanup close_socket = [fd] { close(fd); };
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (fd < 0 || bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) {
+    return absl::ErrnoToStatus(errno, "no free port");
+  }
+  return ntohs(address.sin_port);
+}
+
+// Limits this process to `count` of its cores, from the `first` on, as the peers do.
+void UseCores(int first, int count) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
+  for (int core = 0, index = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &cores)) continue;
+    if (index < first || index >= first + count) CPU_CLR(core, &cores);
+    ++index;
+  }
+  if (CPU_COUNT(&cores) > 0) sched_setaffinity(0, sizeof(cores), &cores);
+}
+
+// Starts the other workers, which end with this process, and returns the cluster as the calling
+// one sees it. Call while there are no other threads.
+absl::StatusOr<Cluster> ForkWorkers(int num_workers) {
+  Cluster cluster = {.num_workers = num_workers, .source = "bench"};
+  MF_ASSIGN_OR_RETURN(const int port, FreePort());
+  cluster.coordinator = absl::StrCat("127.0.0.1:", port);
+  for (int worker = 1; worker < num_workers; ++worker) {
+    const pid_t process = fork();
+    if (process < 0) return absl::ErrnoToStatus(errno, "fork");
+    if (process > 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // Only worker 0 talks.
+    const int nothing = open("/dev/null", O_RDWR);
+    dup2(nothing, STDIN_FILENO);
+    dup2(nothing, STDOUT_FILENO);
+    cluster.task_index = worker;
+    break;
+  }
+  return cluster;
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartThisProgram(std::vector<std::string> args) {
+  args.insert(args.begin(), {"/proc/self/exe", "bench"});
+  return PeerProcess::Start(args, kTimeout);
+}
+
+// ---- the protocol of peers ----------------------------------------------------------------------
+
+// Says that this process is ready, and works as long as it is asked to. `step` takes about
+// `step_time`.
+absl::Status ServeRuns(const Work& step, absl::Duration step_time) {
+  std::puts("ready");
+  std::fflush(stdout);
+  for (double seconds = 0; std::scanf(" run %lf", &seconds) == 1;) {
+    const double wanted = std::round(seconds / absl::ToDoubleSeconds(step_time));
+    const auto steps = static_cast<int64_t>(std::max(wanted, 1.0));
+    const absl::Time begin = absl::Now();
+    for (int64_t i = 0; i < steps; ++i) MF_RETURN_IF_ERROR(step());
+    std::printf("ran %lld %.9f\n", static_cast<long long>(steps),
+                absl::ToDoubleSeconds(absl::Now() - begin));
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+// Warms up, and returns how long a step takes.
+absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
+  const absl::Time begin = absl::Now();
+  absl::Time now = begin;
+  int64_t steps = 0;
+  for (; now < begin + kTrainingTime; now = absl::Now(), ++steps) MF_RETURN_IF_ERROR(step());
+  return (now - begin) / steps;
+}
+
+// The other workers do what worker 0 does until it ends, which fails their work.
+absl::Status Follow(const Work& step) {
+  while (step().ok()) {
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training) {
+  return StartThisProgram({"peer", absl::StrCat("--model=", training.model),
+                           absl::StrCat("--batch_size=", training.batch_size),
+                           absl::StrCat("--replicas=", training.replicas),
+                           absl::StrCat("--workers=", training.workers)});
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
+                                                            const std::string& transport) {
+  return StartThisProgram(
+      {"allreduce_peer", absl::StrCat("--bytes=", bytes), absl::StrCat("--transport=", transport)});
+}
+
+absl::Status TrainAsPeer(Report* /*report*/) {
+  const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
+                                 .batch_size = absl::GetFlag(FLAGS_batch_size),
+                                 .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
+                                 .workers = absl::GetFlag(FLAGS_workers)};
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(training.workers));
+  UseCores(cluster.task_index * training.replicas, training.replicas);
+  MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
+  const auto step = [&t] { return t.step.Run(t.feeds).status(); };
+  if (cluster.task_index > 0) return Follow(step);
+  std::printf("version %s\n", Implementation().version.c_str());
+  for (int i = 0; i < kCheckedSteps; ++i) {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    std::printf("loss %.9g\n", out[0].scalar<float>());
+    std::fflush(stdout);
+  }
+  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
+  return ServeRuns(step, step_time);
+}
+
+absl::Status AllReduceAsPeer(Report* /*report*/) {
+  MF_ASSIGN_OR_RETURN(const CollectiveKind kind,
+                      ParseCollectiveKind(absl::GetFlag(FLAGS_transport)));
+  MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(/*num_workers=*/2));
+  UseCores(cluster.task_index, 1);
+  std::unique_ptr<CoordinationServer> server;
+  if (cluster.task_index == 0) {
+    MF_ASSIGN_OR_RETURN(server, CoordinationServer::Start({.address = cluster.coordinator,
+                                                           .num_workers = cluster.num_workers}));
+  }
+  const absl::Time deadline = absl::Now() + kTimeout;
+  CoordinationClient::Options options = {.coordinator = cluster.coordinator};
+  options.member.set_worker(cluster.task_index);
+  options.member.set_num_workers(cluster.num_workers);
+  MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
+  MF_ASSIGN_OR_RETURN(const ConnectedRank rank, ConnectRank(*client, kind, kTimeout, deadline));
+  const int64_t bytes = absl::GetFlag(FLAGS_bytes);
+  MF_ASSIGN_OR_RETURN(const auto memory, rank.memory->Allocate(bytes));
+  const Collective all_reduce = {
+      .operation = AllReduce{Reduction::kSum, bytes / static_cast<int64_t>(sizeof(float))},
+      .in = memory.get(),
+      .out = memory.get(),
+      .name = "benchmark"};
+  const auto step = [&] { return rank.communicator->Run(all_reduce); };
+  if (cluster.task_index > 0) return Follow(step);
+  std::printf("version %s\n", Implementation().version.c_str());
+  MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
+  return ServeRuns(step, step_time);
+}
+
+}  // namespace mirrorflow

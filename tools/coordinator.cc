@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/coordinator.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "distribute/cluster/host_port.h"
+#include "framework/core/status.h"
+#include "tools/flags/cluster_flags.h"
+
+ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
+
+namespace mirrorflow {
+
+absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
+  *code = kExitUsage;
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator: expected only flags, got '", args[0], "'"));
+  }
+  const int num_workers = absl::GetFlag(FLAGS_num_workers);
+  MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
+  const absl::StatusOr<HostPort> bind = ParseHostPort(BindOfFlags());
+  if (!bind.ok()) return Annotate(bind.status(), "--bind");
+  const std::string advertised = AdvertiseOfFlags();
+  const absl::StatusOr<HostPort> advertise =
+      advertised.empty() ? bind : ParseHostPort(advertised, bind->port);
+  if (!advertise.ok()) return Annotate(advertise.status(), "--advertise");
+  MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags());
+  if (secret.empty() && !IsLoopback(bind->host) && !InsecureByFlags()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bind=", bind->ToString(),
+                     ": no secret; expected --secret_file, or --insecure in a network where every "
+                     "process is trusted"));
+  }
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
+                      CoordinationServer::Start({.address = bind->ToString(),
+                                                 .num_workers = num_workers,
+                                                 .secret = secret,
+                                                 .tls = TlsOfFlags(),
+                                                 .log = [](absl::string_view line) {
+                                                   std::fprintf(stderr, "%.*s\n",
+                                                                static_cast<int>(line.size()),
+                                                                line.data());
+                                                 }}));
+  std::fprintf(stderr, "coordinating %d workers at %s\n", num_workers,
+               advertise->ToString().c_str());
+  server->WaitUntilOver(absl::InfiniteFuture());
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow
