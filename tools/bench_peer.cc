@@ -132,10 +132,10 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
 }
 
 // The other workers do what worker 0 does until it ends, which fails their work.
-absl::Status Follow(const Work& step) {
+[[noreturn]] void Follow(const Work& step) {
   while (step().ok()) {
   }
-  return absl::OkStatus();
+  _exit(0);
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
   UseCores(cluster.task_index * training.replicas, training.replicas);
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
   const auto step = [&t] { return t.step.Run(t.feeds).status(); };
-  if (cluster.task_index > 0) return Follow(step);
+  if (cluster.task_index > 0) Follow(step);
   std::printf("version %s\n", Implementation().version.c_str());
   for (int i = 0; i < kCheckedSteps; ++i) {
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
@@ -197,7 +197,7 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
       .out = memory.get(),
       .name = "benchmark"};
   const auto step = [&] { return rank.communicator->Run(all_reduce); };
-  if (cluster.task_index > 0) return Follow(step);
+  if (cluster.task_index > 0) Follow(step);
   std::printf("version %s\n", Implementation().version.c_str());
   MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));
   return ServeRuns(step, step_time);

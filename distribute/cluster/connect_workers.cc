@@ -24,27 +24,28 @@ absl::StatusOr<Exchanges> ConnectDomains(const Topology& topology, absl::Span<co
                                          WorkerGroup& workers, uint64_t incarnation,
                                          absl::Time deadline, const ConnectOptions& options) {
   if (topology.num_domains() == 1) return Exchanges(ranks.size());
+  const auto at = [&](const absl::Status& status, int rank) {
+    return WithFailure(status, {.rank = rank, .worker = topology.replicas[rank].worker});
+  };
   std::vector<std::unique_ptr<UcxTransport>> transports;
   for (const int rank : ranks) {
-    MF_ASSIGN_OR_RETURN(auto transport,
-                        UcxTransport::Create({.rank = rank,
-                                              .timeout = kBetweenDomains * options.timeout,
-                                              .incarnation = incarnation,
-                                              .device = options.device}));
-    MF_ASSIGN_OR_RETURN(std::string address, transport->Address());
+    auto transport = UcxTransport::Create({.rank = rank,
+                                           .timeout = kBetweenDomains * options.timeout,
+                                           .incarnation = incarnation,
+                                           .device = options.device});
+    if (!transport.ok()) return at(transport.status(), rank);
+    MF_ASSIGN_OR_RETURN(std::string address, (*transport)->Address());
     MF_RETURN_IF_ERROR(workers.Put(AddressKey(rank), std::move(address), deadline));
-    transports.push_back(std::move(transport));
+    transports.push_back(*std::move(transport));
   }
   const int domain = topology.replicas[ranks[0]].domain;
   for (int peer = 0; peer < topology.world_size(); ++peer) {
     if (topology.replicas[peer].domain == domain) continue;
     const auto address = workers.Get(AddressKey(peer), deadline);
-    if (!address.ok()) {
-      return WithFailure(address.status(),
-                         {.rank = peer, .worker = topology.replicas[peer].worker});
-    }
+    if (!address.ok()) return at(address.status(), peer);
     for (const auto& transport : transports) {
-      MF_RETURN_IF_ERROR(transport->Connect(peer, *address));
+      const absl::Status connected = transport->Connect(peer, *address);
+      if (!connected.ok()) return at(connected, peer);
     }
   }
   Exchanges exchanges;

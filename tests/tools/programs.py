@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import socket
 import struct
 import subprocess
 import tempfile
@@ -12,10 +13,19 @@ import unittest
 FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
 
-USAGE, BAD_INPUT, RESOURCES, NUMERIC = 2, 3, 5, 6
+USAGE, BAD_INPUT, CLUSTER, RESOURCES, NUMERIC = 2, 3, 4, 5, 6
 SECONDS = 20  # no program takes even one; more is a hang
 
 ROWS = {"train": 40, "t10k": 20}
+# Flags of a short training with the data set of ProgramTest.
+TRAIN_TINY = ["--data_dir=good", "--global_batch_size=10", "--steps=4", "--seed=7",
+              "--log_format=off"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
 def idx(dims, contents):
@@ -29,6 +39,17 @@ def images(rows, size=28):
 
 def labels(values):
     return idx([len(values)], bytes(values))
+
+
+def npy(descr, shape, elements):
+    """The bytes of an npy file."""
+    dims = ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "")
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + elements
+
+
+def floats(shape, *values):
+    return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
 
 
 def node(name, op, *inputs, **types):

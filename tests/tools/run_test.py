@@ -6,18 +6,8 @@ import re
 import struct
 import unittest
 
-from programs import BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, node
-
-
-def npy(descr, shape, elements):
-    """The bytes of an npy file."""
-    dims = ", ".join(str(d) for d in shape) + ("," if len(shape) == 1 else "")
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}\n".encode()
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + elements
-
-
-def floats(shape, *values):
-    return npy("<f4", shape, struct.pack(f"<{len(values)}f", *values))
+from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, floats,
+                      node, npy)
 
 
 ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"

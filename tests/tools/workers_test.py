@@ -4,22 +4,21 @@
 
 import json
 import os
+import pathlib
 import socket
 import subprocess
 import time
 import unittest
 
 import programs
+from programs import CLUSTER, MIRRORFLOW, free_port
 
-CLUSTER = 4
 SECONDS = 60  # no run takes ten; more is a hang
-TRAIN = ["--data_dir=good", "--global_batch_size=10", "--steps=4", "--seed=7", "--log_format=off"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+GRAPH = (
+    "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } attr {"
+    " key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }\n"
+    + programs.node("square", "Mul", "x", "x", T="DT_FLOAT") + programs.VERSIONS)
+ENDLESS = ["--epochs=100000", "--steps=100000000"]
 
 
 def own(rank, size, port):
@@ -56,7 +55,7 @@ class WorkersTest(programs.ProgramTest):
         port = free_port()
         processes = []
         for rank in range(workers):
-            command = [programs.FASHION_MNIST, *TRAIN, *common, *of_worker(rank)]
+            command = [programs.FASHION_MNIST, *programs.TRAIN_TINY, *common, *of_worker(rank)]
             environment = {**os.environ, **launcher(rank, workers, port)}
             processes.append(subprocess.Popen(
                 command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE,
@@ -86,7 +85,7 @@ class WorkersTest(programs.ProgramTest):
         return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
 
     def train_alone(self, name, *flags):
-        subprocess.run([programs.FASHION_MNIST, *TRAIN, *flags, *self.files_of(name)],
+        subprocess.run([programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, *self.files_of(name)],
                        cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
 
     def check_all_succeed(self, results):
@@ -121,12 +120,7 @@ class WorkersTest(programs.ProgramTest):
 
     def test_nothing_is_left_of_killed_workers(self):
         before = set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))
-        port = free_port()
-        workers = [subprocess.Popen(
-            [programs.FASHION_MNIST, *TRAIN, "--model=mlp", "--replicas=1", "--epochs=100000",
-             "--steps=100000000"], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
-        self.assertIn("cluster from", workers[0].stderr.readline())
+        workers = self.start_endless_workers()
         time.sleep(1)
         for worker in workers:
             self.assertIsNone(worker.poll())
@@ -134,20 +128,32 @@ class WorkersTest(programs.ProgramTest):
             worker.communicate(timeout=SECONDS)
         self.assertEqual((set(os.listdir("/dev/shm")), set(os.listdir("/tmp"))), before)
 
-    def test_survivor_of_a_killed_worker_ends_at_once(self):
+    def start_endless_workers(self, *flags):
         port = free_port()
         workers = [subprocess.Popen(
-            [programs.FASHION_MNIST, *TRAIN, "--model=mlp", "--replicas=1", "--epochs=100000",
-             "--steps=100000000"], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
+            [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1", *ENDLESS,
+             *flags], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
-        time.sleep(1.5)
-        workers[1].kill()
-        begin = time.monotonic()
-        _, err = workers[0].communicate(timeout=SECONDS)
-        self.assertLess(time.monotonic() - begin, 15)
-        self.assertEqual(workers[0].returncode, CLUSTER, err)
-        self.assertIn("worker 1", err.splitlines()[-1])
-        workers[1].communicate(timeout=SECONDS)
+        for worker in workers:
+            self.assertIn("cluster from", worker.stderr.readline())
+        return workers
+
+    def test_survivor_of_a_killed_worker_ends_at_once(self):
+        # In the midst of training, and at any time while the workers connect.
+        for seconds, flags, killed in ((1.5, (), 1), (1.5, (), 0), (1.5, ("--collective=ucx",), 1),
+                                       (0.01, (), 1), (0.05, (), 1), (0.1, (), 1), (0.1, (), 0)):
+            with self.subTest(f"worker {killed} after {seconds} s {flags}"):
+                workers = self.start_endless_workers("--connect_timeout=10s", *flags)
+                time.sleep(seconds)
+                workers[killed].kill()
+                begin = time.monotonic()
+                survivor = workers[1 - killed]
+                _, err = survivor.communicate(timeout=SECONDS)
+                self.assertLess(time.monotonic() - begin, 15 if seconds < 1 else 5)
+                self.assertEqual(survivor.returncode, CLUSTER, err)
+                expected = "(worker|rank) 1" if killed == 1 else "coordination service|rank 0"
+                self.assertRegex(err.splitlines()[-1], expected)
+                workers[killed].communicate(timeout=SECONDS)
 
     def test_workers_use_the_instruction_set_that_all_have(self):
         narrow = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -163,7 +169,7 @@ class WorkersTest(programs.ProgramTest):
     def test_external_coordinator_serves_all_workers(self):
         port = free_port()
         coordinator = subprocess.Popen(
-            [programs.MIRRORFLOW, "coordinator", f"--bind=127.0.0.1:{port}", "--num_workers=2"],
+            [MIRRORFLOW, "coordinator", f"--bind=127.0.0.1:{port}", "--num_workers=2"],
             stderr=subprocess.PIPE, text=True)
         self.assertIn("coordinating 2 workers", coordinator.stderr.readline())
         results = self.run_workers(
@@ -229,9 +235,94 @@ class WorkersTest(programs.ProgramTest):
                                    ["--model=mlp", "--replicas=1"])
         self.check_all_fail(results, CLUSTER, "number of workers = 2", "number of workers = 3")
 
+    def test_builds_that_differ_are_named(self):
+        other = self.root / "other_build"
+        other.write_bytes(pathlib.Path(programs.FASHION_MNIST).read_bytes() + b"another build")
+        other.chmod(0o755)
+        port = free_port()
+        workers = [subprocess.Popen(
+            [program, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1"], cwd=self.root,
+            env={**os.environ, **own(rank, 2, port)}, stderr=subprocess.PIPE, text=True)
+            for rank, program in enumerate((programs.FASHION_MNIST, other))]
+        for worker in workers:
+            _, err = worker.communicate(timeout=SECONDS)
+            self.assertEqual(worker.returncode, CLUSTER, err)
+            self.assertRegex(err.splitlines()[-1],
+                             r"worker \d has `build = \w+`, worker \d has `build = \w+`")
+
+    def test_script_of_a_slurm_job_is_warned_about_srun(self):
+        environment = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}
+        result = self.run_workers(lambda *_: environment, 1, ["--model=mlp"])[0]
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, "WARNING: SLURM_NTASKS is 2.* with srun")
+        self.assertRegex(result.stdout, "^test_accuracy=")
+
+    def test_run_computes_on_all_workers_what_one_process_computes(self):
+        self.write("graph.pbtxt", GRAPH)
+        self.write("x.npy", programs.floats([5, 2], *range(10)))
+        run = [MIRRORFLOW, "run", "--graph=graph.pbtxt", "--feed=x=x.npy", "--fetch=square"]
+        alone = self.run_program(*run, "--replicas=2").stdout
+        self.assertIn("square = float<5,2>{", alone)
+        port = free_port()
+        workers = [subprocess.Popen(
+            [*run, "--fetch=square=square{worker}.npy", "--fetch=x=shared.npy", "--replicas=1"],
+            cwd=self.root, env={**os.environ, **own(rank, 2, port)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+        for rank, worker in enumerate(workers):
+            out, err = worker.communicate(timeout=SECONDS)
+            self.assertEqual(worker.returncode, 0, err)
+            self.assertEqual(out, "" if rank > 0 else alone)
+        both = [(self.root / f"square{rank}.npy").read_bytes() for rank in range(2)]
+        self.assertEqual(both[0], both[1])
+        self.assertTrue((self.root / "shared.npy").read_bytes().endswith(
+            (self.root / "x.npy").read_bytes()[-40:]))
+
+    def test_strangers_change_nothing(self):
+        flags = ["--model=mlp", "--replicas=1", "--steps=200", "--epochs=100"]
+        self.check_all_succeed(self.run_workers(own, 2, [*flags, *self.files_of("quiet")]))
+        port = free_port()
+        workers = [subprocess.Popen(
+            [programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, *self.files_of("disturbed")],
+            cwd=self.root, env={**os.environ, **own(rank, 2, port)}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
+        self.assertIn("cluster from", workers[0].stderr.readline())
+        strangers = self.disturb(port)
+        second = subprocess.run(
+            [programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, "--connect_timeout=2s"],
+            cwd=self.root, env={**os.environ, **own(1, 2, port)}, text=True, capture_output=True,
+            timeout=SECONDS)
+        self.assertNotEqual(second.returncode, 0)
+        for worker in workers:
+            _, err = worker.communicate(timeout=SECONDS)
+            self.assertEqual(worker.returncode, 0, err)
+        for stranger in strangers:
+            stranger.close()
+        self.assertTrue(self.read("quiet") == self.read("disturbed"), "the bits differ")
+
+    @staticmethod
+    def disturb(port):
+        """Connects to the coordination service with garbage, a frame of 4 GiB, and silence."""
+        strangers = []
+        for hello in (b"\0garbage\xff" * 1000, b"", b"P",
+                      b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\0\0\0\0\0\1") * 8:
+            deadline = time.monotonic() + SECONDS
+            while True:
+                try:
+                    stranger = socket.create_connection(("127.0.0.1", port))
+                    break
+                except ConnectionRefusedError:
+                    assert time.monotonic() < deadline
+            strangers.append(stranger)
+            try:
+                stranger.sendall(hello)
+            except OSError:
+                pass  # the service has hung up
+        return strangers
+
     def test_missing_worker_is_named_at_the_deadline(self):
+        # Time for worker 1 to reach the service of worker 0 on a busy machine.
         results = self.run_workers(lambda rank, _, port: own(rank, 3, port), 2,
-                                   ["--model=mlp", "--replicas=1", "--connect_timeout=1s"])
+                                   ["--model=mlp", "--replicas=1", "--connect_timeout=3s"])
         self.check_all_fail(results, CLUSTER, "missing worker 2")
 
     def test_worker_that_cannot_start_fails_the_others(self):

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -64,9 +65,15 @@ MessageTag Unpack(ucp_tag_t packed, const MessageTag& expected) {
           .fingerprint = same ? expected.fingerprint : fingerprint};
 }
 
-// UCX ignores devices that do not exist.
+// UCX ignores devices that do not exist or are down.
 absl::Status CheckDevice(const std::string& device) {
   const std::string name = device.substr(0, device.find(':'));  // without InfiniBand's port
+  std::ifstream state_file(absl::StrCat("/sys/class/net/", name, "/operstate"));
+  std::string state;
+  if (state_file >> state && state == "down") {
+    return absl::UnavailableError(
+        absl::StrCat("UCX: network device '", Printable(device), "' is down; expected it up"));
+  }
   for (const char* folder : {"/sys/class/net/", "/sys/class/infiniband/"}) {
     if (name.empty() || access(absl::StrCat(folder, name).c_str(), F_OK) == 0) {
       return absl::OkStatus();

@@ -119,7 +119,7 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(1 if case.replicas == 1 else 0)
     if WORKERS > 1:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
-            tf.distribute.experimental.CommunicationOptions(
+            communication_options=tf.distribute.experimental.CommunicationOptions(
                 implementation=tf.distribute.experimental.CommunicationImplementation.RING))
     elif case.replicas > 1:
         cpu = tf.config.list_physical_devices("CPU")[0]

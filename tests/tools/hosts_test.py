@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `fashion_mnist` under launchers of other projects, and over several hosts: network
+namespaces, which do not share memory, joined by a virtual Ethernet."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+import unittest
+
+import programs
+
+SECONDS = 60  # no run takes ten; more is a hang
+HOSTS = {f"mirrorflow-{os.getpid()}-{i}": f"10.77.0.{i}" for i in (1, 2)}
+PEERS = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"),
+                     "mirrorflow/peers/bin")
+
+
+def ip(*words):
+    return subprocess.run(["ip", *words], capture_output=True, text=True, timeout=SECONDS)
+
+
+def remove_hosts():
+    for host in HOSTS:
+        ip("netns", "del", host)
+
+
+def add_hosts():
+    """Makes the two namespaces; returns why it cannot."""
+    remove_hosts()
+    a, b = HOSTS
+    for words in (["netns", "add", a], ["netns", "add", b],
+                  ["-n", a, "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns",
+                   b],
+                  *(["-n", h, "addr", "add", f"{HOSTS[h]}/24", "dev", "eth0"] for h in HOSTS),
+                  *(["-n", h, "link", "set", d, "up"] for h in HOSTS for d in ("lo", "eth0"))):
+        result = ip(*words)
+        if result.returncode != 0:
+            return f"ip {' '.join(words)}: {result.stderr.strip()}"
+    while any("state UP" not in ip("-n", h, "link", "show", "eth0").stdout for h in HOSTS):
+        time.sleep(0.01)
+    return ""
+
+
+class LaunchersTest(programs.ProgramTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        command = cls.command("one", "--replicas=2")
+        subprocess.run(command, cwd=cls.root, check=True, timeout=SECONDS, capture_output=True)
+        cls.cannot_add_hosts = add_hosts()
+        cls.addClassCleanup(remove_hosts)
+
+    @staticmethod
+    def command(name, *flags):
+        return [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", f"--loss_log={name}.log",
+                f"--save_variables={name}.safetensors", *flags]
+
+    def needs_hosts(self):
+        if self.cannot_add_hosts:
+            self.skipTest(self.cannot_add_hosts)
+
+    def read(self, name):
+        return [(self.root / f"{name}.{e}").read_bytes() for e in ("log", "safetensors")]
+
+    def losses(self, name):
+        return [float(l.split()[1]) for l in (self.root / f"{name}.log").read_text().splitlines()]
+
+    def run_launcher(self, *command, **options):
+        return subprocess.run(command, cwd=self.root, capture_output=True, text=True,
+                              timeout=SECONDS, **options)
+
+    def check_same_bits(self, result, source):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count(f"cluster from {source}: 2 workers"), 2, result.stderr)
+        self.assertTrue(self.read("one") == self.read("two"), "the bits differ")
+
+    def check_same_losses(self):
+        for a, b in zip(self.losses("one"), self.losses("two"), strict=True):
+            self.assertLess(abs(a - b), 1e-4 * a)
+
+    def test_mpirun(self):
+        mpirun = shutil.which("mpirun")
+        self.assertIsNotNone(mpirun, "openmpi-bin is not installed; run tools/setup")
+        result = self.run_launcher(
+            mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2", "--bind-to", "none",
+            *self.command("two", "--replicas=1"))
+        self.check_same_bits(result, "Open MPI")
+
+    def test_torchrun(self):
+        torchrun = PEERS / "torchrun"
+        if not torchrun.exists():
+            self.skipTest("no torchrun; tests/benchmark/peers/setup installs it")
+        result = self.run_launcher(
+            str(torchrun), "--standalone", "--no-python", "--nproc_per_node=2",
+            *self.command("two", "--replicas=1"))
+        self.check_same_bits(result, "torchrun")
+
+    def test_launcher_over_two_hosts(self):
+        self.needs_hosts()
+        hosts = ",".join(f"{h}={a}:1" for h, a in HOSTS.items())
+        runs = []
+        for _ in range(2):
+            result = self.run_launcher(
+                programs.MIRRORFLOW, "launch", f"--hosts={hosts}", "--rsh=ip netns exec {host}",
+                "--", *self.command("two", "--replicas=1"))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("UCX on eth0, neither authenticated nor encrypted: the network must be "
+                          "trusted", result.stderr)
+            self.check_same_losses()
+            runs.append(self.read("two"))
+        self.assertTrue(runs[0] == runs[1], "two runs differ")
+
+    def start_on(self, host, *command):
+        return subprocess.Popen(
+            ["ip", "netns", "exec", host, *command], cwd=self.root, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "MIRRORFLOW_SECRET_FILE": str(self.root / "secret")})
+
+    def run_by_spec(self, *flags):
+        """Runs a worker on each host, without a launcher; returns exit codes and messages."""
+        self.write("secret", "0123456789abcdef0123456789abcdef")
+        (self.root / "secret").chmod(0o600)
+        spec = ",".join(f"{a}:2222" for a in HOSTS.values())
+        workers = [self.start_on(h, *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
+                                                  f"--task_index={i}", *flags))
+                   for i, h in enumerate(HOSTS)]
+        results = []
+        for worker in workers:
+            _, err = worker.communicate(timeout=SECONDS)
+            results.append((worker.returncode, err))
+        return results
+
+    def test_cluster_spec_over_two_hosts(self):
+        self.needs_hosts()
+        for code, err in self.run_by_spec():
+            self.assertEqual(code, 0, err)
+            self.assertIn("cluster from --cluster_spec: 2 workers", err)
+        self.check_same_losses()
+
+    def test_shared_memory_over_two_hosts_is_a_usage_error(self):
+        self.needs_hosts()
+        for code, err in self.run_by_spec("--collective=shared_memory"):
+            self.assertEqual(code, programs.USAGE, err)
+            self.assertIn("shared_memory: expected all workers on one host", err)
+
+    def test_only_the_given_address_listens(self):
+        self.needs_hosts()
+        self.write("secret", "0123456789abcdef0123456789abcdef")
+        (self.root / "secret").chmod(0o600)
+        host, address = next(iter(HOSTS.items()))
+        environment = {"cluster": {"worker": [f"{a}:2223" for a in HOSTS.values()]},
+                       "task": {"type": "worker", "index": 0}}
+        worker = self.start_on(host, "env", f"TF_CONFIG={json.dumps(environment)}",
+                               *self.command("two", "--replicas=1"))
+        try:
+            deadline = time.monotonic() + SECONDS
+            listening = []
+            while not listening and time.monotonic() < deadline:
+                out = self.run_launcher("ip", "netns", "exec", host, "ss", "-Hltn").stdout
+                listening = [line.split()[3] for line in out.splitlines()]
+            # An IPv4 address is also written as one of IPv6.
+            self.assertEqual([l.replace("[::ffff:", "").replace("]", "") for l in listening],
+                             [f"{address}:2223"])
+        finally:
+            worker.kill()
+            worker.communicate(timeout=SECONDS)
+
+
+if __name__ == "__main__":
+    unittest.main()
