@@ -5,7 +5,7 @@
 import json
 import unittest
 
-from programs import BAD_INPUT, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, node
+from programs import (BAD_INPUT, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, main, node)
 
 ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"
 DOUBLED = (
@@ -125,4 +125,4 @@ class ExplainTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import unittest
 
-from programs import BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, VERSIONS, node
+from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, VERSIONS, main, node)
 
 SECONDS = 5  # of CPU time
 MEBIBYTES = 64  # resident; an idle program uses a third of it
@@ -242,4 +242,4 @@ class HostileFilesTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

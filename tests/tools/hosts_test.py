@@ -172,4 +172,4 @@ class LaunchersTest(programs.ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    programs.main()

@@ -235,4 +235,4 @@ class LaunchTest(programs.ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    programs.main()

@@ -7,8 +7,10 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+from xml.sax.saxutils import quoteattr
 
 FASHION_MNIST = os.path.abspath("tools/fashion_mnist")
 MIRRORFLOW = os.path.abspath("tools/mirrorflow")
@@ -121,3 +123,31 @@ class ProgramTest(unittest.TestCase):
     def check_inspect_fails(self, name, contents, what, code="INVALID_ARGUMENT"):
         self.write(name, contents)
         self.check_fails(MIRRORFLOW, ["inspect", name], BAD_INPUT, code, name, what)
+
+
+class Recorder(unittest.TextTestResult):
+    """Records the outcome of each test case."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.outcomes = {}
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        skipped = any(t is test for t, _ in self.skipped)
+        failed = any(getattr(t, "test_case", t) is test for t, _ in self.failures + self.errors)
+        self.outcomes[test.id()] = "failure" if failed else "skipped" if skipped else ""
+
+
+def main():
+    """Runs the tests of the main module. Tells Bazel about each case, so that tools/test counts
+    them all and lists the skipped ones."""
+    program = unittest.main(
+        testRunner=unittest.TextTestRunner(resultclass=Recorder), exit=False, module="__main__")
+    if path := os.environ.get("XML_OUTPUT_FILE"):
+        cases = "".join(
+            f'<testcase name={quoteattr(name.removeprefix("__main__."))}>'
+            f"{f'<{outcome}/>' if outcome else ''}</testcase>"
+            for name, outcome in program.result.outcomes.items())
+        pathlib.Path(path).write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    sys.exit(not program.result.wasSuccessful())

@@ -15,7 +15,7 @@ import subprocess
 import unittest
 
 from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, NUMERIC, ProgramTest, RESOURCES, ROWS,
-                      SECONDS, USAGE, VERSIONS, idx, images, labels, node)
+                      SECONDS, USAGE, VERSIONS, idx, images, labels, main, node)
 
 
 class ProgramsTest(ProgramTest):
@@ -299,4 +299,4 @@ y = Neg(f) {T=float}
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

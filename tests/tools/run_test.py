@@ -7,7 +7,7 @@ import struct
 import unittest
 
 from programs import (BAD_INPUT, FASHION_MNIST, MIRRORFLOW, ProgramTest, USAGE, VERSIONS, floats,
-                      node, npy)
+                      main, node, npy)
 
 
 ROWS_SHAPE = "attr { key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } }"
@@ -275,4 +275,4 @@ class RunTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

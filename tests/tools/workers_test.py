@@ -359,4 +359,4 @@ class WorkersTest(programs.ProgramTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    programs.main()
