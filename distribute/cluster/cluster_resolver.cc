@@ -56,6 +56,14 @@ Cluster OneWorker(const Environment& environment) {
   return cluster;
 }
 
+// Returns the cluster, which must say where its workers meet.
+absl::StatusOr<Cluster> WithCoordinator(Cluster cluster) {
+  if (cluster.num_workers == 1 || !cluster.coordinator.empty()) return cluster;
+  return absl::InvalidArgumentError(
+      absl::StrCat("MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which ",
+                   cluster.source, " does not tell"));
+}
+
 absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_view choice) {
   if (choice == "none") {
     Cluster cluster{.source = absl::StrCat(kChoice, "=none")};
@@ -67,7 +75,7 @@ absl::StatusOr<Cluster> FromChosen(const Environment& environment, absl::string_
     known.push_back(source.name);
     if (source.name != choice) continue;
     MF_ASSIGN_OR_RETURN(std::optional<Cluster> found, source.read(environment));
-    if (found.has_value()) return *std::move(found);
+    if (found.has_value()) return WithCoordinator(*std::move(found));
     return absl::InvalidArgumentError(
         absl::StrCat(kChoice, ": ", choice, " is chosen, but the environment has nothing of it; ",
                      "expected ", source.main_variable));
@@ -125,7 +133,7 @@ absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& envi
                        "=tf_config, torchrun, mpi, slurm or none to choose one"));
     }
   }
-  return chosen.has_value() ? *chosen : OneWorker(environment);
+  return chosen.has_value() ? WithCoordinator(*std::move(chosen)) : OneWorker(environment);
 }
 
 }  // namespace mirrorflow

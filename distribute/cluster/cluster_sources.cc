@@ -289,7 +289,7 @@ constexpr MpiVariables kMpi[] = {
 };
 
 // Finds the coordinator of an MPI job. MPI itself connects its processes in other ways, so only
-// Open MPI names a host: that of mpirun, which need not be the host of rank 0.
+// Open MPI names a host: that of mpirun, which need not be the host of rank 0. Empty if none does.
 absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
   if (const std::string* const own = reader.Find("MIRRORFLOW_COORDINATOR")) {
     MF_RETURN_IF_ERROR(Annotate(ParseHostPort(*own).status(), "MIRRORFLOW_COORDINATOR"));
@@ -313,9 +313,7 @@ absl::StatusOr<std::string> MpiCoordinator(Reader& reader, bool one_host) {
     MF_RETURN_IF_ERROR(ReadSlurmHost(reader, &host, &slurm_one_host));
     if (!host.empty()) return CoordinatorOf(host, PortOfJob(SlurmStep(reader)), slurm_one_host);
   }
-  return absl::InvalidArgumentError(
-      "MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which this MPI does not "
-      "tell");
+  return std::string();
 }
 
 Found ReadMpi(const Environment& environment) {

@@ -30,7 +30,7 @@ struct ClusterSource {
   absl::string_view name;  // a value of MIRRORFLOW_CLUSTER; empty for Mirrorflow's own variables
   absl::string_view main_variable;  // without it, the environment has nothing of this source
   // Returns nothing if the environment has nothing of this source. InvalidArgument, naming the
-  // variable, if it is incomplete or invalid.
+  // variable, if it is incomplete or invalid. The coordinator is empty if the source names none.
   absl::StatusOr<std::optional<Cluster>> (*read)(const Environment& environment);
 };
 
