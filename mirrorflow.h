@@ -6,8 +6,7 @@
 #ifndef MIRRORFLOW_MIRRORFLOW_H_
 #define MIRRORFLOW_MIRRORFLOW_H_
 
-#include "distribute/strategy/multi_worker_mirrored_strategy.h"  // several processes and hosts
-#include "distribute/strategy/strategy.h"                        // strategies, sessions, steps
+#include "distribute/strategy/multi_worker_mirrored_strategy.h"  // strategies, sessions, steps
 #include "framework/core/tensor.h"       // tensors, dtypes, shapes, status macros
 #include "framework/graph/graph_file.h"  // graphs from and to files
 #include "framework/graph/scope.h"       // graphs and how to build them

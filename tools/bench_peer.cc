@@ -188,7 +188,8 @@ absl::Status AllReduceAsPeer(Report* /*report*/) {
   options.member.set_worker(cluster.task_index);
   options.member.set_num_workers(cluster.num_workers);
   MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
-  MF_ASSIGN_OR_RETURN(const ConnectedRank rank, ConnectRank(*client, kind, kTimeout, deadline));
+  MF_ASSIGN_OR_RETURN(const ConnectedRank rank, ConnectRank(client->NewGroup(), client->NewGroup(),
+                                                            kind, kTimeout, deadline));
   const int64_t bytes = absl::GetFlag(FLAGS_bytes);
   MF_ASSIGN_OR_RETURN(const auto memory, rank.memory->Allocate(bytes));
   const Collective all_reduce = {

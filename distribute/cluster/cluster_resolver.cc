@@ -109,8 +109,10 @@ std::string Cluster::ToString() const {
                       task_index, ", coordinator ", coordinator);
 }
 
-absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& environment,
-                                                         const Options& options) {
+namespace {
+
+absl::StatusOr<Cluster> FindCluster(const Environment& environment,
+                                    const ClusterResolver::Options& options) {
   if (!options.cluster_spec.empty() || options.task_index.has_value()) return FromOptions(options);
   const auto choice = environment.find(kChoice);
   if (choice != environment.end()) return FromChosen(environment, choice->second);
@@ -134,6 +136,16 @@ absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& envi
     }
   }
   return chosen.has_value() ? WithCoordinator(*std::move(chosen)) : OneWorker(environment);
+}
+
+}  // namespace
+
+absl::StatusOr<Cluster> ClusterResolver::FromEnvironment(const Environment& environment,
+                                                         const Options& options) {
+  MF_ASSIGN_OR_RETURN(Cluster cluster, FindCluster(environment, options));
+  const auto secret_file = environment.find("MIRRORFLOW_SECRET_FILE");
+  if (secret_file != environment.end()) cluster.secret_file = secret_file->second;
+  return cluster;
 }
 
 }  // namespace mirrorflow

@@ -32,6 +32,7 @@ struct Cluster {
   std::vector<std::string> addresses;  // by worker; empty unless the source names all workers
   std::optional<int> local_rank;       // of this worker on its host, if the source says so
   int local_size = 1;                  // workers on its host, as far as the source says
+  std::string secret_file;             // MIRRORFLOW_SECRET_FILE; empty without it
   std::string source;                  // where this comes from: `SLURM step 4242.0`
   std::vector<std::string> warnings;   // to print
 

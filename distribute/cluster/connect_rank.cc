@@ -2,6 +2,7 @@
 #include "distribute/cluster/connect_rank.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distribute/cluster/connect_workers.h"
@@ -11,9 +12,10 @@
 
 namespace mirrorflow {
 
-absl::StatusOr<ConnectedRank> ConnectRank(CoordinationClient& client, CollectiveKind kind,
+absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
+                                          std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
                                           absl::Duration timeout, absl::Time deadline) {
-  ConnectedRank rank = {.meeting = client.NewGroup(), .group = client.NewGroup()};
+  ConnectedRank rank = {.meeting = std::move(meeting), .group = std::move(group)};
   const std::vector<std::string> hosts(rank.group->num_workers(), "this host");
   MF_ASSIGN_OR_RETURN(const MemoryDomains domains,
                       FormMemoryDomains(hosts, kind, *rank.meeting, deadline));

@@ -9,7 +9,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/collective_kind.h"
-#include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/collective/address_space.h"
 #include "framework/runtime/communicator.h"
 #include "framework/session/worker_group.h"
@@ -23,8 +22,10 @@ struct ConnectedRank {
   std::unique_ptr<Communicator> communicator;
 };
 
-// Called by all workers, which are on this host. `timeout` is that of a collective.
-absl::StatusOr<ConnectedRank> ConnectRank(CoordinationClient& client, CollectiveKind kind,
+// Called by all workers, which are on this host, with two groups of theirs: one to meet in, and one
+// for the ranks. `timeout` is that of a collective.
+absl::StatusOr<ConnectedRank> ConnectRank(std::unique_ptr<WorkerGroup> meeting,
+                                          std::unique_ptr<WorkerGroup> group, CollectiveKind kind,
                                           absl::Duration timeout, absl::Time deadline);
 
 }  // namespace mirrorflow

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/connect_workers.h"
+#include "distribute/cluster/coordination/authentication.h"
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_identity.h"
@@ -96,6 +97,11 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     return absl::OkStatus();
   }
   const absl::Time deadline = absl::Now() + options_.connect_timeout;
+  if (options_.secret.empty() && !cluster.secret_file.empty()) {
+    absl::StatusOr<std::string> secret = ReadSecretFile(cluster.secret_file);
+    if (!secret.ok()) return Annotate(secret.status(), "MIRRORFLOW_SECRET_FILE");
+    options_.secret = *std::move(secret);
+  }
   MF_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(cluster.coordinator));
   HostPort listen = coordinator;
   if (!options_.bind.empty()) {

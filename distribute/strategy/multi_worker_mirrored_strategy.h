@@ -30,9 +30,9 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   struct Options {
     Cluster cluster;
     MirroredStrategy::Options replicas;  // of this worker
-    // The secret that all workers of the cluster share. Without it, every process that can reach
-    // the coordination service is trusted.
-    std::string secret;
+    // The secret that all workers of the cluster share; default: the one in the cluster's
+    // secret_file. Without it, every process that can reach the coordination service is trusted.
+    std::string secret = "";
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
     // Certificates of this worker, for an encrypted coordination service.
@@ -68,7 +68,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
   absl::Status UseCommonInstructionSet() const;
   absl::StatusOr<SessionBackend> MakeBackend() const override;
 
-  const Options options_;
+  Options options_;
   const std::vector<std::string> devices_;  // of this worker
   const std::unique_ptr<Coordination> coordination_;
   Topology topology_;

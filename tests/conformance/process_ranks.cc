@@ -173,7 +173,8 @@ absl::Status RunRank(int rank, int world_size, int port, CollectiveKind kind,
   options.member.set_num_workers(world_size);
   const absl::Time deadline = absl::Now() + kConnectTimeout;
   MF_ASSIGN_OR_RETURN(const auto client, CoordinationClient::Connect(options, deadline));
-  MF_ASSIGN_OR_RETURN(const ConnectedRank connected, ConnectRank(*client, kind, timeout, deadline));
+  MF_ASSIGN_OR_RETURN(const ConnectedRank connected,
+                      ConnectRank(client->NewGroup(), client->NewGroup(), kind, timeout, deadline));
   Rank served(*connected.communicator, *connected.memory);
   const auto serve = [&served](int socket) {
     for (remote::Call call; Receive(socket, &call);) {

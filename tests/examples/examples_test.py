@@ -37,6 +37,16 @@ class ExamplesTest(unittest.TestCase):
                 self.assertGreater(float(accuracy), 0.8)
             self.assertLess(losses[1], losses[0])
 
+    def test_workers_compute_together_what_they_say(self):
+        one = run("examples/workers")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        two = run("tools/mirrorflow", "launch", "-n", "2", "--", "examples/workers")
+        self.assertEqual(two.returncode, 0, two.stderr)
+        text = r"loss after 100 steps with %d replicas: (\d\.\d{4})\n"
+        losses = [float(re.fullmatch(prefix + text % replicas, result.stdout)[1])
+                  for prefix, replicas, result in (("", 1, one), (r"\[worker 0\] ", 2, two))]
+        self.assertLess(abs(losses[0] - losses[1]), 0.01 * losses[0])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
