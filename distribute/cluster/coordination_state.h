@@ -56,9 +56,8 @@ class CoordinationState {
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(absl::Time now);
-  // A worker leaves for good. Calls that need it, now or later, fail with `why`: those that wait
-  // for all workers or for a key. This is no failure of the incarnation: what has been computed is
-  // valid.
+  // A worker leaves for good. Calls that need it, now or later, fail with `why`: those that wait for
+  // all workers or for a key. The incarnation has not failed: what has been computed is valid.
   void Leave(int worker, const absl::Status& why);
   // Records a failure that no worker reported, such as the loss of one. Ends all calls with it.
   void Fail(const absl::Status& why);
