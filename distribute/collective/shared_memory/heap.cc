@@ -61,8 +61,14 @@ absl::StatusOr<size_t> SharedHeap::Take(size_t bytes) {
                                                    segment_->size(), " bytes in all"));
 }
 
+void SharedHeap::KeepContents() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  keeps_contents_ = true;
+}
+
 void SharedHeap::GiveBack(size_t offset, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mu_);
+  if (keeps_contents_) return;
   segment_->Release(offset, bytes);
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + bytes) {

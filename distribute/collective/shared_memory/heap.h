@@ -26,6 +26,10 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   // not available.
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes);
 
+  // Memory that is freed from now on keeps its contents, because other processes still use some of
+  // it. The system takes it back when the last of them ends.
+  void KeepContents();
+
  private:
   explicit SharedHeap(std::unique_ptr<SharedSegment> segment);
   absl::StatusOr<size_t> Take(size_t bytes);
@@ -34,6 +38,7 @@ class SharedHeap : public std::enable_shared_from_this<SharedHeap> {
   const std::unique_ptr<SharedSegment> segment_;
   std::mutex mu_;
   std::map<size_t, size_t> free_;  // size by offset; neighbours are merged; guarded by mu_
+  bool keeps_contents_ = false;    // guarded by mu_
 };
 
 }  // namespace mirrorflow

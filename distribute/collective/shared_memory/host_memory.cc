@@ -109,6 +109,13 @@ HostMemory::HostMemory(absl::Span<const int> workers, int process, std::shared_p
       heap_(std::move(heap)),
       peers_(std::move(peers)) {}
 
+HostMemory::~HostMemory() {
+  // Workers end one after the other; the state of a team, for example, must outlive the first.
+  for (const Lent& lent : lent_) {
+    if (lent.holders->load() > 0) heap_->KeepContents();
+  }
+}
+
 std::vector<AddressSpace::Segment> HostMemory::SegmentsOf(const SharedHeap& own,
                                                           const std::vector<Peer>& peers) {
   std::vector<Segment> segments(1);  // the first is for addresses that only this process has

@@ -31,6 +31,8 @@ class HostMemory final : public AddressSpace, public std::enable_shared_from_thi
                                                              WorkerGroup& group,
                                                              absl::Time deadline);
 
+  ~HostMemory() override;
+
   // The workers that share the memory; process i of the address space is workers()[i].
   const std::vector<int>& workers() const { return workers_; }
 

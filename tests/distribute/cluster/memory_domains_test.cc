@@ -132,6 +132,25 @@ TEST(HostMemoryTest, SharedBlockIsFreedAfterItsLastHolder) {
   EXPECT_EQ(share("third")[0].get(), address);
 }
 
+TEST(HostMemoryTest, SharedBlockOutlivesItsFirstWorker) {
+  auto all = Form({"a", "a"}, CollectiveKind::kAuto);
+  const auto groups = CreateMemoryWorkerGroups(2);
+  std::shared_ptr<std::byte> blocks[2];
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      ASSERT_TRUE(groups[w]->Join(deadline).ok());
+      blocks[w] = all[w]->host_memory->Share(1 << 20, "block", *groups[w], deadline).value();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  blocks[1].get()[3] = std::byte{1};
+  blocks[0] = nullptr;
+  all[0]->host_memory = nullptr;  // as at the end of its process
+  EXPECT_EQ(blocks[1].get()[3], std::byte{1});
+}
+
 TEST(HostMemoryTest, WorkerThatHasEndedIsNotAlive) {
   auto all = Form({"a", "a"}, CollectiveKind::kAuto);
   HostMemory& memory = *all[0]->host_memory;
