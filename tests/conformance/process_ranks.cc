@@ -237,7 +237,9 @@ class Proxy final : public Communicator {
   absl::Status Finish(const Collective& collective, Lane*) override {
     MF_ASSIGN_OR_RETURN(const remote::Answer answer,
                         Perform(sockets_.calls, Describe(collective, remote::Call::FINISH)));
-    std::memcpy(collective.out, answer.out().data(), answer.out().size());
+    if (!answer.out().empty()) {
+      std::memcpy(collective.out, answer.out().data(), answer.out().size());
+    }
     return absl::OkStatus();
   }
   absl::Status status() const override {

@@ -42,10 +42,10 @@ std::string ErrorOf(const std::string& directory, Split split = Split::kTrain) {
 }
 
 std::vector<Tensor> FirstBatch(const Dataset& dataset, int rows) {
-  std::vector<Tensor> batch;
+  SourceBatch batch;
   const auto more = dataset.Batch(rows).MakeIterator()->Next(&batch);
   EXPECT_TRUE(more.ok() && *more) << more.status();
-  return batch;
+  return batch.components;
 }
 
 TEST(FashionMnistTest, ScalesImagesAndWidensLabels) {
