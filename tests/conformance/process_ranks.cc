@@ -123,7 +123,9 @@ class Rank {
     made->call = call;
     const size_t bytes = std::max<size_t>(call.out_bytes(), call.in().size());
     MF_ASSIGN_OR_RETURN(made->out, memory_.Allocate(bytes));
-    if (call.in_place()) std::memcpy(made->out.get(), call.in().data(), call.in().size());
+    if (call.in_place() && !call.in().empty()) {
+      std::memcpy(made->out.get(), call.in().data(), call.in().size());
+    }
     made->collective = {.operation = OperationOf(made->call),
                         .dtype = static_cast<DataType>(call.dtype()),
                         .name = made->call.name(),
