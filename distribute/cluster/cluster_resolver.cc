@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "distribute/cluster/cluster_sources.h"
+#include "distribute/cluster/host_port.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 
@@ -58,7 +59,14 @@ Cluster OneWorker(const Environment& environment) {
 
 // Returns the cluster, which must say where its workers meet.
 absl::StatusOr<Cluster> WithCoordinator(Cluster cluster) {
-  if (cluster.num_workers == 1 || !cluster.coordinator.empty()) return cluster;
+  if (cluster.num_workers == 1) return cluster;
+  if (!cluster.coordinator.empty()) {
+    // All workers reach the coordinator of a loopback address, so they are on one host.
+    const absl::StatusOr<HostPort> coordinator = ParseHostPort(cluster.coordinator);
+    const bool one_host = coordinator.ok() && IsLoopback(coordinator->host);
+    if (one_host) cluster.local_size = cluster.num_workers;
+    return cluster;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("MIRRORFLOW_COORDINATOR: not set; expected HOST:PORT of rank 0, which ",
                    cluster.source, " does not tell"));

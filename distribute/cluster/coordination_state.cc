@@ -79,14 +79,12 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
   return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
 }
 
-absl::Status CoordinationState::CheckAllPresent() const {
-  return left_.empty() ? absl::OkStatus() : left_.begin()->second;
-}
+absl::Status CoordinationState::CheckAllPresent() const { return first_left_; }
 
 void CoordinationState::Leave(int worker, const absl::Status& why) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
-  left_.emplace(worker, why);
+  if (first_left_.ok()) first_left_ = why;
   joining_.erase(worker);
   EndIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
         &answers);

@@ -56,8 +56,8 @@ class CoordinationState {
   // Ends the calls whose deadline is not after `now` with DeadlineExceeded. The error names the
   // missing workers, the first of them as its Failure.
   void Expire(absl::Time now);
-  // A worker leaves for good. Calls that need it, now or later, fail with `why`: those that wait for
-  // all workers or for a key. The incarnation has not failed: what has been computed is valid.
+  // A worker leaves for good. Calls that need it, now or later, fail with `why`: those that wait
+  // for all workers or for a key. The incarnation has not failed: what has been computed is valid.
   void Leave(int worker, const absl::Status& why);
   // Records a failure that no worker reported, such as the loss of one. Ends all calls with it.
   void Fail(const absl::Status& why);
@@ -98,7 +98,7 @@ class CoordinationState {
   size_t store_bytes_ = 0;
   std::map<std::string, std::set<int>, std::less<>> barriers_;
   absl::Status failure_;               // the first of the incarnation
-  std::map<int, absl::Status> left_;   // the workers that have left, and why
+  absl::Status first_left_;            // why the first worker has left; OK if none has
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/host_port.h"
 
+#include <arpa/inet.h>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -46,7 +48,9 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text, std::optional<int
 bool IsWildcard(absl::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
 bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  in_addr address;
+  const bool is_ipv4 = inet_pton(AF_INET, std::string(host).c_str(), &address) == 1;
+  return host == "localhost" || host == "::1" || (is_ipv4 && absl::StartsWith(host, "127."));
 }
 
 }  // namespace mirrorflow

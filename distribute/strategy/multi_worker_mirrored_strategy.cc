@@ -28,6 +28,7 @@ namespace {
 
 // All workers end at about the same time, because they run the same steps.
 constexpr absl::Duration kLeaveTimeout = absl::Minutes(1);
+constexpr absl::Duration kLeaveTimeoutAfterFailure = absl::Seconds(1);
 
 absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text, int port) {
   absl::StatusOr<HostPort> address = ParseHostPort(text, port);
@@ -65,10 +66,12 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   coordination_->groups.clear();
   coordination_->group = nullptr;
   if (coordination_->client == nullptr) return;
-  const absl::Status left = coordination_->client->Leave(absl::Now() + kLeaveTimeout);
-  if (left.ok()) return;
+  const bool joined = !topology_.replicas.empty();
+  const absl::Status left = coordination_->client->Leave(
+      absl::Now() + (joined ? kLeaveTimeout : kLeaveTimeoutAfterFailure));
+  if (left.ok() || !joined || options_.cluster.task_index != 0) return;
   std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
-               left.ToString().c_str());
+               std::string(left.message()).c_str());
 }
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
@@ -115,7 +118,8 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
     if (options_.insecure || !options_.secret.empty() || IsLoopback(reached.host)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "no secret for a cluster that is reached at ", reached.ToString(),
-        "; expected a secret that all workers share, or consent to run without (insecure)"));
+        "; expected a secret that all workers share (--secret_file, MIRRORFLOW_SECRET_FILE), or "
+        "--insecure in a network where every process is trusted"));
   }
   const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
   if (serves) {
@@ -133,6 +137,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   }
   CoordinationClient::Options client{
       .coordinator = serves ? listen.ToString() : cluster.coordinator,
+      .name = coordinator.host,
       .secret = options_.secret,
       .tls = options_.tls};
   client.member.set_worker(cluster.task_index);

@@ -88,6 +88,7 @@ ExitCode CodeOfJoining(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kCancelled:
       return kExitCluster;
     default:
       return CodeOfWorkers(status, kExitUsage);
@@ -111,6 +112,10 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
     return absl::InvalidArgumentError(absl::StrCat(
         "--strategy: unknown; expected one of auto, mirrored, multi_worker, got '", name, "'"));
   }
+  if (name == "mirrored" && !absl::GetFlag(FLAGS_cluster_spec).empty()) {
+    return absl::InvalidArgumentError(
+        "--strategy=mirrored: given with --cluster_spec; expected one of the two");
+  }
   if (name == "mirrored") return std::nullopt;
   MF_ASSIGN_OR_RETURN(Cluster cluster,
                       ClusterResolver::FromEnvironment(
@@ -119,6 +124,13 @@ absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   for (const std::string& warning : cluster.warnings) {
     std::fprintf(stderr, "WARNING: %s\n", warning.c_str());
   }
+  const std::string external = absl::GetFlag(FLAGS_external_coordinator);
+  if (!external.empty() && cluster.num_workers == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--external_coordinator: given without a cluster of several workers; ",
+                     cluster.ToString()));
+  }
+  if (!external.empty()) cluster.coordinator = external;
   if (name == "auto" && cluster.num_workers == 1) return std::nullopt;
   std::fprintf(stderr, "%s\n", cluster.ToString().c_str());
   return cluster;
@@ -132,8 +144,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
   MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
-  const std::string external = absl::GetFlag(FLAGS_external_coordinator);
-  if (!external.empty()) cluster.coordinator = external;
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = std::move(cluster),
        .replicas = std::move(options),
@@ -142,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .tls = TlsOfFlags(),
        .bind = BindOfFlags(),
        .advertise = AdvertiseOfFlags(),
-       .external_coordinator = !external.empty(),
+       .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
        .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)});
   if (strategy.ok()) return *std::move(strategy);

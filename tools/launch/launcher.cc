@@ -99,7 +99,12 @@ class Job {
     MF_ASSIGN_OR_RETURN(secret_, NewSecret());
     sigset_t blocked;
     sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&blocked, signal);
+    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&blocked, signal);
+    // `nohup` ignores it.
+    struct sigaction hang_up;
+    if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+      sigaddset(&blocked, SIGHUP);
+    }
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");

@@ -178,7 +178,7 @@ class Supervisor {
       return;
     }
     SignalDescendants(signal);
-    if (signal == SIGTERM || signal == SIGINT) kill_at_ = std::min(kill_at_, absl::Now() + grace_);
+    if (signal != SIGKILL) kill_at_ = std::min(kill_at_, absl::Now() + grace_);
   }
 
   void LoseLauncher() {

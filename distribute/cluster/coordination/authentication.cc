@@ -55,7 +55,8 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   const auto failed = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
   };
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without blocking, because the file may be a pipe.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failed("cannot open the secret file");
   struct stat status;
   std::string secret(kMaxSecretBytes + 1, '\0');

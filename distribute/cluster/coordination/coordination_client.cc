@@ -59,6 +59,9 @@ class CoordinationClient::Connection {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    if (!options_.tls.empty() && !options_.name.empty()) {
+      arguments.SetSslTargetNameOverride(options_.name);
+    }
     const std::shared_ptr<grpc::Channel> channel =
         grpc::CreateCustomChannel(options_.coordinator, credentials, arguments);
     stub_ = coordination::Coordination::NewStub(channel);
@@ -72,7 +75,8 @@ class CoordinationClient::Connection {
         return absl::DeadlineExceededError(absl::StrCat(
             "cannot reach the coordination service at ", options_.coordinator, " in ",
             absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))), " and ", tries,
-            " tries; expected worker 0 to serve it there; last error: ",
+            " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last "
+            "error: ",
             membership.status().message()));
       }
       // Not a sleep: gRPC makes progress with a connection only while a thread waits in it.

@@ -23,6 +23,7 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
+    std::string name = {};    // of the service in its certificate; empty: the host
     std::string secret;
     std::string job;
     TlsFiles tls = {};

@@ -2,6 +2,8 @@
 #include "distribute/cluster/coordination/coordination_server.h"
 
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -43,6 +45,17 @@ constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between report
 constexpr size_t kMaxLoggedPeers = 256;
 constexpr uint64_t kSequenceWindow = 1024;
 constexpr int kMaxGroups = 4096;
+// How long a difference between workers is remembered for those that start later.
+constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
+constexpr size_t kBytesForConnections = size_t{256} << 20;
+
+// Raises the limit on open files, of which each connection takes one, as far as this process may.
+void UseAllFileDescriptors() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 // A call whose answer may come later, from any thread.
 class Call final : public ServerUnaryReactor {
@@ -81,8 +94,14 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         leaving_(options_.num_workers) {}
 
   ~Server() override {
-    // If worker 0 gives up, the others learn which workers it has waited for.
-    if (const absl::Status timeout = Timeout(); !timeout.ok()) registration_.Fail(timeout);
+    WaitForLateWorkers();
+    // If worker 0 gives up, the others learn why, or which workers it has waited for.
+    const absl::Status timeout = Timeout();
+    registration_.Fail(
+        timeout.ok() ? WithFailure(absl::UnavailableError("the coordination service has ended "
+                                                          "before all workers had registered"),
+                                   {.worker = 0})
+                     : timeout);
     SetState(
         State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
     if (server_ != nullptr) {
@@ -98,6 +117,11 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     builder.AddListeningPort(options_.address, credentials, &port_);
     builder.RegisterService(this);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    // Strangers can neither take all memory nor stay: a worker always has a call in flight.
+    builder.SetResourceQuota(
+        grpc::ResourceQuota("coordination").Resize(kBytesForConnections).SetMaxThreads(64));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 10000);
+    UseAllFileDescriptors();
     // A second server on the port is an error, not a silent share of its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
@@ -124,7 +148,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   bool WaitUntilOver(absl::Time deadline) override {
     std::unique_lock<std::mutex> lock(mu_);
     return over_.wait_until(lock, absl::ToChronoTime(deadline), [&] {
-      const auto has_left = [&](const auto& member) { return left_.contains(member.first); };
+      const auto has_left = [&](const auto& member) { return HasLeft(member.first); };
       return complete_ && std::all_of(members_.begin(), members_.end(), has_left);
     });
   }
@@ -166,10 +190,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     }
     const int worker = request->worker();
     reply->set_sequence(request->sequence());
-    const auto finish = [this, call, key](absl::StatusOr<std::string> result) {
+    const auto finish = [this, call, key, worker,
+                         session = request->session()](absl::StatusOr<std::string> result) {
       coordination::Reply answer;
       if (absl::IsDeadlineExceeded(result.status())) SetTimeout(result.status());
       const absl::Status mismatch = Mismatch();
+      if (!mismatch.ok() || !result.ok()) Forget(worker, session, mismatch);
       *answer.mutable_status() = StatusToProto(mismatch.ok() ? result.status() : mismatch);
       if (mismatch.ok() && result.ok()) answer.set_value(MembershipText());
       FinishSigned(call, key, kRegister, answer);
@@ -288,6 +314,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     const int worker = member.worker();
     const auto differ = [&](absl::string_view what, auto own, auto other) {
       if (mismatch_.ok()) {
+        mismatch_time_ = absl::Now();
         mismatch_ = WithFailure(
             absl::InvalidArgumentError(absl::StrCat(
                 "workers differ; worker ", members_.empty() ? 0 : members_.begin()->first, " has `",
@@ -296,6 +323,11 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       }
       return mismatch_;
     };
+    // Later, these are workers that have been started again.
+    if (members_.empty() && absl::Now() > mismatch_time_ + kMismatchLifetime) {
+      mismatch_ = absl::OkStatus();
+      know_mismatch_.clear();
+    }
     if (!mismatch_.ok()) return mismatch_;
     if (member.num_workers() != options_.num_workers) {
       return differ("number of workers", options_.num_workers, member.num_workers());
@@ -324,6 +356,25 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     members_.emplace(worker, std::move(candidate));
     complete_ = complete_ || static_cast<int>(members_.size()) == options_.num_workers;
     return absl::OkStatus();
+  }
+
+  // Frees the place of a worker whose registration has failed, so that it can start again.
+  void Forget(int worker, const std::string& session, const absl::Status& mismatch) {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto found = members_.find(worker);
+    if (found != members_.end() && found->second.session == session) members_.erase(found);
+    if (mismatch.ok()) return;
+    know_mismatch_.insert(worker);
+    over_.notify_all();
+  }
+
+  // Workers that start a moment later learn of the mismatch, too, instead of finding no service.
+  void WaitForLateWorkers() {
+    std::unique_lock<std::mutex> lock(mu_);
+    if (mismatch_.ok()) return;
+    over_.wait_until(lock, absl::ToChronoTime(mismatch_time_ + kMismatchLifetime), [&] {
+      return static_cast<int>(know_mismatch_.size()) == options_.num_workers;
+    });
   }
 
   // Returns the key of the session.
@@ -414,7 +465,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                     {.worker = worker});
     {
       std::lock_guard<std::mutex> lock(mu_);
-      left_.emplace(worker, why);
+      left_.emplace_back(worker, why);
     }
     over_.notify_all();
     for (CoordinationState* const group : Groups()) group->Leave(worker, why);
@@ -432,7 +483,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       complete = complete_;
       const auto found = members_.find(worker);
       if (found == members_.end()) return;
-      if (left_.contains(worker)) return;
+      if (HasLeft(worker)) return;
       why = WithFailure(absl::UnavailableError(absl::StrCat(
                             "worker ", worker, " (process ", found->second.member.pid(), " on ",
                             found->second.member.host(),
@@ -441,7 +492,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                         {.worker = worker});
       members_.erase(found);
       // Until all workers have registered, it may start again.
-      if (complete) left_.emplace(worker, why);
+      if (complete) left_.emplace_back(worker, why);
     }
     over_.notify_all();
     EndCallsOf(worker);
@@ -481,6 +532,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   // REQUIRES: mu_.
+  bool HasLeft(int worker) const {
+    return std::any_of(left_.begin(), left_.end(),
+                       [&](const auto& left) { return left.first == worker; });
+  }
+
+  // REQUIRES: mu_.
   std::string WaitingText(absl::Time now) const {
     std::vector<std::string> missing;
     for (int w = 0; w < options_.num_workers; ++w) {
@@ -506,9 +563,12 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   State state_ = State::kServing;
   bool complete_ = false;  // all workers have registered
   std::map<int, Registered> members_;
-  std::map<int, absl::Status> left_;  // the workers that have left or are gone, and why
-  absl::Status mismatch_;             // the first difference between workers
-  absl::Status timeout_;              // of the last registration that has not waited longer
+  // The workers that have left or are gone, in this order, and why.
+  std::vector<std::pair<int, absl::Status>> left_;
+  absl::Status mismatch_;  // the first difference between workers
+  absl::Time mismatch_time_ = absl::InfinitePast();
+  std::set<int> know_mismatch_;  // the workers that have been told
+  absl::Status timeout_;         // of the last registration that has not waited longer
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
   std::map<std::string, absl::Time> logged_;  // by host: its last line in the log
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
+constexpr size_t kAddresses = size_t{1} << 46;  // half of those of a process
 
 size_t MemoryOfThisMachine() {
   const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -24,8 +26,9 @@ size_t MemoryOfThisMachine() {
 SharedHeap::SharedHeap(std::unique_ptr<SharedSegment> segment)
     : segment_(std::move(segment)), free_({{0, segment_->size()}}) {}
 
-absl::StatusOr<std::shared_ptr<SharedHeap>> SharedHeap::Create() {
-  MF_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(MemoryOfThisMachine()));
+absl::StatusOr<std::shared_ptr<SharedHeap>> SharedHeap::Create(int num_heaps) {
+  const size_t most = kAddresses / num_heaps / kHugePageBytes * kHugePageBytes;
+  MF_ASSIGN_OR_RETURN(auto segment, SharedSegment::Create(std::min(MemoryOfThisMachine(), most)));
   return std::shared_ptr<SharedHeap>(new SharedHeap(std::move(segment)));
 }
 

@@ -47,7 +47,9 @@ Holders* HoldersOf(std::byte* block, size_t bytes) {
 // Passes the heaps of the workers to one another.
 class HostMemory::Meeting {
  public:
-  Meeting(absl::Span<const int> workers, int process, const SharedHeap& heap, WorkerGroup& group,
+  // `heap` may be the reason why this worker has none.
+  Meeting(absl::Span<const int> workers, int process,
+          const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap, WorkerGroup& group,
           absl::Time deadline)
       : workers_(workers),
         process_(process),
@@ -61,14 +63,22 @@ class HostMemory::Meeting {
     absl::StatusOr<UnixSocket> listener =
         name.ok() ? UnixSocket::Listen(*name) : absl::StatusOr<UnixSocket>(name.status());
     // Without a name, the others do not wait for this worker.
-    MF_RETURN_IF_ERROR(group_.Put(SocketKey(workers_[process_]),
-                                  listener.ok() ? *name : std::string(), deadline_));
+    const bool can_share = heap_.ok() && listener.ok();
+    MF_RETURN_IF_ERROR(
+        group_.Put(SocketKey(workers_[process_]), can_share ? *name : std::string(), deadline_));
+    MF_RETURN_IF_ERROR(heap_.status());
     MF_RETURN_IF_ERROR(listener.status());
+    std::vector<std::string> names;
+    for (const int worker : workers_) {
+      MF_ASSIGN_OR_RETURN(names.emplace_back(), group_.Get(SocketKey(worker), deadline_));
+      if (names.back().empty()) {
+        return absl::UnavailableError(
+            absl::StrCat("shared memory: worker ", worker, " cannot share any"));
+      }
+    }
     std::vector<Peer> peers(workers_.size());
     for (int i = 0; i < process_; ++i) {
-      MF_ASSIGN_OR_RETURN(const std::string peer_name,
-                          group_.Get(SocketKey(workers_[i]), deadline_));
-      MF_ASSIGN_OR_RETURN(peers[i].socket, UnixSocket::Connect(peer_name));
+      MF_ASSIGN_OR_RETURN(peers[i].socket, UnixSocket::Connect(names[i]));
       MF_RETURN_IF_ERROR(SendHeap(peers[i].socket));
       MF_ASSIGN_OR_RETURN(const UnixSocket::Message answer, peers[i].socket.Receive(deadline_));
       MF_ASSIGN_OR_RETURN(peers[i].segment, SharedSegment::Open(answer.fd));
@@ -91,12 +101,12 @@ class HostMemory::Meeting {
 
  private:
   absl::Status SendHeap(const UnixSocket& socket) const {
-    return socket.Send(absl::StrCat(process_), heap_.segment().fd());
+    return socket.Send(absl::StrCat(process_), (*heap_)->segment().fd());
   }
 
   const absl::Span<const int> workers_;
   const int process_;
-  const SharedHeap& heap_;
+  const absl::StatusOr<std::shared_ptr<SharedHeap>>& heap_;
   WorkerGroup& group_;
   const absl::Time deadline_;
 };
@@ -131,11 +141,11 @@ absl::StatusOr<std::shared_ptr<HostMemory>> HostMemory::Connect(absl::Span<const
                                                                 absl::Time deadline) {
   const auto self = std::find(workers.begin(), workers.end(), group.worker());
   const auto process = static_cast<int>(self - workers.begin());
-  MF_ASSIGN_OR_RETURN(std::shared_ptr<SharedHeap> heap, SharedHeap::Create());
+  auto heap = SharedHeap::Create(static_cast<int>(workers.size()));
   MF_ASSIGN_OR_RETURN(std::vector<Peer> peers,
-                      Meeting(workers, process, *heap, group, deadline).Run());
+                      Meeting(workers, process, heap, group, deadline).Run());
   return std::shared_ptr<HostMemory>(
-      new HostMemory(workers, process, std::move(heap), std::move(peers)));
+      new HostMemory(workers, process, *std::move(heap), std::move(peers)));
 }
 
 absl::StatusOr<std::shared_ptr<std::byte>> HostMemory::Allocate(size_t bytes) {

@@ -79,8 +79,9 @@ SharedSegment::~SharedSegment() {
 
 absl::Status SharedSegment::Populate(size_t offset, size_t bytes) {
   // Without this, a page for which there is no memory would kill the process that touches it.
-  if (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes)) !=
-      0) {
+  while (fallocate(fd_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                   static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
     const absl::Status why = SystemError("fallocate");
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot allocate ", bytes, " bytes: ", why.message()));

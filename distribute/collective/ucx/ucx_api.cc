@@ -14,9 +14,10 @@ constexpr char kLibrary[] = "libucp.so.0";
 
 absl::StatusOr<const UcxApi*> Load() {
   // Settings that UCX reads while it is loaded: no signal handlers, no hooks in malloc and mmap, no
-  // file system of its own. A user's own setting counts.
-  for (const char* name : {"UCX_MEM_EVENTS", "UCX_VFS_ENABLE"}) setenv(name, "n", 0);
-  setenv("UCX_HANDLE_ERRORS", "none", 0);
+  // file system of its own.
+  for (const char* name : {"UCX_MEM_EVENTS", "UCX_VFS_ENABLE"}) setenv(name, "n", 1);
+  setenv("UCX_HANDLE_ERRORS", "none", 1);
+  setenv("UCX_DEBUG_SIGNO", "0", 1);  // by default, UCX takes SIGHUP
   setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
   setenv("UCX_LOG_LEVEL", "fatal", 0);  // errors reach the user as a status
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
