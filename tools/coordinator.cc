@@ -6,6 +6,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "distribute/cluster/host_port.h"
@@ -49,8 +50,8 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                  }}));
   std::fprintf(stderr, "coordinating %d workers at %s\n", num_workers,
                advertise->ToString().c_str());
-  server->WaitUntilOver(absl::InfiniteFuture());
-  return absl::OkStatus();
+  *code = kExitCluster;
+  return server->WaitUntilOver(absl::Now() + ConnectTimeoutOfFlags());
 }
 
 }  // namespace mirrorflow

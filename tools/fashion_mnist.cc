@@ -255,8 +255,10 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
   if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
   if (line->help) {
-    std::printf("Trains a classifier of Fashion-MNIST images under MirroredStrategy.\n\n%s",
-                FlagHelp("fashion_mnist").c_str());
+    std::printf(
+        "Trains a classifier of Fashion-MNIST images under MirroredStrategy, or as one of several "
+        "workers under MultiWorkerMirroredStrategy.\n\n%s",
+        FlagHelp({"fashion_mnist", "tools/flags/"}).c_str());
     return kExitOk;
   }
   if (!line->positional.empty()) {

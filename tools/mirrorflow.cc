@@ -41,7 +41,7 @@ int Main(int argc, char** argv) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
   if (!line.ok()) return ExitWithError(line.status(), kExitUsage);
   if (line->help) {
-    std::printf("%s%s", kUsage, FlagHelp("tools/").c_str());
+    std::printf("%s%s", kUsage, FlagHelp({"tools/"}).c_str());
     return kExitOk;
   }
   std::vector<std::string> args = line->positional;

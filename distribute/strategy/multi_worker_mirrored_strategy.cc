@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,8 +44,6 @@ struct MultiWorkerMirroredStrategy::Coordination {
   std::unique_ptr<WorkerGroup> group;       // in which the workers form their memory domains
   std::shared_ptr<HostMemory> host_memory;  // null if this worker shares none
   CoreSharers core_sharers;                 // the replicas of workers with the same cores
-  std::mutex mu;
-  std::vector<std::unique_ptr<WorkerGroup>> groups;  // by session; guarded by mu
 };
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
@@ -63,7 +60,6 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
       coordination_(std::make_unique<Coordination>()) {}
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
-  coordination_->groups.clear();
   coordination_->group = nullptr;
   if (coordination_->client == nullptr) return;
   const bool joined = !topology_.replicas.empty();
@@ -227,11 +223,8 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
     };
     return backend;
   }
-  {
-    std::lock_guard<std::mutex> lock(coordination_->mu);
-    coordination_->groups.push_back(coordination_->client->NewGroup());
-    backend.workers = coordination_->groups.back().get();
-  }
+  backend.workers_owner = coordination_->client->NewGroup();
+  backend.workers = backend.workers_owner.get();
   if (host_memory != nullptr) {
     backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
                                          absl::Time deadline) {

@@ -55,7 +55,8 @@ struct SessionBackend {
   // The ranks of a memory domain form a local team (Communicator::team) and can share updates.
   bool has_teams = false;
   CoreSharers core_sharers;
-  WorkerGroup* workers = nullptr;  // borrowed; null if this is the only worker
+  WorkerGroup* workers = nullptr;                        // null if this is the only worker
+  std::shared_ptr<WorkerGroup> workers_owner = nullptr;  // null if they are borrowed
   ConnectFn connect;
   // Returns the same zeroed memory to all workers of this worker's memory domain, which they find
   // under `name`. Null if workers share no memory.

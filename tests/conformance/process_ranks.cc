@@ -319,8 +319,7 @@ absl::StatusOr<Communicators> ConnectProcesses(int world_size, CollectiveKind ki
                                                                        .num_workers = world_size}));
     const int port = service->port();
     if (write(port_pipe[1], &port, sizeof(port)) != sizeof(port)) return absl::UnknownError("pipe");
-    service->WaitUntilOver(absl::InfiniteFuture());
-    return absl::OkStatus();
+    return service->WaitUntilOver(absl::InfiniteFuture());
   });
   int port = 0;
   const bool serves = read(port_pipe[0], &port, sizeof(port)) == sizeof(port);

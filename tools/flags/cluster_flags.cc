@@ -59,6 +59,7 @@ TlsFiles TlsOfFlags() {
 std::string BindOfFlags() { return absl::GetFlag(FLAGS_bind); }
 std::string AdvertiseOfFlags() { return absl::GetFlag(FLAGS_advertise); }
 bool InsecureByFlags() { return absl::GetFlag(FLAGS_insecure); }
+absl::Duration ConnectTimeoutOfFlags() { return absl::GetFlag(FLAGS_connect_timeout); }
 
 absl::StatusOr<std::string> SecretOfFlags() {
   const Environment environment = ProcessEnvironment();
@@ -154,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .advertise = AdvertiseOfFlags(),
        .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
-       .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)});
+       .connect_timeout = ConnectTimeoutOfFlags()});
   if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "distribute/cluster/cluster_resolver.h"
 #include "distribute/cluster/coordination/tls_files.h"
 #include "distribute/strategy/strategy.h"
@@ -37,6 +38,7 @@ TlsFiles TlsOfFlags();
 std::string BindOfFlags();
 std::string AdvertiseOfFlags();
 bool InsecureByFlags();
+absl::Duration ConnectTimeoutOfFlags();
 
 // Returns the path with the number of the worker in place of `{worker}`; empty if this worker does
 // not write the file, because only worker 0 writes a file that is common to all.

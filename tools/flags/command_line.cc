@@ -128,10 +128,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   return line;
 }
 
-std::string FlagHelp(absl::string_view file) {
+std::string FlagHelp(std::initializer_list<absl::string_view> files) {
   std::vector<absl::CommandLineFlag*> flags;
   for (const auto& entry : absl::GetAllFlags()) {
-    if (absl::StrContains(entry.second->Filename(), file)) flags.push_back(entry.second);
+    const std::string defined_in = entry.second->Filename();
+    const auto is_in = [&](absl::string_view file) { return absl::StrContains(defined_in, file); };
+    if (std::any_of(files.begin(), files.end(), is_in)) flags.push_back(entry.second);
   }
   std::sort(flags.begin(), flags.end(), [](auto* a, auto* b) { return a->Name() < b->Name(); });
   std::string text;

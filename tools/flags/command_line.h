@@ -6,6 +6,7 @@
 #define MIRRORFLOW_TOOLS_FLAGS_COMMAND_LINE_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <vector>
@@ -41,8 +42,8 @@ struct CommandLine {
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv);
 
 // Returns the name, default and help text of each flag that is defined in a file whose name
-// contains `file`.
-std::string FlagHelp(absl::string_view file);
+// contains one of `files`.
+std::string FlagHelp(std::initializer_list<absl::string_view> files);
 
 // Returns InvalidArgument, naming the flag, if `value` is not in [least, most].
 absl::Status CheckFlagRange(absl::string_view flag, int64_t value, int64_t least,

@@ -38,6 +38,9 @@ namespace {
 
 // How much longer than --grace the launcher waits for a supervisor, which may be on another host.
 constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
+// How long a supervisor, or the remote shell that runs it, may take to end after the worker, and
+// then after SIGTERM.
+constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
 // A secret of 32 random bytes for the job, as text.
 absl::StatusOr<std::string> NewSecret() {
@@ -73,7 +76,8 @@ std::string VariableOrEmpty(const char* name) {
 // The supervisor of a worker, and what is known of the worker.
 struct Worker {
   pid_t supervisor = -1;  // or the remote shell that runs it
-  int orders = -1;        // its standard input
+  int orders = -1;        // its standard input; writes do not wait
+  std::string unsent;     // orders that it has not yet read
   int events = -1;        // its standard output
   int errors = -1;        // its standard error: messages of the remote shell
   MessageReader reader;
@@ -108,6 +112,7 @@ class Job {
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
+    output_.StopWaitingOn(signals_);
     begin_ = absl::Now();
     for (size_t w = 0; w < workers_.size(); ++w) MF_RETURN_IF_ERROR(Spawn(static_cast<int>(w)));
     launch::Order find_ports;
@@ -162,14 +167,26 @@ class Job {
     close(output[1]);
     close(errors[1]);
     worker.orders = input[1];
+    fcntl(worker.orders, F_SETFL, O_NONBLOCK);
+    fcntl(errors[0], F_SETFL, O_NONBLOCK);
     worker.events = output[0];
     worker.errors = errors[0];
     return absl::OkStatus();
   }
 
   void Send(int index, const launch::Order& order) {
+    if (workers_[index].ended) return;
+    workers_[index].unsent += SerializeMessage(order);
+    SendMore(index);
+  }
+
+  // A host that does not answer must not keep the launcher from serving the others.
+  void SendMore(int index) {
+    Worker& worker = workers_[index];
+    const ssize_t sent = write(worker.orders, worker.unsent.data(), worker.unsent.size());
+    if (sent > 0) worker.unsent.erase(0, sent);
     // If the supervisor has ended, its output says so.
-    if (!workers_[index].ended) WriteMessage(workers_[index].orders, order).IgnoreError();
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) worker.unsent.clear();
   }
 
   void StartWorkers(const launch::Ports& ports) {
@@ -203,6 +220,8 @@ class Job {
     for (const Worker& worker : workers_) {
       fds.push_back({.fd = worker.events, .events = POLLIN, .revents = 0});
       fds.push_back({.fd = worker.errors, .events = POLLIN, .revents = 0});
+      const bool sends = !worker.ended && !worker.unsent.empty();
+      fds.push_back({.fd = sends ? worker.orders : -1, .events = POLLOUT, .revents = 0});
     }
     const absl::Time next = std::min(num_started_ >= static_cast<int>(workers_.size())
                                          ? absl::InfiniteFuture()
@@ -218,8 +237,10 @@ class Job {
     if (absl::Now() >= next) PassDeadline();
     if (fds[0].revents != 0) TakeSignals();
     for (size_t w = 0; w < workers_.size(); ++w) {
-      if (fds[2 + 2 * w].revents != 0) TakeErrors(static_cast<int>(w));
-      if (fds[1 + 2 * w].revents != 0) TakeEvents(static_cast<int>(w));
+      const auto index = static_cast<int>(w);
+      if (fds[3 + 3 * w].revents != 0) SendMore(index);
+      if (fds[2 + 3 * w].revents != 0) TakeErrors(index);
+      if (fds[1 + 3 * w].revents != 0) TakeEvents(index);
     }
     return absl::OkStatus();
   }
@@ -243,13 +264,16 @@ class Job {
     for (const int w : missing) kill(-workers_[w].supervisor, SIGKILL);
   }
 
-  // Ends the supervisors themselves, whose workers then end by losing their launcher.
+  // Ends the supervisors themselves, whose workers then end by losing their launcher; first by
+  // SIGTERM, then by SIGKILL.
   void KillSupervisors() {
-    kill_at_ = absl::InfiniteFuture();
+    const bool again = std::exchange(killing_, true);
+    kill_at_ = again ? absl::InfiniteFuture() : absl::Now() + kEndTimeout;
     for (Worker& worker : workers_) {
       if (worker.ended) continue;
-      close(std::exchange(worker.orders, -1));
-      kill(-worker.supervisor, SIGTERM);
+      if (worker.orders >= 0) close(std::exchange(worker.orders, -1));
+      worker.unsent.clear();
+      kill(-worker.supervisor, again ? SIGKILL : SIGTERM);
     }
   }
 
@@ -261,6 +285,7 @@ class Job {
       interrupted_ = true;
       exit_code_ = 128 + signal;
       EndAll(again ? SIGKILL : signal);
+      if (again) kill_at_ = std::min(kill_at_, absl::Now() + kEndTimeout);
     }
   }
 
@@ -282,7 +307,7 @@ class Job {
     const ssize_t count = read(worker.errors, bytes, sizeof(bytes));
     if (count > 0) {
       output_.Add(index, WorkerOutput::kErrors, absl::string_view(bytes, count));
-    } else if (count == 0 || errno != EINTR) {
+    } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
       close(std::exchange(worker.errors, -1));
     }
   }
@@ -342,20 +367,36 @@ class Job {
     ++num_ended_;
     if (!worker.started) ++num_started_;  // not waited for any more
     worker.end.time = absl::Now();
-    close(std::exchange(worker.orders, -1));
+    if (worker.orders >= 0) close(std::exchange(worker.orders, -1));
     close(std::exchange(worker.events, -1));
-    int status = 0;
     if (exit_code < 0) kill(-worker.supervisor, SIGTERM);
-    waitpid(worker.supervisor, &status, 0);
+    const int status = WaitForSupervisor(worker);
     if (exit_code < 0) {
       exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (exit_code == 0) exit_code = 1;
     }
-    while (worker.errors >= 0) TakeErrors(index);
+    // Something that the remote shell has left behind may keep its standard error open.
+    if (worker.errors >= 0) TakeErrors(index);
+    if (worker.errors >= 0) close(std::exchange(worker.errors, -1));
     output_.Finish(index);
     worker.end.exit_code = exit_code;
     ends_.push_back(worker.end);
     if (exit_code != 0 && !worker.end.asked_to_end) EndAll(SIGTERM);
+  }
+
+  // Returns the status of the supervisor, or of the remote shell that runs it, which is ended if it
+  // does not end by itself.
+  static int WaitForSupervisor(const Worker& worker) {
+    int status = 0;
+    for (const int signal : {SIGTERM, SIGKILL}) {
+      for (const absl::Time end = absl::Now() + kEndTimeout; absl::Now() < end;) {
+        if (waitpid(worker.supervisor, &status, WNOHANG) != 0) return status;
+        absl::SleepFor(absl::Milliseconds(1));
+      }
+      kill(-worker.supervisor, signal);
+    }
+    waitpid(worker.supervisor, &status, 0);
+    return status;
   }
 
   int ExitCodeOfJob() const {
@@ -379,6 +420,7 @@ class Job {
   int num_started_ = 0;
   int num_ended_ = 0;
   bool interrupted_ = false;
+  bool killing_ = false;         // the supervisors
   int exit_code_ = 0;            // of the job, if the workers do not decide it
   std::vector<WorkerEnd> ends_;  // in order of time
 };

@@ -30,14 +30,14 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
 }
 
 absl::Status WriteMessage(int fd, const google::protobuf::MessageLite& message) {
+  return WriteAll(fd, SerializeMessage(message));
+}
+
+std::string SerializeMessage(const google::protobuf::MessageLite& message) {
   std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    if (!google::protobuf::util::SerializeDelimitedToZeroCopyStream(message, &stream)) {
-      return absl::InternalError("cannot serialize a message");
-    }
-  }
-  return WriteAll(fd, bytes);
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::util::SerializeDelimitedToZeroCopyStream(message, &stream);
+  return bytes;
 }
 
 absl::StatusOr<bool> MessageReader::ReadSome(int fd) {

@@ -20,6 +20,8 @@ inline constexpr size_t kOutputBytes = size_t{16} << 10;
 // Writes all of `bytes`; retries after a signal.
 absl::Status WriteAll(int fd, absl::string_view bytes);
 absl::Status WriteMessage(int fd, const google::protobuf::MessageLite& message);
+// The bytes of the message, as WriteMessage writes them.
+std::string SerializeMessage(const google::protobuf::MessageLite& message);
 
 class MessageReader {
  public:

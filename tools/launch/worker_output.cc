@@ -2,11 +2,15 @@
 #include "tools/launch/worker_output.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,16 +84,34 @@ void WorkerOutput::Finish(int worker) {
   }
 }
 
+// A line is one write, so that lines of other programs do not come in between.
+void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
+  const int fd = stream == kOutput ? STDOUT_FILENO : STDERR_FILENO;
+  while (!bytes.empty()) {
+    pollfd fds[] = {{.fd = fd, .events = POLLOUT, .revents = 0},
+                    {.fd = interrupted_ ? -1 : interrupt_, .events = POLLIN, .revents = 0}};
+    const int ready = poll(fds, std::size(fds), interrupted_ ? 0 : -1);
+    if (ready < 0 && errno == EINTR) continue;
+    interrupted_ = interrupted_ || fds[1].revents != 0;
+    if (fds[0].revents == 0) {
+      if (interrupted_) return;
+      continue;
+    }
+    // A pipe that can be written has room for this much.
+    const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (written <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
 void WorkerOutput::EndLine(int worker, Stream stream) {
   Worker& w = workers_[worker];
   const std::string line = std::exchange(w.line[stream], "");
   if (shown_.contains(worker)) {
     const char* const colour = colour_[stream] ? kColours[worker % std::size(kColours)] : "";
-    // One write, so that lines of other programs do not come in between.
-    WriteAll(stream == kOutput ? STDOUT_FILENO : STDERR_FILENO,
-             absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "", line,
-                          "\n"))
-        .IgnoreError();
+    Print(stream, absl::StrCat(colour, "[worker ", worker, "] ", colour_[stream] ? kNoColour : "",
+                               line, "\n"));
   }
   if (all_log_ >= 0) {
     const std::string time =

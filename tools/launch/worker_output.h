@@ -30,6 +30,9 @@ class WorkerOutput {
   static absl::StatusOr<WorkerOutput> Create(const Options& options);
   WorkerOutput(WorkerOutput&&) = default;
 
+  // Once this file can be read, output whose reader does not read is dropped instead of waited for.
+  void StopWaitingOn(int fd) { interrupt_ = fd; }
+
   void Add(int worker, Stream stream, absl::string_view bytes);
   // Ends the last line of a worker, if it lacks its end.
   void Finish(int worker);
@@ -45,11 +48,14 @@ class WorkerOutput {
   };
   WorkerOutput() = default;
   void EndLine(int worker, Stream stream);
+  void Print(Stream stream, absl::string_view bytes);
 
   std::vector<Worker> workers_;
   std::set<int> shown_;
   int all_log_ = -1;
   bool colour_[2] = {};  // whether the stream is a terminal that wants it
+  int interrupt_ = -1;
+  bool interrupted_ = false;
 };
 
 }  // namespace mirrorflow

@@ -125,7 +125,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     // A second server on the port is an error, not a silent share of its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
@@ -145,12 +145,22 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   int port() const override { return port_; }
 
-  bool WaitUntilOver(absl::Time deadline) override {
+  absl::Status WaitUntilOver(absl::Time start_deadline) override {
     std::unique_lock<std::mutex> lock(mu_);
-    return over_.wait_until(lock, absl::ToChronoTime(deadline), [&] {
+    const auto is_complete = [&] { return complete_; };
+    if (start_deadline == absl::InfiniteFuture()) {
+      over_.wait(lock, is_complete);
+    } else if (!over_.wait_until(lock, absl::ToChronoTime(start_deadline), is_complete)) {
+      return absl::DeadlineExceededError(WaitingText(absl::Now()));
+    }
+    over_.wait(lock, [&] {
       const auto has_left = [&](const auto& member) { return HasLeft(member.first); };
-      return complete_ && std::all_of(members_.begin(), members_.end(), has_left);
+      return std::all_of(members_.begin(), members_.end(), has_left);
     });
+    for (const auto& [worker, why] : left_) {
+      if (absl::IsUnavailable(why)) return why;
+    }
+    return absl::OkStatus();
   }
 
   // ---- handlers -------------------------------------------------------------------------------
@@ -355,6 +365,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     }
     members_.emplace(worker, std::move(candidate));
     complete_ = complete_ || static_cast<int>(members_.size()) == options_.num_workers;
+    if (complete_) over_.notify_all();
     return absl::OkStatus();
   }
 

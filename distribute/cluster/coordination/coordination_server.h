@@ -40,9 +40,9 @@ class CoordinationServer {
 
   virtual int port() const = 0;
 
-  // Waits until all workers have registered and left again, or are gone. False if that is not the
-  // case at the deadline.
-  virtual bool WaitUntilOver(absl::Time deadline) = 0;
+  // Waits until all workers have registered and left again. DeadlineExceeded, naming those that are
+  // missing, if not all have registered by `start_deadline`; the reason if one of them is gone.
+  virtual absl::Status WaitUntilOver(absl::Time start_deadline) = 0;
 };
 
 }  // namespace mirrorflow

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -83,6 +86,28 @@ absl::Status CheckDevice(const std::string& device) {
       absl::StrCat("UCX: no network device '", Printable(device), "'; expected one of this host"));
 }
 
+std::vector<std::string> EntriesOf(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+// UCX knows the RDMA device behind a network device by its own name: `mlx5_0:1` for `ib0`.
+std::string WithRdmaDevices(const std::string& device) {
+  std::string devices = device;
+  for (const std::string& rdma :
+       EntriesOf(absl::StrCat("/sys/class/net/", device, "/device/infiniband"))) {
+    for (const std::string& port :
+         EntriesOf(absl::StrCat("/sys/class/infiniband/", rdma, "/ports"))) {
+      absl::StrAppend(&devices, ",", rdma, ":", port);
+    }
+  }
+  return devices;
+}
+
 class Ucx final : public UcxTransport {
  public:
   Ucx(const UcxApi& api, const Options& options) : api_(api), options_(options) {}
@@ -102,7 +127,7 @@ class Ucx final : public UcxTransport {
     // Ranks that share memory are in one domain and do not come here.
     api_.ucp_config_modify(config, "TLS", "^sm");
     if (!options_.device.empty()) {
-      api_.ucp_config_modify(config, "NET_DEVICES", options_.device.c_str());
+      api_.ucp_config_modify(config, "NET_DEVICES", WithRdmaDevices(options_.device).c_str());
     }
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
