@@ -35,6 +35,17 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
+// Debian gives the name of a host the address 127.0.1.1 on that host.
+void WarnOfLoopback(const HostPort& own) {
+  if (IsLoopback(own.host)) return;
+  const absl::StatusOr<std::string> device = NetworkDeviceTowards(own);
+  if (!device.ok() || *device != "lo") return;
+  std::fprintf(stderr,
+               "mirrorflow: %s is a loopback address on this host, so that workers of other hosts "
+               "cannot reach it; they need --bind=ADDRESS here\n",
+               own.host.c_str());
+}
+
 }  // namespace
 
 struct MultiWorkerMirroredStrategy::Coordination {
@@ -119,6 +130,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   }
   const bool serves = cluster.task_index == 0 && !options_.external_coordinator;
   if (serves) {
+    WarnOfLoopback(own);
     MF_ASSIGN_OR_RETURN(coordination_->server,
                         CoordinationServer::Start({.address = listen.ToString(),
                                                    .num_workers = cluster.num_workers,
