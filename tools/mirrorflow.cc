@@ -60,7 +60,7 @@ int Main(int argc, char** argv) {
   } else if (command == "bench") {
     status = Bench(args, &code);
   } else if (command == "launch") {
-    status = Launch(args, &code);
+    status = Launch(args, line->flags, &code);
     if (status.ok()) return code;
   } else if (command == "coordinator") {
     status = Coordinator(args, &code);

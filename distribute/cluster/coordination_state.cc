@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distribute/cluster/coordination_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -219,6 +220,12 @@ void CoordinationState::Cancel(int worker) {
   std::lock_guard<std::mutex> lock(mu_);
   joining_.erase(worker);
   cancelled_[worker] = incarnation_;
+  const auto is_cancelled = [&](const auto& c) { return c.second == incarnation_; };
+  if (static_cast<int>(cancelled_.size()) == num_workers_ &&
+      std::all_of(cancelled_.begin(), cancelled_.end(), is_cancelled)) {
+    store_.clear();  // the session is over
+    store_bytes_ = 0;
+  }
   EndIf([&](const Wait& wait) { return wait.worker == worker; },
         absl::CancelledError(absl::StrCat("worker ", worker, " has left")), "", &answers);
 }

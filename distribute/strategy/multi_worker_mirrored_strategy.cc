@@ -35,6 +35,10 @@ absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text
   return address;
 }
 
+void PrintLine(absl::string_view line) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+}
+
 // Debian gives the name of a host the address 127.0.1.1 on that host.
 void WarnOfLoopback(const HostPort& own) {
   if (IsLoopback(own.host)) return;
@@ -137,17 +141,14 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
                                                    .worker_addresses = cluster.addresses,
                                                    .secret = options_.secret,
                                                    .tls = options_.tls,
-                                                   .log = [](absl::string_view line) {
-                                                     std::fprintf(stderr, "%.*s\n",
-                                                                  static_cast<int>(line.size()),
-                                                                  line.data());
-                                                   }}));
+                                                   .log = PrintLine}));
   }
   CoordinationClient::Options client{
       .coordinator = serves ? listen.ToString() : cluster.coordinator,
       .name = coordinator.host,
       .secret = options_.secret,
-      .tls = options_.tls};
+      .tls = options_.tls,
+      .log = PrintLine};
   client.member.set_worker(cluster.task_index);
   client.member.set_num_workers(cluster.num_workers);
   const auto add_setting = [&](const char* name, std::string value) {

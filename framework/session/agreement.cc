@@ -84,7 +84,11 @@ absl::Status Agree(const Agreement& own, absl::string_view name, const Topology&
   const auto get = [&](absl::string_view what, int worker) -> absl::StatusOr<std::string> {
     absl::StatusOr<std::string> value = workers.Get(key(what, worker), deadline);
     if (!absl::IsDeadlineExceeded(value.status())) return value;
-    return WithFailure(value.status(), {.worker = worker, .name = std::string(name)});
+    return WithFailure(
+        absl::DeadlineExceededError(
+            absl::StrCat(name, ": worker ", worker, " has not come here, where worker ", self,
+                         " waits for it; expected all workers to prepare and run the same steps")),
+        {.worker = worker, .name = std::string(name)});
   };
   MF_RETURN_IF_ERROR(workers.Put(key("hash", self), std::string(Last(hashes)), deadline));
   // Worker 0 is the reference. All workers find the same odd one and return the same error.

@@ -143,6 +143,36 @@ class LaunchTest(programs.ProgramTest):
         process.communicate(timeout=SECONDS)
         self.wait_until(lambda: not commands_with(mark), "no process is left")
 
+    def test_signals_count_while_nobody_reads_the_output(self):
+        process = self.start("-n", "2", "--", "sh", "-c", "while :; do echo a long line; done")
+        time.sleep(1)  # the pipe is full
+        process.send_signal(signal.SIGTERM)
+        begin = time.monotonic()
+        self.assertEqual(process.wait(timeout=SECONDS), 143)
+        self.assertLess(time.monotonic() - begin, 10)
+        process.communicate(timeout=SECONDS)
+
+    def test_silent_host_with_large_environment_does_not_stop_the_launcher(self):
+        self.write("silent", "#!/bin/sh\nexec sleep 66.5\n")
+        (self.root / "silent").chmod(0o755)
+        begin = time.monotonic()
+        result = self.launch("--hosts=a,b", f"--rsh={self.root}/silent", "--start_timeout=300ms",
+                             "--grace=100ms", "--", "true", environment={"LARGE": "x" * 100_000})
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual(commands_with("sleep 66.5"), [])
+
+    def test_job_outlives_a_hang_up_that_is_ignored(self):
+        process = subprocess.Popen(
+            ["nohup", programs.MIRRORFLOW, "launch", "-n", "1", "--", "sh", "-c",
+             "sleep 1; echo alive"], cwd=self.root, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGHUP)
+        out, err = process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(out, "[worker 0] alive\n")
+
     def test_start_deadline(self):
         self.write("slow", "#!/bin/sh\nexec sleep 65.5\n")
         (self.root / "slow").chmod(0o755)
@@ -197,6 +227,8 @@ class LaunchTest(programs.ProgramTest):
                 (["--hosts=-oProxyCommand=x", "--", "true"], "looks like a flag"),
                 (["--hosts=a:1", "-n", "2", "--", "true"], "expected 1 to 1, got 2"),
                 (["-n", "2", "--show=2", "--", "true"], "--show"),
+                (["-n", "2", "--replicas=1", "--", "true"], "--replicas: not a flag of launch"),
+                (["--num_workers=2", "--", "true"], "--num_workers: not a flag of launch"),
                 (["-n", "1", "--log_dir=/proc/none", "--", "true"], "--log_dir")):
             with self.subTest(arguments):
                 result = self.launch(*arguments)

@@ -178,6 +178,48 @@ class WorkersTest(programs.ProgramTest):
         _, err = coordinator.communicate(timeout=SECONDS)
         self.assertEqual(coordinator.returncode, 0, err)
 
+    def test_external_coordinator_says_why_the_job_has_failed(self):
+        port = free_port()
+        command = [MIRRORFLOW, "coordinator", f"--bind=127.0.0.1:{port}", "--num_workers=2"]
+        missing = subprocess.run([*command, "--connect_timeout=300ms"], capture_output=True,
+                                 text=True, timeout=SECONDS)
+        self.assertEqual(missing.returncode, CLUSTER, missing.stderr)
+        self.assertIn("missing worker 0, 1", missing.stderr)
+
+        coordinator = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.assertIn("coordinating 2 workers", coordinator.stderr.readline())
+        external = f"--external_coordinator=127.0.0.1:{port}"
+        differ = self.run_workers(own, 2, ["--model=mlp", "--replicas=1", external],
+                                  lambda rank: [f"--seed={rank}"])
+        self.check_all_fail(differ, CLUSTER, "seed = 0", "seed = 1")
+        time.sleep(2)  # longer than the difference is remembered
+        workers = [subprocess.Popen(
+            [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1", external,
+             *ENDLESS], cwd=self.root, env={**os.environ, **own(rank, 2, port)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(2)]
+        time.sleep(1)
+        workers[1].kill()
+        for worker in workers:
+            worker.communicate(timeout=SECONDS)
+        _, err = coordinator.communicate(timeout=SECONDS)
+        self.assertEqual(coordinator.returncode, CLUSTER, err)
+        self.assertIn("worker 1", err.splitlines()[-1])
+
+    def test_late_worker_learns_of_a_difference_between_the_others(self):
+        port = free_port()
+        workers = []
+        for rank, seed in enumerate((1, 2, 1)):
+            if rank == 2:
+                time.sleep(0.5)
+            workers.append(subprocess.Popen(
+                [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1",
+                 f"--seed={seed}"], cwd=self.root, env={**os.environ, **own(rank, 3, port)},
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        for worker in workers:
+            _, err = worker.communicate(timeout=SECONDS)
+            self.assertEqual(worker.returncode, CLUSTER, err)
+            self.assertIn("seed = 2", err.splitlines()[-1])
+
     def test_missing_worker_is_named_with_its_address(self):
         ports = [free_port(), free_port()]
         spec = f"--cluster_spec=127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"

@@ -103,6 +103,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
       continue;
     }
     if (absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name)) {
+      line.flags.emplace_back(name);
       if (equals != absl::string_view::npos) {
         MF_RETURN_IF_ERROR(SetFlag(*flag, arg.substr(equals + 1)));
       } else if (flag->IsOfType<bool>()) {
@@ -120,6 +121,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
       absl::CommandLineFlag* flag = absl::FindCommandLineFlag(positive);
       if (flag != nullptr && flag->IsOfType<bool>()) {
         MF_RETURN_IF_ERROR(SetFlag(*flag, "false"));
+        line.flags.emplace_back(positive);
         continue;
       }
     }

@@ -29,7 +29,8 @@ enum ExitCode {
 
 struct CommandLine {
   std::vector<std::string> positional;
-  bool help = false;  // --help was given
+  std::vector<std::string> flags;  // names of the flags that were given
+  bool help = false;               // --help was given
 };
 
 // Sets the program's ABSL_FLAGs from `--name=value`, `--name value`, `--name` and `--noname`

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -33,8 +35,16 @@ ABSL_FLAG(bool, one_gpu_per_process, false,
 
 namespace mirrorflow {
 
-absl::Status Launch(const std::vector<std::string>& command, ExitCode* code) {
+absl::Status Launch(const std::vector<std::string>& command, const std::vector<std::string>& flags,
+                    ExitCode* code) {
   *code = kExitUsage;
+  for (const std::string& name : flags) {
+    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    if (flag == nullptr || absl::StrContains(flag->Filename(), "tools/launch/")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": not a flag of launch; expected flags of the program after `--`: ",
+        "`mirrorflow launch -n 2 -- PROGRAM --", name, "=…`"));
+  }
   if (command.empty()) {
     return absl::InvalidArgumentError(
         "launch: no program; expected `mirrorflow launch -n 2 -- PROGRAM [ARGUMENT …]`");

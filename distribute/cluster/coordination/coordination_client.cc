@@ -30,6 +30,7 @@ using coordination::Signed;
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
 constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
+constexpr absl::Duration kReportInterval = absl::Seconds(5);
 // The service answers at a call's deadline; this long after it, the service is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
@@ -67,6 +68,7 @@ class CoordinationClient::Connection {
     stub_ = coordination::Coordination::NewStub(channel);
     const absl::Time start = absl::Now();
     absl::Duration pause = kFirstRetry;
+    absl::Time next_report = start + kReportInterval;
     for (int tries = 1;; ++tries) {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
       if (!absl::IsUnavailable(membership.status())) return membership;
@@ -78,6 +80,13 @@ class CoordinationClient::Connection {
             " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last "
             "error: ",
             membership.status().message()));
+      }
+      if (options_.log != nullptr && now >= next_report) {
+        next_report = now + kReportInterval;
+        options_.log(absl::StrCat("waiting for the coordination service at ", options_.coordinator,
+                                  "; ", absl::ToInt64Seconds(now - start), " s of ",
+                                  absl::ToInt64Seconds(deadline - start), " s; ",
+                                  membership.status().message()));
       }
       // Not a sleep: gRPC makes progress with a connection only while a thread waits in it.
       if (channel->WaitForConnected(absl::ToChronoTime(now + pause))) {

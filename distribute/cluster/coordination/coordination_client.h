@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class CoordinationClient {
     std::string job;
     TlsFiles tls = {};
     coordination::Member member;  // this worker
+    // Told what the worker waits for. Null: nobody.
+    std::function<void(absl::string_view)> log = nullptr;
   };
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
   // service cannot be reached. DeadlineExceeded, naming the missing workers or the address;

@@ -3,11 +3,16 @@
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
+#include <netdb.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,6 +30,7 @@
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/tls.h"
 #include "distribute/cluster/coordination_state.h"
+#include "distribute/cluster/host_port.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -48,6 +55,27 @@ constexpr int kMaxGroups = 4096;
 // How long a difference between workers is remembered for those that start later.
 constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
 constexpr size_t kBytesForConnections = size_t{256} << 20;
+
+// Why this process cannot listen on HOST:PORT, which gRPC does not tell; empty if it can.
+std::string ReasonNotToListen(const std::string& address) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return "";
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = absl::StrCat(parsed->port);
+  if (const int error = getaddrinfo(parsed->host.c_str(), port.c_str(), &hints, &found)) {
+    return absl::StrCat(": ", gai_strerror(error));
+  }
+  const absl::Cleanup free_addresses = [found] { freeaddrinfo(found); };
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const absl::Cleanup close_socket = [fd] { close(fd); };
+  const int on = 1;  // as gRPC does, to ignore connections that have just ended
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd, found->ai_addr, found->ai_addrlen) == 0) return "";
+  return absl::StrCat(": ", std::strerror(errno));
+}
 
 // Raises the limit on open files, of which each connection takes one, as far as this process may.
 void UseAllFileDescriptors() {
@@ -133,10 +161,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(
-          absl::StrCat(options_.address,
-                       ": cannot listen on this address; expected an address of this host with a "
-                       "port that no other process uses"));
+      return absl::UnavailableError(absl::StrCat(
+          options_.address, ": cannot listen on this address", ReasonNotToListen(options_.address),
+          "; expected an address of this host with a port that no other process uses"));
     }
     started_ = absl::Now();
     ticker_ = std::thread([this] { Tick(); });
