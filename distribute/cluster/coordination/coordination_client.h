@@ -29,7 +29,7 @@ class CoordinationClient {
     std::string job;
     TlsFiles tls = {};
     coordination::Member member;  // this worker
-    // Told what the worker waits for. Null: nobody.
+    // Receives a line every few seconds while the service cannot be reached. May be null.
     std::function<void(absl::string_view)> log = nullptr;
   };
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the

@@ -605,7 +605,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   std::vector<std::pair<int, absl::Status>> left_;
   absl::Status mismatch_;  // the first difference between workers
   absl::Time mismatch_time_ = absl::InfinitePast();
-  std::set<int> know_mismatch_;  // the workers that have been told
+  std::set<int> know_mismatch_;  // the workers that have received it
   absl::Status timeout_;         // of the last registration that has not waited longer
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
   std::map<std::string, absl::Time> logged_;  // by host: its last line in the log
