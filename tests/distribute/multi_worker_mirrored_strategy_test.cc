@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MultiWorkerMirroredStrategy with its workers as threads of one process.
+// //tests/tools:workers_test has workers that are processes.
+#include "distribute/strategy/multi_worker_mirrored_strategy.h"
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A port that was free a moment ago.
+int FreePort() {
+  return (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port();
+}
+
+int NumThreads() {
+  std::ifstream status("/proc/self/status");
+  int threads = 0;
+  for (std::string word; status >> word;) {
+    if (word == "Threads:" && status >> threads) break;
+  }
+  return threads;
+}
+
+// The sum of the global batch, which every worker computes with the others in a new session.
+absl::StatusOr<float> SumInNewSession(const Strategy& strategy) {
+  Graph graph;
+  const Scope root(&graph);
+  const auto scope = strategy.scope();
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1});
+  const Output sum = ops::Sum(root, x, {0});
+  MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(graph));
+  MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x}, {sum}, {}));
+  MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run({Tensor::Vector<float>({1, 2, 3, 4})}));
+  return out[0].scalar<float>();
+}
+
+TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
+  constexpr int kWorkers = 2, kSessions = 100;
+  Cluster cluster = {.num_workers = kWorkers,
+                     .coordinator = absl::StrCat("127.0.0.1:", FreePort())};
+  int threads_after_first = 0, threads_at_end = 0;
+  std::vector<std::thread> workers;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    cluster.task_index = worker;
+    workers.emplace_back([&, cluster, worker] {
+      const auto strategy =
+          MultiWorkerMirroredStrategy::Create({.cluster = cluster,
+                                               .replicas = {.num_cpu_replicas = 1},
+                                               .connect_timeout = absl::Seconds(20)});
+      ASSERT_TRUE(strategy.ok()) << strategy.status();
+      for (int i = 0; i < kSessions; ++i) {
+        const auto sum = SumInNewSession(**strategy);
+        ASSERT_TRUE(sum.ok()) << "session " << i << ": " << sum.status();
+        ASSERT_EQ(*sum, 10);
+        if (i == 0 && worker == 0) threads_after_first = NumThreads();
+      }
+      if (worker == 0) threads_at_end = NumThreads();
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  EXPECT_LT(threads_at_end, threads_after_first + kSessions / 2);
+}
+
+TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
+  const Cluster near = {.num_workers = 2, .coordinator = "127.0.0.1:1"};
+  const Cluster far = {.num_workers = 2, .coordinator = "192.0.2.1:1"};
+  Cluster without_secret = far;
+  without_secret.secret_file = "/nonexistent";
+  const struct {
+    MultiWorkerMirroredStrategy::Options options;
+    const char* message;
+  } cases[] = {
+      {{.cluster = far}, "no secret for a cluster that is reached at 192.0.2.1:1"},
+      {{.cluster = without_secret}, "MIRRORFLOW_SECRET_FILE: /nonexistent"},
+      {{.cluster = near, .bind = "[::1"}, "bind: '[::1'"},
+      {{.cluster = near, .bind = "0.0.0.0"}, "no secret for a cluster that is reached at 0.0.0.0"},
+      {{.cluster = near, .advertise = "a:x"}, "advertise: 'a:x'"},
+      {{.cluster = near, .replicas = {.devices = {"GPU:0"}}}, "GPU"},
+  };
+  for (const auto& c : cases) {
+    const auto strategy = MultiWorkerMirroredStrategy::Create(c.options);
+    ASSERT_FALSE(strategy.ok());
+    EXPECT_THAT(std::string(strategy.status().message()), HasSubstr(c.message));
+  }
+}
+
+TEST(MultiWorkerMirroredStrategyTest, OneWorkerNeedsNoService) {
+  const auto strategy = MultiWorkerMirroredStrategy::Create({.replicas = {.num_cpu_replicas = 2}});
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  EXPECT_EQ((*strategy)->num_replicas_in_sync(), 2);
+  EXPECT_EQ(*SumInNewSession(**strategy), 10);
+}
+
+}  // namespace
+}  // namespace mirrorflow
