@@ -60,10 +60,16 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
   std::string what;
   std::vector<int> missing;
   switch (wait.kind) {
-    case Kind::kJoin:
+    case Kind::kJoin: {
       what = "join";
-      missing = MissingFrom(joining_);
+      // A worker that was here, and gave up a moment earlier, is not the one to blame.
+      std::set<int> present = joining_;
+      for (const auto& [worker, time] : gave_up_) {
+        if (time >= wait.begun) present.insert(worker);
+      }
+      missing = MissingFrom(present);
       break;
+    }
     case Kind::kGet:
       what = absl::StrCat("get '", wait.name, "'");
       break;
@@ -195,16 +201,19 @@ void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done do
 void CoordinationState::Expire(absl::Time now) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
-  std::set<int> gave_up;  // those that joined count as present in the errors of all
+  std::vector<int> gave_up;  // those that joined count as present in the errors of all
   for (auto wait = waits_.begin(); wait != waits_.end();) {
     const auto next = std::next(wait);
     if (wait->deadline <= now) {
-      if (wait->kind == Kind::kJoin) gave_up.insert(wait->worker);
+      if (wait->kind == Kind::kJoin) gave_up.push_back(wait->worker);
       End(wait, TimedOut(*wait), &answers);
     }
     wait = next;
   }
-  for (const int worker : gave_up) joining_.erase(worker);
+  for (const int worker : gave_up) {
+    joining_.erase(worker);
+    gave_up_[worker] = now;
+  }
 }
 
 void CoordinationState::Fail(const absl::Status& why) {

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace mirrorflow {
@@ -73,6 +74,7 @@ class CoordinationState {
     std::string name;  // of the key or barrier
     absl::Time deadline;
     Done done;
+    absl::Time begun = absl::Now();
   };
   // The answers that a change of the state gives. They are delivered without the lock.
   class Answers;
@@ -99,6 +101,7 @@ class CoordinationState {
   std::map<std::string, std::set<int>, std::less<>> barriers_;
   absl::Status failure_;               // the first of the incarnation
   absl::Status first_left_;            // why the first worker has left; OK if none has
+  std::map<int, absl::Time> gave_up_;  // by worker: when its last Join expired
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;
 };

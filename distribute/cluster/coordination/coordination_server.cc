@@ -606,7 +606,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   absl::Status mismatch_;  // the first difference between workers
   absl::Time mismatch_time_ = absl::InfinitePast();
   std::set<int> know_mismatch_;  // the workers that have received it
-  absl::Status timeout_;         // of the last registration that has not waited longer
+  absl::Status timeout_;         // of the last registration that has waited too long
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
   std::map<std::string, absl::Time> logged_;  // by host: its last line in the log
 

@@ -104,6 +104,23 @@ TEST_F(CoordinationTest, MissingWorkerIsNamedAtTheDeadline) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(2));
 }
 
+TEST_F(CoordinationTest, WorkerThatGaveUpEarlierIsNotMissing) {
+  Start(3);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 2; ++worker) {
+    threads.emplace_back([&, worker] {
+      const Options options = TestWorkerOptions(server_->port(), worker, num_workers_);
+      statuses[worker] = CoordinationClient::Connect(options, In(0.3 + 0.3 * worker)).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_THAT(Message(status), HasSubstr("missing worker 2"));
+    EXPECT_EQ(FailureOf(status)->worker, 2);
+  }
+}
+
 TEST_F(CoordinationTest, UnreachableServiceIsNamedAtTheDeadline) {
   const absl::Time start = absl::Now();
   const Client client = CoordinationClient::Connect(TestWorkerOptions(1, 1, 2), In(0.3));
