@@ -125,6 +125,32 @@ TEST(TeamCommunicatorTest, TimeoutIsReportedInFull) {
   EXPECT_EQ(FailureOf(status), (Failure{.rank = 0, .sequence = 7, .name = "b"}));
 }
 
+TEST(TeamCommunicatorTest, DomainInAnotherStepIsError) {
+  Topology topology;
+  topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};
+  const auto network = MemoryNetwork::Create(2);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    auto exchange = std::make_shared<DomainExchange>(topology, rank,
+                                                     network->TransportOf(rank, absl::Seconds(20)));
+    auto team = CreateThreadTeam(1).value();
+    ranks.push_back(CreateTeamCommunicator(topology, rank, std::move(team[0]), exchange));
+    ranks.back()->BeginStep(7 + rank);
+  }
+  std::vector<absl::Status> results(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back(
+        [&, rank] { results[rank] = ranks[rank]->Run({.operation = Barrier(), .name = "b"}); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(results[0].message(),
+            "barrier 'b': rank 1 runs another collective; expected 1 bytes of collective 1 in step "
+            "7 from it, got 1 bytes of collective 1 in step 8");
+  EXPECT_EQ(FailureOf(results[0])->rank, 1);
+  EXPECT_FALSE(results[1].ok());
+}
+
 TEST(TeamCommunicatorTest, SilentDomainIsNamedAfterTimeout) {
   Topology topology;
   topology.replicas = {{.worker = 0, .domain = 0}, {.worker = 1, .domain = 1}};

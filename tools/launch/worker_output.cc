@@ -84,7 +84,8 @@ void WorkerOutput::Finish(int worker) {
   }
 }
 
-// A line is one write, so that lines of other programs do not come in between.
+// A line of up to PIPE_BUF bytes is one write, so that lines of other programs do not come in
+// between.
 void WorkerOutput::Print(Stream stream, absl::string_view bytes) {
   const int fd = stream == kOutput ? STDOUT_FILENO : STDERR_FILENO;
   while (!bytes.empty()) {
