@@ -31,6 +31,7 @@
 
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(int64_t, batch_size);
+ABSL_DECLARE_FLAG(std::string, optimizer);
 ABSL_FLAG(int, workers, 1,
           "bench step: processes of this host, with --replicas each, whose steps are measured");
 ABSL_FLAG(std::string, transport, "threads",
@@ -143,6 +144,7 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training) {
   return StartThisProgram({"peer", absl::StrCat("--model=", training.model),
                            absl::StrCat("--batch_size=", training.batch_size),
+                           absl::StrCat("--optimizer=", training.optimizer),
                            absl::StrCat("--replicas=", training.replicas),
                            absl::StrCat("--workers=", training.workers)});
 }
@@ -157,6 +159,7 @@ absl::Status TrainAsPeer(Report* /*report*/) {
   const TrainingCase training = {.model = absl::GetFlag(FLAGS_model),
                                  .batch_size = absl::GetFlag(FLAGS_batch_size),
                                  .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
+                                 .optimizer = absl::GetFlag(FLAGS_optimizer),
                                  .workers = absl::GetFlag(FLAGS_workers)};
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(training.workers));
   UseCores(cluster.task_index * training.replicas, training.replicas);
