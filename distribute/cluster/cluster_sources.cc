@@ -177,6 +177,8 @@ Found ReadTfConfig(const Environment& environment) {
       type_found != task.end() && type_found->is_string() ? type_found->get<std::string>() : "";
   if (type == "evaluator") {
     cluster.source = "TF_CONFIG (evaluator, which is not part of the cluster)";
+    cluster.warnings.emplace_back(
+        "TF_CONFIG: this task is an evaluator, which is not part of the cluster: it runs alone");
     return cluster;
   }
   if (type != "worker" && type != "chief") {

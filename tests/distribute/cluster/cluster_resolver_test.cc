@@ -143,13 +143,6 @@ INSTANTIATE_TEST_SUITE_P(
          0,
          "c:1",
          "TF_CONFIG"},
-        {"Evaluator",
-         {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]},
-                            "task": {"type": "evaluator", "index": 0}})"}},
-         1,
-         0,
-         "",
-         "TF_CONFIG (evaluator, which is not part of the cluster)"},
         {"EmptyCluster", {{"TF_CONFIG", R"({"cluster": {}})"}}, 1, 0, "", "TF_CONFIG"},
         {"TfConfigWithoutCluster", {{"TF_CONFIG", "{}"}}, 1, 0, "", "TF_CONFIG"},
         {"Torchrun", kTorchrun, 4, 3, "h0:29500", "torchrun", 1},
@@ -263,6 +256,16 @@ TEST(ClusterResolverTest, BatchScriptWithoutStepIsOneWorkerWithWarning) {
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(cluster->num_workers, 1);
   EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("srun")));
+}
+
+TEST(ClusterResolverTest, EvaluatorRunsAloneWithWarning) {
+  const auto cluster =
+      ClusterResolver::FromEnvironment({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]},
+                         "task": {"type": "evaluator", "index": 0}})"}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->num_workers, 1);
+  EXPECT_EQ(cluster->source, "TF_CONFIG (evaluator, which is not part of the cluster)");
+  EXPECT_THAT(cluster->warnings, ElementsAre(HasSubstr("evaluator")));
 }
 
 TEST(ClusterResolverTest, DerivedPortsAreEqualInOneJobAndDifferBetweenJobs) {
