@@ -22,27 +22,35 @@
 namespace mirrorflow {
 namespace {
 
-// A rank with a lane of its own, whose Finish waits for the work that Start enqueued, as the suite
-// expects.
+// A rank with a lane of its own. A call returns only after the work that it enqueued has ended, even
+// if it fails: the suite then frees the memory of the collective.
 class Waiting final : public Communicator {
  public:
   Waiting(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner)
       : device_(std::move(device)), inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
-  absl::Status Start(const Collective& c, Lane*) override { return inner_->Start(c, &lane()); }
+  absl::Status Start(const Collective& c, Lane*) override {
+    const absl::Status started = inner_->Start(c, &lane());
+    if (!started.ok()) WaitForLane();
+    return started;
+  }
   absl::Status Finish(const Collective& c, Lane*) override {
-    MF_RETURN_IF_ERROR(inner_->Finish(c, &lane()));
-    const std::byte from[1] = {};
-    std::byte to[1];
-    MF_RETURN_IF_ERROR(lane().Read(from, to, 1, absl::InfiniteFuture()));
-    return inner_->status();
+    const absl::Status finished = inner_->Finish(c, &lane());
+    WaitForLane();
+    return finished.ok() ? inner_->status() : finished;
   }
   absl::Status status() const override { return inner_->status(); }
   void Abort(absl::Status why) override { inner_->Abort(why); }
 
  private:
   Lane& lane() { return device_->lane(LaneKind::kCommunicate); }
+
+  void WaitForLane() {
+    const std::byte from[1] = {};
+    std::byte to[1];
+    EXPECT_EQ(lane().Read(from, to, 1, absl::InfiniteFuture()), absl::OkStatus());
+  }
 
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<Communicator> inner_;
