@@ -6,19 +6,40 @@ usage: test_summary.py BUILD_EVENTS.json BAZEL_EXIT_STATUS
 
 Reads Bazel's own record of the run, so that results of an earlier run are never counted. A test
 program that fails although none of its cases did (a crash, a leak, a time-out, a build error)
-counts as one failed case. Prints the names of failed and skipped cases, then the counts.
+counts as one failed case. Prints the last lines of the logs of failed programs, which say most and
+which a service that shortens long output drops first; then the names of failed and skipped cases,
+and the counts.
 """
 
+import collections
 import json
 import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
 
+LOG_LINES = 20
+
+
+def path_of(uri):
+    return urllib.parse.unquote(urllib.parse.urlparse(uri).path)
+
+
+def print_end_of_log(label, uri):
+    try:
+        with open(path_of(uri), encoding="utf-8", errors="replace") as log:
+            lines = collections.deque(log, maxlen=LOG_LINES)
+    except OSError:
+        return  # Bazel's own message names the file.
+    print(f"the last lines of {label}:")
+    for line in lines:
+        print(f"  {line.rstrip()}")
+
+
 def read_cases(uri):
     """Yields (name, 'passed' | 'failed' | 'skipped') for each case of one test.xml."""
     try:
-        root = ElementTree.parse(urllib.parse.unquote(urllib.parse.urlparse(uri).path)).getroot()
+        root = ElementTree.parse(path_of(uri)).getroot()
     except (OSError, ElementTree.ParseError):
         return  # The program died while writing; its exit status shows the failure.
     for case in root.iter("testcase"):
@@ -54,10 +75,14 @@ def main(events, bazel_status):
     asked, skipped, results = read_events(events)
     found = [(label, "skipped") for label in skipped]
     for (label, _), result in results.items():
-        xml = [f["uri"] for f in result.get("testActionOutput", ()) if f["name"] == "test.xml"]
-        cases = [(f"{label} {name}", state) for uri in xml for name, state in read_cases(uri)]
-        if result.get("status") != "PASSED" and "failed" not in (state for _, state in cases):
-            cases.append((f"{label} ({result.get('status')})", "failed"))
+        outputs = {f["name"]: f["uri"] for f in result.get("testActionOutput", ())}
+        cases = [
+            (f"{label} {name}", state) for name, state in read_cases(outputs.get("test.xml", ""))
+        ]
+        if result.get("status") != "PASSED":
+            print_end_of_log(label, outputs.get("test.log", ""))
+            if "failed" not in (state for _, state in cases):
+                cases.append((f"{label} ({result.get('status')})", "failed"))
         found += cases
     built = {label for label, _ in results}
     found += [(f"{label} (NOT BUILT)", "failed") for label in asked - skipped - built]
