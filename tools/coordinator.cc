@@ -25,14 +25,13 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   }
   const int num_workers = absl::GetFlag(FLAGS_num_workers);
   MF_RETURN_IF_ERROR(CheckFlagRange("num_workers", num_workers, 1, 1 << 16));
-  const absl::StatusOr<HostPort> bind = ParseHostPort(BindOfFlags());
+  MF_ASSIGN_OR_RETURN(const CoordinationFlags flags, ReadCoordinationFlags());
+  const absl::StatusOr<HostPort> bind = ParseHostPort(flags.bind);
   if (!bind.ok()) return Annotate(bind.status(), "--bind");
-  const std::string advertised = AdvertiseOfFlags();
   const absl::StatusOr<HostPort> advertise =
-      advertised.empty() ? bind : ParseHostPort(advertised, bind->port);
+      flags.advertise.empty() ? bind : ParseHostPort(flags.advertise, bind->port);
   if (!advertise.ok()) return Annotate(advertise.status(), "--advertise");
-  MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags());
-  if (secret.empty() && !IsLoopback(bind->host) && !InsecureByFlags()) {
+  if (flags.secret.empty() && !IsLoopback(bind->host) && !flags.insecure) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bind=", bind->ToString(),
                      ": no secret; expected --secret_file, or --insecure in a network where every "
@@ -41,8 +40,9 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
                       CoordinationServer::Start({.address = bind->ToString(),
                                                  .num_workers = num_workers,
-                                                 .secret = secret,
-                                                 .tls = TlsOfFlags(),
+                                                 .secret = flags.secret,
+                                                 .job = flags.job,
+                                                 .tls = flags.tls,
                                                  .log = [](absl::string_view line) {
                                                    std::fprintf(stderr, "%.*s\n",
                                                                 static_cast<int>(line.size()),
@@ -51,7 +51,7 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   std::fprintf(stderr, "coordinating %d workers at %s\n", num_workers,
                advertise->ToString().c_str());
   *code = kExitCluster;
-  return server->WaitUntilOver(absl::Now() + ConnectTimeoutOfFlags());
+  return server->WaitUntilOver(absl::Now() + flags.connect_timeout);
 }
 
 }  // namespace mirrorflow

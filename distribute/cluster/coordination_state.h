@@ -34,7 +34,9 @@ class CoordinationState {
   static constexpr size_t kMaxKeys = 10'000;
   static constexpr size_t kMaxBytes = size_t{256} << 20;  // of all values
 
-  explicit CoordinationState(int num_workers) : num_workers_(num_workers) {}
+  // Incarnations are numbered from `last_incarnation` + 1.
+  explicit CoordinationState(int num_workers, uint64_t last_incarnation = 0)
+      : num_workers_(num_workers), incarnation_(last_incarnation) {}
 
   int num_workers() const { return num_workers_; }
 
@@ -94,7 +96,7 @@ class CoordinationState {
   const int num_workers_;
   mutable std::mutex mu_;
   // Guarded by mu_:
-  uint64_t incarnation_ = 0;
+  uint64_t incarnation_;
   std::set<int> joining_;
   std::map<std::string, std::string, std::less<>> store_;
   size_t store_bytes_ = 0;

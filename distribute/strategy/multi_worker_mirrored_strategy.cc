@@ -140,13 +140,16 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
                                                    .num_workers = cluster.num_workers,
                                                    .worker_addresses = cluster.addresses,
                                                    .secret = options_.secret,
+                                                   .job = options_.job,
                                                    .tls = options_.tls,
                                                    .log = PrintLine}));
   }
   CoordinationClient::Options client{
       .coordinator = serves ? listen.ToString() : cluster.coordinator,
+      .external = options_.external_coordinator,
       .name = coordinator.host,
       .secret = options_.secret,
+      .job = options_.job,
       .tls = options_.tls,
       .log = PrintLine};
   client.member.set_worker(cluster.task_index);

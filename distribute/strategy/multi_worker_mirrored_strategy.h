@@ -35,6 +35,7 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     std::string secret = "";
     // Required to run without a secret, unless the service is on the loopback device.
     bool insecure = false;
+    std::string job = "";  // distinguishes jobs that share a secret
     // Certificates of this worker, for an encrypted coordination service.
     TlsFiles tls = {};
     // ADDRESS or ADDRESS:PORT of this host at which worker 0 serves the coordination service.

@@ -48,11 +48,16 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
   }
 }
 
+// What the user has written comes first: workers whose variables or optimizers differ place all
+// variables differently.
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
   for (const VariableInfo& v : layout.variables()) {
-    agreement->Add(absl::StrCat("variable ", v.name),
-                   absl::StrCat(DataTypeName(v.dtype), v.shape.ToString(), " in region ", v.region,
-                                " at ", v.offset));
+    agreement->Add(absl::StrCat(v.is_optimizer_state ? "optimizer's variable " : "variable ", v.name),
+                   absl::StrCat(DataTypeName(v.dtype), v.shape.ToString()));
+  }
+  for (const VariableInfo& v : layout.variables()) {
+    agreement->Add(absl::StrCat("place of ", v.name),
+                   absl::StrCat("region ", v.region, " at ", v.offset));
   }
   for (const LayoutRegion& region : layout.regions()) {
     agreement->Add(absl::StrCat("region ", region.name), absl::StrCat(region.bytes, " bytes"));

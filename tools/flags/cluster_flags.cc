@@ -29,6 +29,7 @@ ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
+ABSL_FLAG(std::string, job, "", "name of the job, if several jobs share a secret");
 ABSL_FLAG(std::string, bind, "",
           "ADDRESS or ADDRESS:PORT of this host at which to serve the coordination service; "
           "default: the address that the cluster names");
@@ -50,16 +51,7 @@ ABSL_FLAG(bool, insecure, false,
 
 namespace mirrorflow {
 
-TlsFiles TlsOfFlags() {
-  return {.certificate = absl::GetFlag(FLAGS_tls_cert),
-          .key = absl::GetFlag(FLAGS_tls_key),
-          .authorities = absl::GetFlag(FLAGS_tls_ca)};
-}
-
-std::string BindOfFlags() { return absl::GetFlag(FLAGS_bind); }
-std::string AdvertiseOfFlags() { return absl::GetFlag(FLAGS_advertise); }
-bool InsecureByFlags() { return absl::GetFlag(FLAGS_insecure); }
-absl::Duration ConnectTimeoutOfFlags() { return absl::GetFlag(FLAGS_connect_timeout); }
+namespace {
 
 absl::StatusOr<std::string> SecretOfFlags() {
   const Environment environment = ProcessEnvironment();
@@ -74,8 +66,6 @@ absl::StatusOr<std::string> SecretOfFlags() {
   }
   return secret;
 }
-
-namespace {
 
 // Errors about a worker carry its number.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
@@ -106,6 +96,19 @@ absl::Status ChooseDevicesOfFlags(int local_workers, MirroredStrategy::Options* 
 }
 
 }  // namespace
+
+absl::StatusOr<CoordinationFlags> ReadCoordinationFlags() {
+  CoordinationFlags flags = {.insecure = absl::GetFlag(FLAGS_insecure),
+                             .job = absl::GetFlag(FLAGS_job),
+                             .tls = {.certificate = absl::GetFlag(FLAGS_tls_cert),
+                                     .key = absl::GetFlag(FLAGS_tls_key),
+                                     .authorities = absl::GetFlag(FLAGS_tls_ca)},
+                             .bind = absl::GetFlag(FLAGS_bind),
+                             .advertise = absl::GetFlag(FLAGS_advertise),
+                             .connect_timeout = absl::GetFlag(FLAGS_connect_timeout)};
+  MF_ASSIGN_OR_RETURN(flags.secret, SecretOfFlags());
+  return flags;
+}
 
 absl::StatusOr<std::optional<Cluster>> ClusterOfFlags() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
@@ -142,20 +145,21 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
                                                       ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(cluster.local_size, &options));
-  MF_ASSIGN_OR_RETURN(const std::string secret, SecretOfFlags());
+  MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
   auto strategy = MultiWorkerMirroredStrategy::Create(
       {.cluster = std::move(cluster),
        .replicas = std::move(options),
-       .secret = secret,
-       .insecure = absl::GetFlag(FLAGS_insecure),
-       .tls = TlsOfFlags(),
-       .bind = BindOfFlags(),
-       .advertise = AdvertiseOfFlags(),
+       .secret = std::move(flags.secret),
+       .insecure = flags.insecure,
+       .job = std::move(flags.job),
+       .tls = std::move(flags.tls),
+       .bind = std::move(flags.bind),
+       .advertise = std::move(flags.advertise),
        .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
-       .connect_timeout = ConnectTimeoutOfFlags()});
+       .connect_timeout = flags.connect_timeout});
   if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();

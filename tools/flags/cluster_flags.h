@@ -31,14 +31,17 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
 absl::StatusOr<std::unique_ptr<Strategy>> StrategyOfFlags(MirroredStrategy::Options options,
                                                           ExitCode* code);
 
-// The secret of --secret_file or MIRRORFLOW_SECRET_FILE; empty without either.
-absl::StatusOr<std::string> SecretOfFlags();
-// --tls_cert, --tls_key and --tls_ca.
-TlsFiles TlsOfFlags();
-std::string BindOfFlags();
-std::string AdvertiseOfFlags();
-bool InsecureByFlags();
-absl::Duration ConnectTimeoutOfFlags();
+// The flags that say how a process reaches the coordination service, or serves it.
+struct CoordinationFlags {
+  std::string secret;  // of --secret_file or MIRRORFLOW_SECRET_FILE; empty without either
+  bool insecure = false;
+  std::string job;
+  TlsFiles tls;
+  std::string bind;
+  std::string advertise;
+  absl::Duration connect_timeout;
+};
+absl::StatusOr<CoordinationFlags> ReadCoordinationFlags();
 
 // Returns the path with the number of the worker in place of `{worker}`; empty if this worker does
 // not write the file, because only worker 0 writes a file that is common to all.

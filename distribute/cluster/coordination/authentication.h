@@ -25,6 +25,22 @@ bool EqualSecrets(absl::string_view a, absl::string_view b);
 // Bytes from the system's random generator.
 std::string RandomBytes(size_t count);
 
+// Makes nonces that prove by themselves who made them and when, so that a server need not remember
+// to whom it has given which. Thread-safe.
+class NonceIssuer {
+ public:
+  NonceIssuer();
+  // For a worker that sent `client_nonce`.
+  std::string Issue(int worker, absl::string_view client_nonce) const;
+  // Whether this object has issued the nonce for them, at most 30 seconds ago.
+  bool HasIssued(absl::string_view nonce, int worker, absl::string_view client_nonce) const;
+
+ private:
+  std::string Proof(absl::string_view time, int worker, absl::string_view client_nonce) const;
+
+  const std::string key_;
+};
+
 // Reads the secret from a file that only its owner can access. InvalidArgument if others can, if
 // it belongs to another user, or if it holds fewer than 16 or more than 4096 bytes.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);

@@ -8,11 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/coordination/authentication.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
+#include "distribute/cluster/coordination/grpc_log.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/tls.h"
 #include "distribute/cluster/failure_listener.h"
@@ -50,6 +52,7 @@ class CoordinationClient::Connection {
   int num_workers() const { return options_.member.num_workers(); }
 
   absl::StatusOr<coordination::Membership> Register(absl::Time deadline) {
+    SilenceGrpcLog();
     MF_ASSIGN_OR_RETURN(const auto credentials, ClientCredentials(options_.tls));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);  // the membership of a large cluster
@@ -79,7 +82,7 @@ class CoordinationClient::Connection {
             absl::FormatDuration(absl::Trunc(now - start, absl::Milliseconds(100))), " and ", tries,
             " tries; expected worker 0, or `mirrorflow coordinator`, to serve it there; last "
             "error: ",
-            membership.status().message()));
+            membership.status().message(), MaybeTls(membership.status())));
       }
       if (options_.log != nullptr && now >= next_report) {
         next_report = now + kReportInterval;
@@ -129,9 +132,10 @@ class CoordinationClient::Connection {
     }
     if (!EqualSecrets(challenge.proof(),
                       ServerProof(options_.secret, hello, challenge.server_nonce()))) {
-      return absl::PermissionDeniedError(absl::StrCat("the coordination service at ",
-                                                      options_.coordinator,
-                                                      " does not know the secret of this worker"));
+      return absl::PermissionDeniedError(
+          absl::StrCat("the coordination service at ", options_.coordinator,
+                       options_.secret.empty() ? " has a secret, and this worker has none"
+                                               : " does not know the secret of this worker"));
     }
     session_ = challenge.server_nonce();
     key_ = SessionKey(options_.secret, options_.job, worker(), hello.client_nonce(), session_);
@@ -148,6 +152,7 @@ class CoordinationClient::Connection {
     if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
       return absl::InternalError("coordination: malformed membership");
     }
+    registered_ = true;
     return membership;
   }
 
@@ -178,6 +183,13 @@ class CoordinationClient::Connection {
     return std::move(*reply.mutable_value());
   }
 
+  // A service with TLS closes a connection without it.
+  absl::string_view MaybeTls(const absl::Status& status) const {
+    return options_.tls.empty() && absl::StrContains(status.message(), "Socket closed")
+               ? "; perhaps the service expects TLS"
+               : "";
+  }
+
   absl::Status ToStatus(const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
@@ -185,15 +197,31 @@ class CoordinationClient::Connection {
           absl::StrCat("the coordination service at ", options_.coordinator, " refused worker ",
                        worker(), "; expected the same secret and job on all workers"));
     }
-    return WithFailure(absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                                    absl::StrCat("coordination service at ", options_.coordinator,
-                                                 ": ", status.error_message())),
-                       {.worker = 0});
+    // gRPC tells why it cannot connect only in words. Trying again would not help.
+    if (absl::StrContains(status.error_message(), "Ssl handshake failed")) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "no TLS connection to the coordination service at ", options_.coordinator,
+          "; expected certificates on both sides, signed by the authorities that the other side "
+          "knows; got: ",
+          status.error_message()));
+    }
+    const bool is_gone = registered_ && status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    return WithFailure(
+        absl::Status(
+            static_cast<absl::StatusCode>(status.error_code()),
+            absl::StrCat(is_gone ? (options_.external ? "`mirrorflow coordinator` is gone: "
+                                                      : "worker 0 is gone: ")
+                                 : "",
+                         "coordination service at ", options_.coordinator, ": ",
+                         status.error_message())),
+        {.worker = 0});
   }
 
   const Options options_;
   std::unique_ptr<coordination::Coordination::Stub> stub_;
-  std::string session_, key_;  // set before there are other threads
+  // Set before there are other threads:
+  std::string session_, key_;
+  bool registered_ = false;
   std::atomic<uint64_t> sequence_{0};
 };
 

@@ -24,6 +24,7 @@ class CoordinationClient {
  public:
   struct Options {
     std::string coordinator;  // HOST:PORT
+    bool external = false;    // not worker 0 serves the service, but a process of its own
     std::string name = {};    // of the service in its certificate; empty: the host
     std::string secret;
     std::string job;
@@ -35,7 +36,8 @@ class CoordinationClient {
   // Registers this worker, and waits until all workers have. Tries again until `deadline` if the
   // service cannot be reached. DeadlineExceeded, naming the missing workers or the address;
   // InvalidArgument, with both values, if workers differ; AlreadyExists if another process is this
-  // worker; PermissionDenied if the service does not know the secret, or this worker does not.
+  // worker; PermissionDenied if the service does not know the secret, this worker does not, or
+  // TLS refuses the certificate of one of them.
   static absl::StatusOr<std::unique_ptr<CoordinationClient>> Connect(const Options& options,
                                                                      absl::Time deadline);
   ~CoordinationClient();

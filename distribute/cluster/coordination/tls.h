@@ -13,7 +13,7 @@
 namespace mirrorflow {
 
 // Credentials for both ends, which must present certificates. InvalidArgument if some but not all
-// of the files are given, or if one cannot be read.
+// of the files are given, if one cannot be read, or if they do not fit together.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentials(const TlsFiles& files);
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ClientCredentials(const TlsFiles& files);
 

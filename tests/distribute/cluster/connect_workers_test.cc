@@ -193,14 +193,18 @@ TEST_P(ConnectWorkersTest, WorkersReconnect) {
   const auto workers =
       TestWorkers::Create([&](int) -> const Graph& { return (*model)->graph; }, options);
   ASSERT_TRUE(workers.ok()) << workers.status();
+  const auto incarnation = [&] {
+    return (*workers)->session(0).state().connection().incarnation();
+  };
   for (int round = 0; round < 3; ++round) {
+    const uint64_t before = incarnation();
     const absl::Status status = (*workers)->OnAll([&](int w) -> absl::Status {
       Session& session = (*workers)->session(w);
       MF_RETURN_IF_ERROR(Train(**model, session).status());
       return session.Reconnect();
     });
     EXPECT_EQ(status, absl::OkStatus()) << "round " << round;
-    EXPECT_EQ((*workers)->session(0).state().connection().incarnation(), round + 2u);
+    EXPECT_GT(incarnation(), before);
   }
 }
 

@@ -5,10 +5,12 @@
 #include "tests/support/coordination.h"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -261,11 +263,12 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
     heard = why;
   });
   server_ = nullptr;
-  EXPECT_EQ(group->Get("never", In(5)).status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status lost = group->Get("never", In(5)).status();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(lost), HasSubstr("worker 0 is gone"));
 }
 
-// --- strangers
-// ------------------------------------------------------------------------------------
+// --- strangers --------------------------------------------------------------------------------
 
 TEST_F(CoordinationTest, WorkerAndServiceWithDifferentSecretsRefuseEachOther) {
   Start(1);
@@ -344,8 +347,48 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
   for (const int fd : sockets) close(fd);
 }
 
-// --- the secret
-// -----------------------------------------------------------------------------------
+// Reads from the socket until the other side closes it. Returns whether it does in time.
+bool IsClosed(int fd, double seconds) {
+  const absl::Time deadline = In(seconds);
+  char bytes[256];
+  while (absl::Now() < deadline) {
+    const ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN)) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return false;
+}
+
+TEST_F(CoordinationTest, SilentStrangersAreDisconnected) {
+  Start(1);
+  const std::vector<Client> clients = ConnectAll(1);
+  ASSERT_TRUE(clients[0].ok());
+  const auto group = (*clients[0])->NewGroup();
+  ASSERT_TRUE(group->Join(In(30)).ok());
+  const int mute = ConnectToPort(server_->port());
+  const int idle = ConnectToPort(server_->port());  // says that it will make calls, and makes none
+  const std::string preface =
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string("\0\0\0\4\0\0\0\0\0", 9);
+  send(idle, preface.data(), preface.size(), MSG_NOSIGNAL);
+  EXPECT_TRUE(IsClosed(mute, 20));
+  EXPECT_TRUE(IsClosed(idle, 20));
+  // A worker that waits keeps its connection.
+  EXPECT_EQ(group->Put("key", "value", In(5)), absl::OkStatus());
+  close(mute);
+  close(idle);
+}
+
+TEST_F(CoordinationTest, ServiceMayUseAllFileDescriptors) {
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  Start(1);
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(limit.rlim_cur, limit.rlim_max);
+}
+
+// --- the secret -------------------------------------------------------------------------------
 
 TEST(SecretFileTest, OnlyItsOwnerMayAccessIt) {
   const std::string path = WriteTemporary("secret", "0123456789abcdef0123456789abcdef\n");

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distribute/cluster/coordination/membership.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/messages.h"
+#include "framework/core/status.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr size_t kSequenceWindow = 1024;
+// How long a difference between workers is remembered for those that start later.
+constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
+
+}  // namespace
+
+Membership::Membership(int num_workers, std::vector<std::string> addresses)
+    : num_workers_(num_workers), addresses_(std::move(addresses)), started_(absl::Now()) {}
+
+absl::Status Membership::Admit(Candidate candidate) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const coordination::Member& member = candidate.member;
+  const int worker = member.worker();
+  // After that time, these are workers that have been started again.
+  if (members_.empty() && absl::Now() > mismatch_time_ + kMismatchLifetime) {
+    mismatch_ = absl::OkStatus();
+    know_mismatch_.clear();
+  }
+  MF_RETURN_IF_ERROR(mismatch_);
+  if (member.num_workers() != num_workers_) {
+    return Differ(worker, "number of workers", absl::StrCat(num_workers_),
+                  absl::StrCat(member.num_workers()));
+  }
+  if (worker < 0 || worker >= num_workers_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", worker, ": expected 0 to ", num_workers_ - 1));
+  }
+  const auto present = members_.find(worker);
+  if (present != members_.end()) {
+    const coordination::Member& other = present->second.candidate.member;
+    return absl::AlreadyExistsError(
+        absl::StrCat("worker ", worker, " has already registered, from ", other.host(),
+                     " (process ", other.pid(), "); expected one process for each worker"));
+  }
+  MF_RETURN_IF_ERROR(CheckSettings(member));
+  members_.emplace(worker, Registered{std::move(candidate), {}});
+  complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
+  if (complete_) changed_.notify_all();
+  return absl::OkStatus();
+}
+
+absl::Status Membership::Differ(int worker, absl::string_view what, absl::string_view own,
+                                absl::string_view other) {
+  mismatch_time_ = absl::Now();
+  mismatch_ = WithFailure(absl::InvalidArgumentError(absl::StrCat(
+                              "workers differ; worker ",
+                              members_.empty() ? 0 : members_.begin()->first, " has `", what, " = ",
+                              own, "`, worker ", worker, " has `", what, " = ", other, "`")),
+                          {.worker = worker});
+  return mismatch_;
+}
+
+absl::Status Membership::CheckSettings(const coordination::Member& member) {
+  if (members_.empty()) return absl::OkStatus();
+  const auto& first = members_.begin()->second.candidate.member.settings();
+  for (int i = 0; i < std::max(first.size(), member.settings_size()); ++i) {
+    const coordination::Setting own = i < first.size() ? first[i] : coordination::Setting();
+    const coordination::Setting other =
+        i < member.settings_size() ? member.settings(i) : coordination::Setting();
+    if (own.name() != other.name()) {
+      return Differ(member.worker(), "setting", own.name(), other.name());
+    }
+    if (own.value() != other.value()) {
+      return Differ(member.worker(), own.name(), own.value(), other.value());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Membership::Forget(int worker, const std::string& session, const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(worker);
+  if (found != members_.end() && found->second.candidate.session == session) members_.erase(found);
+  if (absl::IsDeadlineExceeded(why)) timeout_ = why;
+  if (!mismatch_.ok()) know_mismatch_.insert(worker);
+  changed_.notify_all();
+}
+
+absl::Status Membership::mismatch() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return mismatch_;
+}
+
+absl::Status Membership::timeout() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return timeout_;
+}
+
+void Membership::WaitUntilMismatchIsKnown() {
+  std::unique_lock<std::mutex> lock(mu_);
+  if (mismatch_.ok()) return;
+  changed_.wait_until(lock, absl::ToChronoTime(mismatch_time_ + kMismatchLifetime), [&] {
+    return static_cast<int>(know_mismatch_.size()) == num_workers_;
+  });
+}
+
+absl::StatusOr<std::string> Membership::Authenticate(const coordination::Signed& request) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(request.worker());
+  if (found == members_.end() || found->second.candidate.session != request.session() ||
+      !HasValidMac(found->second.candidate.key, Role::kWorker, kPerform, request)) {
+    return absl::UnauthenticatedError("a request of no session");
+  }
+  std::set<uint64_t>& sequences = found->second.sequences;
+  const bool too_old =
+      sequences.size() >= kSequenceWindow && request.sequence() < *sequences.begin();
+  if (too_old || !sequences.insert(request.sequence()).second) {
+    return absl::UnauthenticatedError("a request that was made before");
+  }
+  if (sequences.size() > kSequenceWindow) sequences.erase(sequences.begin());
+  return found->second.candidate.key;
+}
+
+coordination::Membership Membership::members() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  coordination::Membership membership;
+  for (const auto& [worker, registered] : members_) {
+    *membership.add_members() = registered.candidate.member;
+  }
+  return membership;
+}
+
+std::string Membership::WaitingText(absl::Time now) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (complete_) return "";
+  std::vector<std::string> missing;
+  for (int w = 0; w < num_workers_; ++w) {
+    if (members_.contains(w)) continue;
+    const bool known = w < static_cast<int>(addresses_.size());
+    missing.push_back(known ? absl::StrCat(w, " (", addresses_[w], ")") : absl::StrCat(w));
+  }
+  return absl::StrCat("waiting for workers: ", members_.size(), "/", num_workers_,
+                      " joined; missing worker ", absl::StrJoin(missing, ", "), "; ",
+                      absl::ToInt64Seconds(now - started_), " s");
+}
+
+void Membership::Leave(int worker, const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mu_);
+  left_.emplace_back(worker, why);
+  changed_.notify_all();
+}
+
+std::optional<Membership::Loss> Membership::Lose(int worker) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(worker);
+  if (found == members_.end() || HasLeft(worker)) return std::nullopt;
+  const coordination::Member& member = found->second.candidate.member;
+  const absl::Status why = WithFailure(
+      absl::UnavailableError(
+          absl::StrCat("worker ", worker, " (process ", member.pid(), " on ", member.host(),
+                       ") is gone: its connection to the coordination service has ended")),
+      {.worker = worker});
+  members_.erase(found);
+  if (complete_) left_.emplace_back(worker, why);
+  changed_.notify_all();
+  return Loss{why, complete_};
+}
+
+std::vector<std::pair<int, absl::Status>> Membership::left() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return left_;
+}
+
+absl::Status Membership::WaitUntilOver(absl::Time start_deadline) {
+  std::unique_lock<std::mutex> lock(mu_);
+  const auto is_complete = [&] { return complete_; };
+  if (start_deadline == absl::InfiniteFuture()) {
+    changed_.wait(lock, is_complete);
+  } else if (!changed_.wait_until(lock, absl::ToChronoTime(start_deadline), is_complete)) {
+    lock.unlock();
+    return absl::DeadlineExceededError(WaitingText(absl::Now()));
+  }
+  changed_.wait(lock, [&] {
+    const auto has_left = [&](const auto& member) { return HasLeft(member.first); };
+    return std::all_of(members_.begin(), members_.end(), has_left);
+  });
+  for (const auto& [worker, why] : left_) {
+    if (absl::IsUnavailable(why)) return why;
+  }
+  return absl::OkStatus();
+}
+
+bool Membership::HasLeft(int worker) const {
+  return std::any_of(left_.begin(), left_.end(),
+                     [&](const auto& left) { return left.first == worker; });
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Membership: who belongs to a cluster. It admits workers that agree, remembers their sessions, and
+// knows who is missing, who has left and who is gone. Thread-safe.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/coordination.pb.h"
+
+namespace mirrorflow {
+
+class Membership {
+ public:
+  // A worker that asks to be registered, which knows the secret.
+  struct Candidate {
+    coordination::Member member;
+    std::string session;
+    std::string key;  // of the session
+  };
+
+  // `addresses`: as CoordinationServer::Options::worker_addresses.
+  Membership(int num_workers, std::vector<std::string> addresses);
+
+  int num_workers() const { return num_workers_; }
+
+  // ---- registration -----------------------------------------------------------------------------
+
+  // AlreadyExists if another process is this worker. InvalidArgument, from then on for everybody,
+  // if a setting differs from those of the workers before it.
+  absl::Status Admit(Candidate candidate);
+  // Frees the place of a worker whose registration has ended with `why`, so that it can start again.
+  void Forget(int worker, const std::string& session, const absl::Status& why);
+  // The first difference between workers; OK if there is none.
+  absl::Status mismatch() const;
+  // Why the last registration that waited too long has ended; OK if none has.
+  absl::Status timeout() const;
+  // Waits a moment for the workers that do not know of the mismatch yet. They may start later.
+  void WaitUntilMismatchIsKnown();
+
+  // ---- members ----------------------------------------------------------------------------------
+
+  // Returns the key of the session of a request. Unauthenticated without one, or if the request is
+  // not new.
+  absl::StatusOr<std::string> Authenticate(const coordination::Signed& request);
+  // The registered workers, by number.
+  coordination::Membership members() const;
+  // What is missing; empty once all workers have registered.
+  std::string WaitingText(absl::Time now) const;
+
+  // ---- ends -------------------------------------------------------------------------------------
+
+  // A worker leaves for the reason `why`, which others get that need it.
+  void Leave(int worker, const absl::Status& why);
+  struct Loss {
+    absl::Status why;
+    bool is_final = false;  // until all workers have registered, a lost one may start again
+  };
+  // The connection of a worker has ended. Returns nothing for one that is no member, or has left.
+  std::optional<Loss> Lose(int worker);
+  // The workers that have left or are gone, in this order, and why.
+  std::vector<std::pair<int, absl::Status>> left() const;
+  // As CoordinationServer::WaitUntilOver.
+  absl::Status WaitUntilOver(absl::Time start_deadline);
+
+ private:
+  struct Registered {
+    Candidate candidate;
+    std::set<uint64_t> sequences;  // the latest
+  };
+
+  // All require mu_.
+  absl::Status Differ(int worker, absl::string_view what, absl::string_view own,
+                      absl::string_view other);
+  absl::Status CheckSettings(const coordination::Member& member);
+  bool HasLeft(int worker) const;
+
+  const int num_workers_;
+  const std::vector<std::string> addresses_;
+  const absl::Time started_;
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  // Guarded by mu_:
+  bool complete_ = false;  // all workers have registered
+  std::map<int, Registered> members_;
+  std::vector<std::pair<int, absl::Status>> left_;
+  absl::Status mismatch_;
+  absl::Time mismatch_time_ = absl::InfinitePast();
+  std::set<int> know_mismatch_;  // the workers that have received it
+  absl::Status timeout_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_

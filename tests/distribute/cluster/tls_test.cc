@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests the coordination service with certificates.
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distribute/cluster/coordination/coordination_client.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/certificates.h"
+#include "tests/support/coordination.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(2);
+
+class TlsTest : public testing::Test {
+ protected:
+  void Start(const TlsFiles& tls) {
+    auto server = CoordinationServer::Start({.address = "127.0.0.1:0",
+                                             .num_workers = 1,
+                                             .secret = kTestSecret,
+                                             .job = "test",
+                                             .tls = tls});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  std::string Connect(const TlsFiles& tls) {
+    CoordinationClient::Options options = TestWorkerOptions(server_->port(), 0, 1);
+    options.tls = tls;
+    options.name = "coordinator.test";
+    return std::string(
+        CoordinationClient::Connect(options, absl::Now() + kPatience).status().message());
+  }
+
+  const TlsFiles own_ = WriteCertificate("coordinator.test", TemporaryPath("own"));
+  const TlsFiles other_ = WriteCertificate("coordinator.test", TemporaryPath("other"));
+  std::unique_ptr<CoordinationServer> server_;
+};
+
+TEST_F(TlsTest, BothSidesWithCertificatesConnect) {
+  Start(own_);
+  EXPECT_EQ(Connect(own_), "");
+}
+
+TEST_F(TlsTest, CertificatesOfAnotherAuthorityAreRefused) {
+  Start(own_);
+  const absl::Time start = absl::Now();
+  EXPECT_THAT(Connect(other_), HasSubstr("certificate verify failed"));
+  EXPECT_LT(absl::Now() - start, kPatience / 2);
+}
+
+TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
+  Start(own_);
+  EXPECT_THAT(Connect({}), HasSubstr("perhaps the service expects TLS"));
+  Start({});
+  EXPECT_THAT(Connect(own_), HasSubstr("no TLS connection to the coordination service"));
+}
+
+TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
+  const auto error_of = [](const TlsFiles& files) {
+    return std::string(CoordinationServer::Start({.address = "127.0.0.1:0", .tls = files})
+                           .status()
+                           .message());
+  };
+  TlsFiles files = own_;
+  files.key = other_.key;
+  EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("the key of the certificate"),
+                                     HasSubstr(files.certificate)));
+  files.key = own_.certificate;
+  EXPECT_THAT(error_of(files), AllOf(HasSubstr(files.key), HasSubstr("a private key")));
+  files = own_;
+  files.certificate = own_.key;
+  EXPECT_THAT(error_of(files), AllOf(HasSubstr(own_.key), HasSubstr("a certificate")));
+  files = own_;
+  files.authorities = own_.key;
+  EXPECT_THAT(error_of(files), AllOf(HasSubstr(own_.key), HasSubstr("authorities")));
+  files.authorities = "";
+  EXPECT_THAT(error_of(files), HasSubstr("or none of the three"));
+}
+
+}  // namespace
+}  // namespace mirrorflow
