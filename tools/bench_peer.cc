@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench_peer.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +14,6 @@
 #include <functional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -27,7 +23,9 @@
 #include "distribute/cluster/coordination/coordination_client.h"
 #include "distribute/cluster/coordination/coordination_server.h"
 #include "framework/core/status.h"
+#include "framework/runtime/usable_cpus.h"
 #include "mirrorflow.h"
+#include "tools/free_ports.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(int64_t, batch_size);
@@ -51,39 +49,23 @@ using Work = std::function<absl::Status()>;
 
 // ---- processes ----------------------------------------------------------------------------------
 
-// A port of the loopback device that was free a moment ago.
-absl::StatusOr<int> FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const absl::Cleanup close_socket = [fd] { close(fd); };
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) {
-    return absl::ErrnoToStatus(errno, "no free port");
-  }
-  return ntohs(address.sin_port);
-}
-
 // Limits this process to `count` of its cores, from the `first` on, as the peers do.
 void UseCores(int first, int count) {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
-  for (int core = 0, index = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &cores)) continue;
-    if (index < first || index >= first + count) CPU_CLR(core, &cores);
-    ++index;
+  const std::vector<int> cpus = UsableCpus();
+  cpu_set_t chosen;
+  CPU_ZERO(&chosen);
+  for (int i = first; i < std::min(first + count, static_cast<int>(cpus.size())); ++i) {
+    CPU_SET(cpus[i], &chosen);
   }
-  if (CPU_COUNT(&cores) > 0) sched_setaffinity(0, sizeof(cores), &cores);
+  if (CPU_COUNT(&chosen) > 0) sched_setaffinity(0, sizeof(chosen), &chosen);
 }
 
 // Starts the other workers, which end with this process, and returns the cluster as the calling
 // one sees it. Call while there are no other threads.
 absl::StatusOr<Cluster> ForkWorkers(int num_workers) {
   Cluster cluster = {.num_workers = num_workers, .source = "bench"};
-  MF_ASSIGN_OR_RETURN(const int port, FreePort());
-  cluster.coordinator = absl::StrCat("127.0.0.1:", port);
+  MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(1));
+  cluster.coordinator = absl::StrCat("127.0.0.1:", ports[0]);
   for (int worker = 1; worker < num_workers; ++worker) {
     const pid_t process = fork();
     if (process < 0) return absl::ErrnoToStatus(errno, "fork");

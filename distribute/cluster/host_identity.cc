@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <openssl/evp.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/core/status.h"
+#include "framework/runtime/usable_cpus.h"
 
 namespace mirrorflow {
 namespace {
@@ -62,15 +62,13 @@ std::string HostIdentity() {
                       absl::string_view(network, size < 0 ? 0 : size));
 }
 
-std::string UsableCpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "";
+std::string UsableCpuList() {
+  const std::vector<int> cpus = UsableCpus();
   std::vector<std::string> ranges;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    const int first = cpu;
-    while (cpu + 1 < CPU_SETSIZE && CPU_ISSET(cpu + 1, &set)) ++cpu;
-    ranges.push_back(first == cpu ? absl::StrCat(cpu) : absl::StrCat(first, "-", cpu));
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    const int first = cpus[i];
+    while (i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) ++i;
+    ranges.push_back(first == cpus[i] ? absl::StrCat(first) : absl::StrCat(first, "-", cpus[i]));
   }
   return absl::StrJoin(ranges, ",");
 }

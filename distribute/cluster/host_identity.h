@@ -18,7 +18,7 @@ std::string HostName();
 std::string HostIdentity();
 
 // The CPUs that this process may use: `0-3,8`.
-std::string UsableCpus();
+std::string UsableCpuList();
 
 // A hash of the program's file, which differs between builds.
 absl::StatusOr<std::string> BuildIdentity();

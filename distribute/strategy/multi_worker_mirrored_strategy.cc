@@ -166,7 +166,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
   client.member.set_host(HostName());
   client.member.set_pid(getpid());
   client.member.set_host_id(HostIdentity());
-  client.member.set_cores(UsableCpus());
+  client.member.set_cores(UsableCpuList());
   client.member.set_instruction_set(static_cast<int>(UsableInstructionSet()));
   for (const std::string& device : devices_) client.member.add_devices(device);
   MF_ASSIGN_OR_RETURN(coordination_->client, CoordinationClient::Connect(client, deadline));

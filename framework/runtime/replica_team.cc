@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "framework/runtime/usable_cpus.h"
 
 namespace mirrorflow {
 namespace {
@@ -19,16 +20,6 @@ void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-std::vector<int> UsableCores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
 }
 
 // Divides the cores between the replicas; if there are too few, several replicas share one.
@@ -60,7 +51,7 @@ void Await(const std::atomic<uint64_t>& word, uint64_t value, int spins) {
 }  // namespace
 
 ReplicaTeam::ReplicaTeam(int size, bool pin, CoreSharers sharers) {
-  const std::vector<int> cores = UsableCores();
+  const std::vector<int> cores = UsableCpus();
   if (sharers.count < sharers.first + size) sharers = {.first = 0, .count = size};
   // With fewer cores than replicas, spinning takes a core from a replica that has work.
   spins_ = sharers.count <= static_cast<int>(cores.size()) ? kSpins : 0;

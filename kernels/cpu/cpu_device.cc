@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/cpu_device.h"
 
-#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
+#include "framework/runtime/usable_cpus.h"
 
 namespace mirrorflow {
 namespace {
@@ -73,21 +75,16 @@ std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate) {
 }
 
 int NumUsableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   std::set<std::pair<int, int>> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
+  for (const int cpu : UsableCpus()) {
     const int package = Topology(cpu, "physical_package_id"), core = Topology(cpu, "core_id");
     cores.emplace(package, core >= 0 ? core : -1 - cpu);  // unknown: a separate core
   }
-  return static_cast<int>(cores.size());
+  return std::max(static_cast<int>(cores.size()), 1);
 }
 
 bool MayUseAllCores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 &&
-         CPU_COUNT(&set) >= sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<int64_t>(UsableCpus().size()) >= sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 }  // namespace mirrorflow

@@ -581,5 +581,50 @@ TEST_P(SessionTest, InitializersThatReadUninitialisedVariablesAreRejected) {
               "initializer of variable 'a' reads variable 'b'");
 }
 
+// Records the steps in which a rank runs collectives. Messages between hosts carry them.
+class StepRecorder final : public Communicator {
+ public:
+  StepRecorder(std::unique_ptr<Communicator> inner, std::vector<uint64_t>* steps)
+      : inner_(std::move(inner)), steps_(steps) {}
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  void BeginStep(uint64_t step) override { step_ = step; }
+  absl::Status Start(const Collective& collective, Lane* lane) override {
+    steps_->push_back(step_);
+    return inner_->Start(collective, lane);
+  }
+  absl::Status Finish(const Collective& collective, Lane* lane) override {
+    return inner_->Finish(collective, lane);
+  }
+  absl::Status status() const override { return inner_->status(); }
+  void Abort(absl::Status why) override { inner_->Abort(std::move(why)); }
+
+ private:
+  const std::unique_ptr<Communicator> inner_;
+  std::vector<uint64_t>* const steps_;
+  uint64_t step_ = 0;
+};
+
+TEST(CollectivesOfSessionTest, BelongToTheStepThatRunsThem) {
+  Graph graph;
+  Scope root(&graph);
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1});
+  const Output sum = ops::Sum(root, x, {0});
+  std::vector<uint64_t> steps[2];
+  const auto session = CreateTestSession(
+      graph, {.replicas = 2,
+              .queued = true,
+              .wrap_communicator = [&](std::unique_ptr<Communicator> communicator) {
+                const int rank = communicator->rank();
+                return std::make_unique<StepRecorder>(std::move(communicator), &steps[rank]);
+              }});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Step step = (*session)->Prepare({x}, {sum}).value();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(step.Run({Floats({1, 2, 3, 4})}).ok());
+  for (const std::vector<uint64_t>& of_rank : steps) {
+    EXPECT_THAT(of_rank, ElementsAre(steps[0][0], steps[0][0] + 1, steps[0][0] + 2));
+  }
+}
+
 }  // namespace
 }  // namespace mirrorflow

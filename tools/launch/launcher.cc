@@ -325,7 +325,10 @@ class Job {
     }
     if (worker.ended || (status.ok() && *more)) return;
     // Without an event that says how the worker ended.
-    worker.end.message = status.ok() ? "its supervisor has ended" : std::string(status.message());
+    const bool is_remote = !options_.workers[index].host.name.empty();
+    worker.end.message = !status.ok()                   ? std::string(status.message())
+                         : is_remote && !worker.started ? "the remote shell has not started it"
+                                                        : "its supervisor has ended";
     End(index, /*exit_code=*/-1);
   }
 

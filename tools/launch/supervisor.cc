@@ -2,13 +2,11 @@
 #include "tools/launch/supervisor.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
+#include "tools/free_ports.h"
 #include "tools/launch/descendants.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/wire.h"
@@ -34,28 +33,6 @@ namespace {
 // Limit for a worker whose launcher is gone.
 constexpr absl::Duration kOrphanGrace = absl::Seconds(2);
 constexpr size_t kMaxErrorFile = 64 << 10;
-
-// Ports that are free at this moment, all different.
-absl::StatusOr<launch::Ports> FreePorts(int count) {
-  launch::Ports ports;
-  std::vector<int> sockets;  // open until all are found
-  absl::Status status;
-  for (int i = 0; i < count && status.ok(); ++i) {
-    sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    if (sockets.back() < 0 || bind(sockets.back(), generic, size) != 0 ||
-        getsockname(sockets.back(), generic, &size) != 0) {
-      status = absl::ErrnoToStatus(errno, "cannot find a free port");
-    }
-    ports.add_ports(ntohs(address.sin_port));
-  }
-  for (const int fd : sockets) close(fd);
-  if (!status.ok()) return status;
-  return ports;
-}
 
 // A file without a name, which the worker can open under a path as long as this process runs.
 class PrivateFile {
@@ -152,7 +129,8 @@ class Supervisor {
     switch (order.order_case()) {
       case launch::Order::kFindPorts: {
         launch::Event event;
-        MF_ASSIGN_OR_RETURN(*event.mutable_ports(), FreePorts(order.find_ports()));
+        MF_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(order.find_ports()));
+        for (const int port : ports) event.mutable_ports()->add_ports(port);
         return WriteMessage(STDOUT_FILENO, event);
       }
       case launch::Order::kStart: {
