@@ -105,6 +105,13 @@ std::vector<absl::Status> OnEach(Transports& transports,
   return statuses;
 }
 
+TEST(UcxTransportTest, UcxDoesNotTakeSighup) {
+  ASSERT_TRUE(UcxTransports(2, absl::Seconds(30)).ok());
+  struct sigaction action;
+  ASSERT_EQ(sigaction(SIGHUP, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
+}
+
 TEST(UcxTransportTest, LargeMessagesArriveInOrder) {
   auto transports = UcxTransports(2, absl::Seconds(30));
   ASSERT_TRUE(transports.ok()) << transports.status();

@@ -5,6 +5,7 @@
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,6 +18,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
+#include "tests/support/certificates.h"
+#include "tests/support/files.h"
 
 namespace mirrorflow {
 namespace {
@@ -50,31 +53,50 @@ absl::StatusOr<float> SumInNewSession(const Strategy& strategy) {
   return out[0].scalar<float>();
 }
 
-TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
-  constexpr int kWorkers = 2, kSessions = 100;
-  Cluster cluster = {.num_workers = kWorkers,
-                     .coordinator = absl::StrCat("127.0.0.1:", FreePort())};
-  int threads_after_first = 0, threads_at_end = 0;
+// Runs work(strategy, worker) in a thread for each of two workers.
+void OnTwoWorkers(MultiWorkerMirroredStrategy::Options options,
+                  const std::function<void(const Strategy&, int worker)>& work) {
+  options.cluster.num_workers = 2;
+  options.replicas.num_cpu_replicas = 1;
+  options.connect_timeout = absl::Seconds(20);
   std::vector<std::thread> workers;
-  for (int worker = 0; worker < kWorkers; ++worker) {
-    cluster.task_index = worker;
-    workers.emplace_back([&, cluster, worker] {
-      const auto strategy =
-          MultiWorkerMirroredStrategy::Create({.cluster = cluster,
-                                               .replicas = {.num_cpu_replicas = 1},
-                                               .connect_timeout = absl::Seconds(20)});
+  for (int worker = 0; worker < 2; ++worker) {
+    options.cluster.task_index = worker;
+    workers.emplace_back([&work, options, worker] {
+      const auto strategy = MultiWorkerMirroredStrategy::Create(options);
       ASSERT_TRUE(strategy.ok()) << strategy.status();
-      for (int i = 0; i < kSessions; ++i) {
-        const auto sum = SumInNewSession(**strategy);
-        ASSERT_TRUE(sum.ok()) << "session " << i << ": " << sum.status();
-        ASSERT_EQ(*sum, 10);
-        if (i == 0 && worker == 0) threads_after_first = NumThreads();
-      }
-      if (worker == 0) threads_at_end = NumThreads();
+      work(**strategy, worker);
     });
   }
   for (std::thread& worker : workers) worker.join();
+}
+
+TEST(MultiWorkerMirroredStrategyTest, ManySessionsLeaveNothingBehind) {
+  constexpr int kSessions = 100;
+  int threads_after_first = 0, threads_at_end = 0;
+  OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("127.0.0.1:", FreePort())}},
+               [&](const Strategy& strategy, int worker) {
+                 for (int i = 0; i < kSessions; ++i) {
+                   const auto sum = SumInNewSession(strategy);
+                   ASSERT_TRUE(sum.ok()) << "session " << i << ": " << sum.status();
+                   ASSERT_EQ(*sum, 10);
+                   if (i == 0 && worker == 0) threads_after_first = NumThreads();
+                 }
+                 if (worker == 0) threads_at_end = NumThreads();
+               });
   EXPECT_LT(threads_at_end, threads_after_first + kSessions / 2);
+}
+
+// The certificate is for the name in the cluster, not for the address that worker 0 listens on.
+TEST(MultiWorkerMirroredStrategyTest, WorkersUseTlsWithBoundService) {
+  OnTwoWorkers({.cluster = {.coordinator = absl::StrCat("localhost:", FreePort())},
+                .tls = WriteCertificate("localhost", TemporaryPath("worker")),
+                .bind = "127.0.0.1"},
+               [](const Strategy& strategy, int) {
+                 const auto sum = SumInNewSession(strategy);
+                 ASSERT_TRUE(sum.ok()) << sum.status();
+                 EXPECT_EQ(*sum, 10);
+               });
 }
 
 TEST(MultiWorkerMirroredStrategyTest, OptionsThatCannotWorkAreErrors) {
