@@ -14,6 +14,9 @@
 //   | MVAPICH2            | MV2_COMM_WORLD_RANK, _SIZE        | MIRRORFLOW_COORDINATOR           |
 //   | SLURM (srun)        | SLURM_PROCID, SLURM_NTASKS or     | SLURM_STEP_NODELIST or           |
 //   |                     | SLURM_STEP_NUM_TASKS              | SLURM_JOB_NODELIST               |
+//
+// PMIX_RANK is not a source: no variable has the size that belongs to it, and launchers that set it
+// also set variables of this table.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_CLUSTER_SOURCES_H_
 

@@ -48,12 +48,12 @@ void AddSignature(const StepSignature& signature, absl::Span<const Shape> feed_s
   }
 }
 
-// What the user has written comes first: workers whose variables or optimizers differ place all
-// variables differently.
+// Compares names and shapes before places: different variables or optimizers move all variables.
 void AddLayout(const VariableLayout& layout, Agreement* agreement) {
   for (const VariableInfo& v : layout.variables()) {
-    agreement->Add(absl::StrCat(v.is_optimizer_state ? "optimizer's variable " : "variable ", v.name),
-                   absl::StrCat(DataTypeName(v.dtype), v.shape.ToString()));
+    agreement->Add(
+        absl::StrCat(v.is_optimizer_state ? "optimizer's variable " : "variable ", v.name),
+        absl::StrCat(DataTypeName(v.dtype), v.shape.ToString()));
   }
   for (const VariableInfo& v : layout.variables()) {
     agreement->Add(absl::StrCat("place of ", v.name),

@@ -22,8 +22,8 @@
 namespace mirrorflow {
 namespace {
 
-// A rank with a lane of its own. A call returns only after the work that it enqueued has ended, even
-// if it fails: the suite then frees the memory of the collective.
+// A rank with a lane of its own. A call returns only after the work that it enqueued has ended,
+// even if it fails: the suite then frees the memory of the collective.
 class Waiting final : public Communicator {
  public:
   Waiting(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner)

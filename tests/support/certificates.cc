@@ -10,9 +10,8 @@
 namespace mirrorflow {
 
 TlsFiles WriteCertificate(const std::string& host, const std::string& prefix) {
-  const TlsFiles files = {.certificate = prefix + ".crt",
-                          .key = prefix + ".key",
-                          .authorities = prefix + ".crt"};
+  const TlsFiles files = {
+      .certificate = prefix + ".crt", .key = prefix + ".key", .authorities = prefix + ".crt"};
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = X509_new();
   X509_set_version(certificate, X509_VERSION_3);

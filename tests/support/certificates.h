@@ -8,8 +8,8 @@
 
 namespace mirrorflow {
 
-// Writes a new key and a certificate for `host`, signed by itself, into files whose names begin with
-// `prefix`. The certificate is also the authority.
+// Writes a new key and a certificate for `host`, signed by itself, into files whose names begin
+// with `prefix`. The certificate is also the authority.
 TlsFiles WriteCertificate(const std::string& host, const std::string& prefix);
 
 }  // namespace mirrorflow

@@ -81,9 +81,9 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server != nullptr && *port != 0) return server;
-  return absl::UnavailableError(absl::StrCat(
-      address, ": cannot listen on this address", ReasonNotToListen(address),
-      "; expected an address of this host with a port that no other process uses"));
+  return absl::UnavailableError(
+      absl::StrCat(address, ": cannot listen on this address", ReasonNotToListen(address),
+                   "; expected an address of this host with a port that no other process uses"));
 }
 
 }  // namespace mirrorflow

@@ -57,11 +57,11 @@ absl::Status Membership::Admit(Candidate candidate) {
 absl::Status Membership::Differ(int worker, absl::string_view what, absl::string_view own,
                                 absl::string_view other) {
   mismatch_time_ = absl::Now();
-  mismatch_ = WithFailure(absl::InvalidArgumentError(absl::StrCat(
-                              "workers differ; worker ",
-                              members_.empty() ? 0 : members_.begin()->first, " has `", what, " = ",
-                              own, "`, worker ", worker, " has `", what, " = ", other, "`")),
-                          {.worker = worker});
+  mismatch_ = WithFailure(
+      absl::InvalidArgumentError(absl::StrCat(
+          "workers differ; worker ", members_.empty() ? 0 : members_.begin()->first, " has `", what,
+          " = ", own, "`, worker ", worker, " has `", what, " = ", other, "`")),
+      {.worker = worker});
   return mismatch_;
 }
 
@@ -104,9 +104,8 @@ absl::Status Membership::timeout() const {
 void Membership::WaitUntilMismatchIsKnown() {
   std::unique_lock<std::mutex> lock(mu_);
   if (mismatch_.ok()) return;
-  changed_.wait_until(lock, absl::ToChronoTime(mismatch_time_ + kMismatchLifetime), [&] {
-    return static_cast<int>(know_mismatch_.size()) == num_workers_;
-  });
+  changed_.wait_until(lock, absl::ToChronoTime(mismatch_time_ + kMismatchLifetime),
+                      [&] { return static_cast<int>(know_mismatch_.size()) == num_workers_; });
 }
 
 absl::StatusOr<std::string> Membership::Authenticate(const coordination::Signed& request) {
@@ -160,11 +159,11 @@ std::optional<Membership::Loss> Membership::Lose(int worker) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
   const coordination::Member& member = found->second.candidate.member;
-  const absl::Status why = WithFailure(
-      absl::UnavailableError(
-          absl::StrCat("worker ", worker, " (process ", member.pid(), " on ", member.host(),
-                       ") is gone: its connection to the coordination service has ended")),
-      {.worker = worker});
+  const absl::Status why =
+      WithFailure(absl::UnavailableError(absl::StrCat(
+                      "worker ", worker, " (process ", member.pid(), " on ", member.host(),
+                      ") is gone: its connection to the coordination service has ended")),
+                  {.worker = worker});
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);
   changed_.notify_all();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Membership: who belongs to a cluster. It admits workers that agree, remembers their sessions, and
-// knows who is missing, who has left and who is gone. Thread-safe.
+// Membership: the workers of a cluster. It admits workers that agree, remembers their sessions, and
+// knows which workers are missing, have left or are gone. Thread-safe.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_MEMBERSHIP_H_
 
@@ -39,10 +39,11 @@ class Membership {
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // AlreadyExists if another process is this worker. InvalidArgument, from then on for everybody,
+  // AlreadyExists if another process is this worker. InvalidArgument, from then on for all workers,
   // if a setting differs from those of the workers before it.
   absl::Status Admit(Candidate candidate);
-  // Frees the place of a worker whose registration has ended with `why`, so that it can start again.
+  // Frees the place of a worker whose registration has ended with `why`, so that it can start
+  // again.
   void Forget(int worker, const std::string& session, const absl::Status& why);
   // The first difference between workers; OK if there is none.
   absl::Status mismatch() const;
@@ -58,7 +59,7 @@ class Membership {
   absl::StatusOr<std::string> Authenticate(const coordination::Signed& request);
   // The registered workers, by number.
   coordination::Membership members() const;
-  // What is missing; empty once all workers have registered.
+  // Names the missing workers; empty once all workers have registered.
   std::string WaitingText(absl::Time now) const;
 
   // ---- ends -------------------------------------------------------------------------------------
@@ -69,7 +70,8 @@ class Membership {
     absl::Status why;
     bool is_final = false;  // until all workers have registered, a lost one may start again
   };
-  // The connection of a worker has ended. Returns nothing for one that is no member, or has left.
+  // The connection of a worker has ended. Returns nothing for one that is not a member, or has
+  // left.
   std::optional<Loss> Lose(int worker);
   // The workers that have left or are gone, in this order, and why.
   std::vector<std::pair<int, absl::Status>> left() const;

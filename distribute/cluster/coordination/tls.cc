@@ -55,14 +55,13 @@ absl::Status Check(const TlsFiles& files, const TlsTexts& texts) {
   };
   const Certificate certificate = FirstCertificate(texts.certificate);
   if (certificate == nullptr) return expected(files.certificate, "a certificate in PEM form");
-  // Nobody is there to type the password of an encrypted key.
+  // No one can type the password of an encrypted key.
   const auto no_password = [](char*, int, int, void*) { return 0; };
-  const PrivateKey key = {ReadPem(texts.key,
-                                  [&](BIO* bio) {
-                                    return PEM_read_bio_PrivateKey(bio, nullptr, no_password,
-                                                                   nullptr);
-                                  }),
-                          &EVP_PKEY_free};
+  const PrivateKey key = {
+      ReadPem(
+          texts.key,
+          [&](BIO* bio) { return PEM_read_bio_PrivateKey(bio, nullptr, no_password, nullptr); }),
+      &EVP_PKEY_free};
   if (key == nullptr) return expected(files.key, "a private key in PEM form without a password");
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
     return expected(files.key, absl::StrCat("the key of the certificate in ", files.certificate));

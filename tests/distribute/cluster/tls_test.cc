@@ -67,9 +67,8 @@ TEST_F(TlsTest, TlsOnOneSideOnlyIsNamed) {
 
 TEST_F(TlsTest, FilesThatDoNotFitTogetherAreNamed) {
   const auto error_of = [](const TlsFiles& files) {
-    return std::string(CoordinationServer::Start({.address = "127.0.0.1:0", .tls = files})
-                           .status()
-                           .message());
+    return std::string(
+        CoordinationServer::Start({.address = "127.0.0.1:0", .tls = files}).status().message());
   };
   TlsFiles files = own_;
   files.key = other_.key;
