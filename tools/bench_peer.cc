@@ -25,7 +25,7 @@
 #include "framework/core/status.h"
 #include "framework/runtime/usable_cpus.h"
 #include "mirrorflow.h"
-#include "tools/free_ports.h"
+#include "tools/launch/free_ports.h"
 
 ABSL_DECLARE_FLAG(std::string, model);
 ABSL_DECLARE_FLAG(int64_t, batch_size);

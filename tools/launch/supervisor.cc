@@ -22,8 +22,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/core/status.h"
-#include "tools/free_ports.h"
 #include "tools/launch/descendants.h"
+#include "tools/launch/free_ports.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/wire.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/free_ports.h"
+#include "tools/launch/free_ports.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef MIRRORFLOW_TOOLS_FREE_PORTS_H_
-#define MIRRORFLOW_TOOLS_FREE_PORTS_H_
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_FREE_PORTS_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_FREE_PORTS_H_
 
 #include <vector>
 
@@ -13,4 +13,4 @@ absl::StatusOr<std::vector<int>> FreePorts(int count);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TOOLS_FREE_PORTS_H_
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_FREE_PORTS_H_
