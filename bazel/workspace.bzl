@@ -114,6 +114,7 @@ def mirrorflow_workspace():
         targets = {":json": "nlohmann_json"},
     )
     pkg_config_repo(name = "onednn", apt = "libdnnl-dev", targets = {":onednn": "-ldnnl -lgomp"})
+    pkg_config_repo(name = "isal", apt = "libisal-dev", targets = {":isal": "libisal"})
     pkg_config_repo(name = "gloo", apt = "libgloo-dev", targets = {":gloo": "-lgloo"})
 
     cuda_configure(name = "local_cuda")

@@ -17,11 +17,12 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "framework/core/file.h"
 #include "mirrorflow_debug.h"
+#include "tools/flags/checkpoint_flags.h"
 #include "tools/flags/cluster_flags.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/compute_flags.h"
+#include "tools/loss_log.h"
 #include "tools/models/classifiers.h"
 
 ABSL_FLAG(std::string, model, "cnn",
@@ -148,6 +149,7 @@ absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("epochs", absl::GetFlag(FLAGS_epochs), 1,
                                     std::numeric_limits<int32_t>::max()));
   MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 0));
+  MF_RETURN_IF_ERROR(CheckCheckpointFlags());
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   // Fail now, not after hours of training.
   MF_RETURN_IF_ERROR(CheckOutputFlag("loss_log", absl::GetFlag(FLAGS_loss_log)));
@@ -202,22 +204,24 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
                                                        {model.accuracy, model.test_loss}));
 
   const std::unique_ptr<ProgressHost> host = StderrHost();
-  TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs), .steps = absl::GetFlag(FLAGS_steps)};
+  MF_ASSIGN_OR_RETURN(
+      const Checkpoints checkpoints,
+      CheckpointsOfFlags(*session, {{"global_batch_size", absl::StrCat(batch_size)}}, code));
+  TrainLoopOptions loop{.epochs = absl::GetFlag(FLAGS_epochs),
+                        .steps = absl::GetFlag(FLAGS_steps),
+                        .start = checkpoints.start,
+                        .checkpoints = checkpoints.manager.get(),
+                        .checkpoint_every = checkpoints.every};
   Progress progress(*host, {.format = format, .worker = strategy.worker(), .epochs = loop.epochs});
   progress.Start(Describe(strategy, *session, batch_size));
-  std::string losses;
-  loop.on_step = [&](int64_t step, float loss) {
-    absl::StrAppend(&losses, step, " ", FloatToString(loss), "\n");
-    return absl::OkStatus();
-  };
   *code = kExitBadInput;
+  MF_ASSIGN_OR_RETURN(
+      LossLog losses,
+      LossLog::Open(PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy), checkpoints.start.step));
+  loop.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
   const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
-  const std::string loss_log = PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy);
-  absl::Status logged;  // written even if training failed
-  if (!loss_log.empty()) logged = WriteFileAtomically(loss_log, {losses});
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(result.status());
-  MF_RETURN_IF_ERROR(logged);
   const absl::StatusOr<double> accuracy = TestAccuracy(strategy, test_step, test);
   if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(accuracy.status());

@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/failpoint.h"
 #include "tools/bench.h"
+#include "tools/checkpoint.h"
 #include "tools/coordinator.h"
 #include "tools/devices.h"
 #include "tools/explain.h"
@@ -35,7 +37,20 @@ constexpr char kUsage[] =
     "mirrorflow coordinator --bind=HOST:PORT --num_workers=N\n"
     "                                              serve the coordination of a job whose worker 0 "
     "does not\n"
+    "mirrorflow checkpoint DIR                     list the checkpoints in a directory and check "
+    "them\n"
+    "mirrorflow failpoints                         list the failpoints for "
+    "MIRRORFLOW_FAILPOINTS=NAME=ACTION\n"
     "\nflags:\n";
+
+absl::Status ListFailpoints(const std::vector<std::string>& args) {
+  if (!args.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("failpoints: expected no argument, got '", args[0], "'"));
+  }
+  for (const std::string& name : Failpoint::Names()) std::printf("%s\n", name.c_str());
+  return absl::OkStatus();
+}
 
 int Main(int argc, char** argv) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
@@ -64,13 +79,18 @@ int Main(int argc, char** argv) {
     if (status.ok()) return code;
   } else if (command == "coordinator") {
     status = Coordinator(args, &code);
+  } else if (command == "checkpoint") {
+    status = ListAndCheckCheckpoints(args, &code);
+  } else if (command == "failpoints") {
+    status = ListFailpoints(args);
   } else if (command == "supervise") {
     status = Supervise();  // not for people: `launch` starts it
   } else {
     status = absl::InvalidArgumentError(
         absl::StrCat("'", command,
                      "': unknown command; expected inspect, run, "
-                     "devices, explain, bench, launch or coordinator (see --help)"));
+                     "devices, explain, bench, launch, coordinator, checkpoint or failpoints (see "
+                     "--help)"));
   }
   if (!status.ok()) return ExitWithError(status, code);
   return FlushOutput();

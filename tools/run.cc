@@ -20,7 +20,7 @@
 #include "tools/flags/compute_flags.h"
 #include "tools/graph_flags.h"
 #include "tools/graph_names.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/variables_file.h"
 #include "train/npy.h"
 
 ABSL_FLAG(std::string, graph, "", "run: the graph file (.pb, .pbtxt, .txt)");

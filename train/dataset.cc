@@ -193,6 +193,17 @@ Dataset Dataset::Take(int64_t count) const {
       size_ ? std::min(*size_, count) : count);
 }
 
+Dataset Dataset::Skip(int64_t count) const {
+  if (count < 0) {
+    return WithError(absl::StrCat("Skip() count out of range; expected 0 or more, got ", count));
+  }
+  std::optional<int64_t> size = size_;
+  if (size) size = std::max<int64_t>(*size - count, 0);
+  return With(
+      [count](std::unique_ptr<RowStream> input) { return SkipRows(std::move(input), count); },
+      size);
+}
+
 Dataset Dataset::Prefetch(int batches) const {
   constexpr int kMax = 1 << 16;
   if (batches < 0 || batches > kMax) {

@@ -49,6 +49,8 @@ class Dataset {
   Dataset Repeat(int64_t count = kForever) const;
   // Keeps only the first `count` elements.
   Dataset Take(int64_t count) const;
+  // Leaves out the first `count` elements, without copying their rows.
+  Dataset Skip(int64_t count) const;
   // Keeps up to `batches` finished batches ready, which a background thread of the iterator makes.
   // The default is 1; 0 makes each batch on demand. Prefetch() applies to the finished batches
   // regardless of its position in the pipeline.

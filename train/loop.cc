@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,46 +40,67 @@ absl::StatusOr<float> LossOf(StepOutputs outputs) {
 
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options) {
+  TrainingPosition at = options.start;
   TrainResult result;
   std::vector<double> step_ms, host_us;
   int64_t largest_batch = 0;
+  bool first_step = true;  // it compiles, and is not timed
   // A step limit overrides `epochs` and runs as many epochs as it takes.
-  for (int64_t epoch = 0; options.steps > 0 || epoch < options.epochs; ++epoch) {
-    if (options.steps > 0 && result.steps == options.steps) break;
-    progress.BeginEpoch(epoch + 1, dataset.size());
-    DistributedDataset input = strategy.Distribute(dataset, epoch);
+  const auto is_over = [&] {
+    return options.steps > 0 ? at.step >= options.steps : at.epoch >= options.epochs;
+  };
+  while (!is_over()) {
+    const int64_t done_before = at.batch;
+    progress.BeginEpoch(at.epoch + 1, dataset.size(), done_before);
+    DistributedDataset input = strategy.Distribute(dataset.Skip(done_before), at.epoch);
     double loss_sum = 0;
-    int64_t epoch_steps = 0;
     DistributedBatch batch;
-    while ((options.steps == 0 || result.steps < options.steps) && input.Next(&batch)) {
+    while (!is_over() && input.Next(&batch)) {
       const absl::Time begin = absl::Now();
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
       MF_ASSIGN_OR_RETURN(const float loss, LossOf(outputs));
-      if (result.steps > 0) {
+      if (!std::exchange(first_step, false)) {
         step_ms.push_back(absl::ToDoubleMilliseconds(absl::Now() - begin));
         host_us.push_back(absl::ToDoubleMicroseconds(step.host_time()));
       }
-      ++result.steps;
-      ++epoch_steps;
+      ++at.step;
+      ++at.batch;
       loss_sum += loss;
       largest_batch = std::max(largest_batch, batch.num_rows());
       const Metric metrics[] = {{"loss", loss}};
       progress.Step(batch.num_rows(), metrics);
-      if (options.on_step) MF_RETURN_IF_ERROR(options.on_step(result.steps, loss));
+      if (options.on_step) MF_RETURN_IF_ERROR(options.on_step(at.step, loss));
       if (!std::isfinite(loss)) {
         return absl::OutOfRangeError(absl::StrCat(
-            "step ", result.steps, ": the loss is not finite; expected a number, got ", loss));
+            "step ", at.step, ": the loss is not finite; expected a number, got ", loss));
+      }
+      const bool is_due = options.checkpoint_every > 0 && at.step % options.checkpoint_every == 0;
+      if (options.checkpoints != nullptr && is_due) {
+        MF_RETURN_IF_ERROR(options.checkpoints->Save(at));
       }
     }
     MF_RETURN_IF_ERROR(input.status());
-    if (epoch_steps == 0) {
+    if (at.batch == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "epoch ", epoch + 1, ": the dataset has no batches; expected at least one, got none"));
+          "epoch ", at.epoch + 1, ": the dataset has no batches; expected at least one, got none"));
     }
-    result.loss = loss_sum / static_cast<double>(epoch_steps);
-    const Metric metrics[] = {{"mean_loss", result.loss}};
-    progress.EndEpoch(metrics);
+    if (at.batch > done_before) {  // or else the earlier run has done all of it
+      result.loss = loss_sum / static_cast<double>(at.batch - done_before);
+      const Metric metrics[] = {{"mean_loss", result.loss}};
+      progress.EndEpoch(metrics);
+    }
+    if (!is_over()) {
+      ++at.epoch;
+      at.batch = 0;
+    }
   }
+  if (options.checkpoints != nullptr) {
+    if (options.checkpoints->last_step() != at.step) {
+      MF_RETURN_IF_ERROR(options.checkpoints->Save(at));
+    }
+    MF_RETURN_IF_ERROR(options.checkpoints->WaitForSave());
+  }
+  result.steps = at.step;
   result.median_step_ms = Median(std::move(step_ms));
   result.median_host_us = Median(std::move(host_us));
   if (result.median_step_ms > 0) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "distribute/strategy/strategy.h"
+#include "train/checkpoint/checkpoint_manager.h"
 #include "train/dataset.h"
 #include "train/progress.h"
 
@@ -17,14 +18,20 @@ namespace mirrorflow {
 
 struct TrainLoopOptions {
   int64_t epochs = 1;
-  // Stop after this many steps, regardless of `epochs`. 0: no limit.
+  // Stop after this many steps, regardless of `epochs`; those before `start` count. 0: no limit.
   int64_t steps = 0;
+  // Where training goes on: what CheckpointManager::Restore has returned.
+  TrainingPosition start = {};
+  // Saves a checkpoint every `checkpoint_every` steps (0: never) and after the last one. May be
+  // null; else it must outlive the loop.
+  CheckpointManager* checkpoints = nullptr;
+  int64_t checkpoint_every = 0;
   // Called after each step with its number, from 1, and its loss; an error ends the loop.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
 };
 
 struct TrainResult {
-  int64_t steps = 0;
+  int64_t steps = 0;          // including those before `start`
   double loss = 0;            // the mean over the steps of the last epoch
   double median_step_ms = 0;  // without the first step, which compiles
   double median_host_us = 0;  // time to enqueue a step; 0 on devices that run on the host
@@ -34,7 +41,7 @@ struct TrainResult {
 // `step` must take the components of the dataset's batches as feeds, and its first fetch must be
 // the loss, a float scalar; otherwise the result is InvalidArgument after the first Run. The
 // dataset must be batched. Returns OutOfRange, naming the step, if the loss is not finite; that
-// step leaves the variables that Minimize updates unchanged.
+// step leaves the variables that Minimize updates unchanged, and no checkpoint of it is saved.
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options);
 

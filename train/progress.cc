@@ -87,11 +87,12 @@ void Progress::Start(const RunDescription& run) {
   Above(banner);
 }
 
-void Progress::BeginEpoch(int64_t epoch, std::optional<int64_t> steps) {
+void Progress::BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done) {
   now_ = epoch_started_ = timed_from_ = host_.Uptime();
   epoch_ = epoch;
   steps_ = steps;
-  step_ = timed_steps_ = timed_examples_ = 0;
+  step_ = done;
+  timed_steps_ = timed_examples_ = 0;
   // Drop the metrics of an evaluation, which belong to the previous epoch.
   metrics_.clear();
   if (format_ != LogFormat::kBar) {

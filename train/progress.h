@@ -76,8 +76,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Start(const RunDescription& run);
-  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown.
-  void BeginEpoch(int64_t epoch, std::optional<int64_t> steps);
+  // `epoch` counts from 1. Without `steps`, the length of the epoch is unknown. `done`: the steps
+  // of the epoch that an earlier run has done.
+  void BeginEpoch(int64_t epoch, std::optional<int64_t> steps, int64_t done = 0);
   // Reports a finished step of `examples` global examples.
   void Step(int64_t examples, absl::Span<const Metric> metrics);
   // Ends the epoch and adds `metrics`, such as those of an evaluation, to those of the last step.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/row_stream.h"
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -45,6 +47,11 @@ class All final : public RowStream {
     rows->push_back(next_++);
     return true;
   }
+  int64_t Skip(int64_t count) override {
+    const int64_t skipped = std::min(count, count_ - next_);
+    next_ += skipped;
+    return skipped;
+  }
 
  private:
   const int64_t count_;
@@ -70,6 +77,13 @@ class Shuffle final : public RowStream {
     rows->insert(rows->end(), rows_.begin() + begins_[element],
                  rows_.begin() + begins_[element + 1]);
     return true;
+  }
+
+  int64_t Skip(int64_t count) override {
+    if (!drained_) DrainAndPermute();
+    const int64_t skipped = std::min(count, static_cast<int64_t>(order_.size() - next_));
+    next_ += skipped;
+    return skipped;
   }
 
  private:
@@ -109,6 +123,11 @@ class Batch final : public RowStream {
     rows->resize(begin);
     return false;
   }
+  int64_t Skip(int64_t count) override {
+    const int64_t most = std::numeric_limits<int64_t>::max() / size_;
+    const int64_t skipped = input_->Skip(std::min(count, most) * size_);
+    return skipped / size_ + (skipped % size_ != 0 && !drop_remainder_ ? 1 : 0);
+  }
 
  private:
   const std::unique_ptr<RowStream> input_;
@@ -137,6 +156,20 @@ class Repeat final : public RowStream {
     return input_->Next(rows);
   }
 
+  int64_t Skip(int64_t count) override {
+    int64_t skipped = 0;
+    bool is_at_start = false;
+    while (skipped < count && pass_ != count_) {
+      const int64_t of_pass = input_->Skip(count - skipped);
+      skipped += of_pass;
+      const bool is_empty = is_at_start && of_pass == 0;  // and so are all later passes
+      if (skipped == count || is_empty || ++pass_ == count_) break;
+      input_->Start(first_epoch_ + pass_);
+      is_at_start = true;
+    }
+    return skipped;
+  }
+
  private:
   const std::unique_ptr<RowStream> input_;
   const int64_t count_;
@@ -157,11 +190,44 @@ class Take final : public RowStream {
     ++taken_;
     return true;
   }
+  int64_t Skip(int64_t count) override {
+    const int64_t skipped = input_->Skip(std::min(count, count_ - taken_));
+    taken_ += skipped;
+    return skipped;
+  }
 
  private:
   const std::unique_ptr<RowStream> input_;
   const int64_t count_;
   int64_t taken_ = 0;
+};
+
+class SkipFirst final : public RowStream {
+ public:
+  SkipFirst(std::unique_ptr<RowStream> input, int64_t count)
+      : input_(std::move(input)), count_(count) {}
+
+  void Start(int64_t epoch) override {
+    input_->Start(epoch);
+    left_ = count_;
+  }
+  bool Next(std::vector<int64_t>* rows) override {
+    SkipLeft();
+    return input_->Next(rows);
+  }
+  int64_t Skip(int64_t count) override {
+    SkipLeft();
+    return input_->Skip(count);
+  }
+
+ private:
+  void SkipLeft() {
+    if (left_ > 0) input_->Skip(std::exchange(left_, 0));
+  }
+
+  const std::unique_ptr<RowStream> input_;
+  const int64_t count_;
+  int64_t left_ = 0;  // to skip before the next element
 };
 
 }  // namespace
@@ -183,6 +249,10 @@ std::unique_ptr<RowStream> RepeatRows(std::unique_ptr<RowStream> input, int64_t 
 
 std::unique_ptr<RowStream> TakeRows(std::unique_ptr<RowStream> input, int64_t count) {
   return std::make_unique<Take>(std::move(input), count);
+}
+
+std::unique_ptr<RowStream> SkipRows(std::unique_ptr<RowStream> input, int64_t count) {
+  return std::make_unique<SkipFirst>(std::move(input), count);
 }
 
 }  // namespace mirrorflow

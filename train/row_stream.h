@@ -20,6 +20,8 @@ class RowStream {
   virtual void Start(int64_t epoch) = 0;
   // Appends the next element to `rows`. Returns false at the end of the pass.
   virtual bool Next(std::vector<int64_t>* rows) = 0;
+  // Skips the next `count` elements, or all that are left. Returns how many it has skipped.
+  virtual int64_t Skip(int64_t count) = 0;
 };
 
 // The rows 0, 1, …, count - 1.
@@ -35,6 +37,9 @@ std::unique_ptr<RowStream> BatchRows(std::unique_ptr<RowStream> input, int64_t s
 std::unique_ptr<RowStream> RepeatRows(std::unique_ptr<RowStream> input, int64_t count);
 // The first `count` elements of `input`.
 std::unique_ptr<RowStream> TakeRows(std::unique_ptr<RowStream> input, int64_t count);
+
+// All elements of `input` but the first `count` of each pass.
+std::unique_ptr<RowStream> SkipRows(std::unique_ptr<RowStream> input, int64_t count);
 
 }  // namespace mirrorflow
 

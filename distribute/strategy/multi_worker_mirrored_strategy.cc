@@ -19,6 +19,7 @@
 #include "distribute/collective/team_communicator.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/extensions.h"
+#include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "kernels/cpu/instruction_set.h"
 
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirrored
 
 absl::Status MultiWorkerMirroredStrategy::Join() {
   const Cluster& cluster = options_.cluster;
+  Failpoint::SetWorker(cluster.task_index);
   if (cluster.num_workers == 1) {
     topology_ = Topology::OneWorker(devices_, /*one_domain=*/true);
     return absl::OkStatus();

@@ -134,10 +134,15 @@ absl::Status OpenTemporary(const Target& target, TemporaryFile* file) {
 
 }  // namespace
 
-absl::StatusOr<InputFile> InputFile::Open(absl::string_view path) {
+absl::StatusOr<InputFile> InputFile::Open(absl::string_view path, Links links) {
   std::string name(path);
   // Without O_NONBLOCK, open would block on a pipe that has no writer.
-  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int refusal = links == Links::kRefuse ? O_NOFOLLOW : 0;
+  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | refusal);
+  if (fd < 0 && errno == ELOOP && refusal != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": cannot open; expected a regular file, got a symbolic link"));
+  }
   if (fd < 0) return SystemError(errno, path, "cannot open");
   InputFile file(fd, 0, std::move(name));
   struct stat info;
@@ -173,33 +178,33 @@ absl::Status InputFile::Read(uint64_t offset, size_t size, void* out) const {
 }
 
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const absl::string_view> pieces,
-                                 absl::FunctionRef<void(absl::string_view)> before_call) {
+                                 absl::FunctionRef<absl::Status(absl::string_view)> before_call) {
   MF_ASSIGN_OR_RETURN(const Target target, TargetOf(path));
   Descriptor parent{open(target.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (parent.fd < 0) return SystemError(errno, path, "cannot open its directory");
   uint64_t bytes = 0;
   for (absl::string_view piece : pieces) bytes += piece.size();
 
-  before_call("open");
+  MF_RETURN_IF_ERROR(before_call("open"));
   TemporaryFile file;
   MF_RETURN_IF_ERROR(OpenTemporary(target, &file));
-  before_call("reserve");
+  MF_RETURN_IF_ERROR(before_call("reserve"));
   MF_RETURN_IF_ERROR(Reserve(file.fd, path, bytes));
   for (absl::string_view piece : pieces) {
-    before_call("write");
+    MF_RETURN_IF_ERROR(before_call("write"));
     MF_RETURN_IF_ERROR(WriteAll(file.fd, path, piece));
   }
-  before_call("fsync");
+  MF_RETURN_IF_ERROR(before_call("fsync"));
   // Never retried: after an error, the kernel may have dropped the pages and marked them clean.
   if (fsync(file.fd) != 0) return SystemError(errno, path, "cannot fsync");
-  before_call("close");
+  MF_RETURN_IF_ERROR(before_call("close"));
   if (close(std::exchange(file.fd, -1)) != 0) return SystemError(errno, path, "cannot close");
-  before_call("rename");
+  MF_RETURN_IF_ERROR(before_call("rename"));
   if (rename(file.path.c_str(), target.path.c_str()) != 0) {
     return SystemError(errno, path, "cannot rename the finished file");
   }
   file.renamed = true;
-  before_call("fsync of the directory");
+  MF_RETURN_IF_ERROR(before_call("fsync_directory"));
   // EINVAL: a file system whose directories cannot be synced.
   if (fsync(parent.fd) != 0 && errno != EINVAL) {
     return SystemError(errno, path, "cannot fsync its directory");

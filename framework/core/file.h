@@ -19,9 +19,10 @@ namespace mirrorflow {
 // A regular file, open for reading.
 class InputFile {
  public:
+  enum class Links { kFollow, kRefuse };
   // Opens the file. Returns the system's error (NotFound, PermissionDenied, …), or
-  // FailedPrecondition for a directory, a pipe or a device.
-  static absl::StatusOr<InputFile> Open(absl::string_view path);
+  // FailedPrecondition for a directory, a pipe, a device or, with kRefuse, a symbolic link.
+  static absl::StatusOr<InputFile> Open(absl::string_view path, Links links = Links::kFollow);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
@@ -46,13 +47,18 @@ class InputFile {
 // the old file or the complete new one. A symbolic link at `path` is replaced, not followed.
 //
 // On an error, `path` is unchanged and no temporary file remains. There is one exception: if the
-// last call (`fsync of the directory`) fails, the new file stays, but a power failure may still
+// last call (`fsync_directory`) fails, the new file stays, but a power failure may still
 // revert it. The file's mode is 0666 without the bits of the umask.
 //
-// `before_call` is called with the name of each step before that step; tests end the process there.
+// `before_call` is called with the name of each step before that step, and its error ends the call:
+// for failpoints. The names are those of kWriteSteps.
+inline constexpr absl::string_view kWriteSteps[] = {"open",  "reserve", "write",          "fsync",
+                                                    "close", "rename",  "fsync_directory"};
 absl::Status WriteFileAtomically(
     absl::string_view path, absl::Span<const absl::string_view> pieces,
-    absl::FunctionRef<void(absl::string_view)> before_call = [](absl::string_view) {});
+    absl::FunctionRef<absl::Status(absl::string_view)> before_call = [](absl::string_view) {
+      return absl::OkStatus();
+    });
 
 // Checks that WriteFileAtomically can write `path`, by creating and removing an empty temporary
 // file. Call it before long work whose result goes there.

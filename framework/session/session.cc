@@ -62,6 +62,11 @@ absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value
   return state_->AssignVariable(name, value);
 }
 
+absl::Status Session::AssignFromWorker0(absl::Span<const std::string> names,
+                                        const std::map<std::string, Tensor>& values) {
+  return state_->AssignFromWorker0(names, values);
+}
+
 bool Session::IsInitialized(absl::string_view name) const { return state_->IsInitialized(name); }
 void Session::TraceTo(TraceWriter* trace) { state_->TraceTo(trace); }
 

@@ -14,6 +14,7 @@
 #define MIRRORFLOW_FRAMEWORK_SESSION_SESSION_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -175,6 +176,10 @@ class Session {
   // Sets the variable on all local replicas or, if it is synchronised on read, the sum over all.
   // All workers must call it, with the same value.
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
+  // Sets the variables `names` on all workers to the values that worker 0 passes. All workers must
+  // call it with the same names; only worker 0 needs the values.
+  absl::Status AssignFromWorker0(absl::Span<const std::string> names,
+                                 const std::map<std::string, Tensor>& values);
   // Whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
 

@@ -83,7 +83,11 @@ absl::Status SessionState::Initialize(const Graph& graph) {
   MF_RETURN_IF_ERROR(connection_.Connect(replicas_, ConnectDeadline()));
   variable_states_.assign(layout_.variables().size(), VariableState::kUnset);
   MF_RETURN_IF_ERROR(InitializeVariables());
-  return connection_.has_other_workers() ? TakeVariablesOfRank0() : absl::OkStatus();
+  if (!connection_.has_other_workers()) return absl::OkStatus();
+  // Workers may compute initial values on processors that round differently.
+  std::vector<int> all(layout_.variables().size());
+  std::iota(all.begin(), all.end(), 0);
+  return TakeVariablesOfRank0(all);
 }
 
 bool SessionState::SharesVariables() const {

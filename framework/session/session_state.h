@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -107,7 +108,10 @@ class SessionState {
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
+  absl::Status AssignFromWorker0(absl::Span<const std::string> names,
+                                 const std::map<std::string, Tensor>& values);
   bool IsInitialized(absl::string_view name) const;
+  uint64_t seed() const { return options_.seed; }
 
   void TraceTo(TraceWriter* trace) { trace_ = trace; }
 
@@ -127,6 +131,7 @@ class SessionState {
   absl::StatusOr<SharedRegions> AllocateSharedRegions();
   // Whether `replica` is the one that writes the copy of a variable which several share.
   bool Writes(const Replica& replica, const VariableInfo& variable) const;
+  static absl::Status CheckValue(const VariableInfo& variable, const Tensor& value);
   absl::Status SetVariable(int variable, const Tensor& value);
   absl::Status InitializeVariables();
   absl::Status RunInitializers(absl::Span<const int> variables, absl::Span<const Output> values);
@@ -159,7 +164,8 @@ class SessionState {
   // Called only if there are several workers.
   absl::Status AgreeOnVariables();
   absl::Status TakeSeedOfWorker0();
-  absl::Status TakeVariablesOfRank0();
+  // Copies rank 0's values of the variables, but for those that are synchronised on read.
+  absl::Status TakeVariablesOfRank0(absl::Span<const int> variables);
   absl::Status AgreeOn(const StepState& step, StepVariant& variant);
   absl::Status TakeTuningOfWorker0(absl::string_view agreement);
   absl::StatusOr<Tensor> SumOverRanks(int variable);

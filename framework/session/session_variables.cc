@@ -162,14 +162,16 @@ absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name, int re
   return value;
 }
 
+absl::Status SessionState::CheckValue(const VariableInfo& variable, const Tensor& value) {
+  if (value.dtype() == variable.dtype && value.shape() == variable.shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable '", variable.name, "': expected ", DataTypeName(variable.dtype),
+      variable.shape.ToString(), ", got ", DataTypeName(value.dtype()), value.shape().ToString()));
+}
+
 absl::Status SessionState::AssignVariable(absl::string_view name, const Tensor& value) {
   MF_ASSIGN_OR_RETURN(const int v, FindVariable(name));
-  const VariableInfo& variable = layout_.variables()[v];
-  if (value.dtype() != variable.dtype || value.shape() != variable.shape) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "variable '", name, "': expected ", DataTypeName(variable.dtype), variable.shape.ToString(),
-        ", got ", DataTypeName(value.dtype()), value.shape().ToString()));
-  }
+  MF_RETURN_IF_ERROR(CheckValue(layout_.variables()[v], value));
   // One of the workers that share a copy writes it: after all have read what they still need, and
   // before any goes on.
   MF_RETURN_IF_ERROR(WaitForSharers());

@@ -3,6 +3,7 @@
 // Coordination of a session whose replicas are on several workers: all start from worker 0's seed
 // and rank 0's variables, and agree on each step before it first runs.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -138,17 +139,16 @@ absl::Status SessionState::TakeSeedOfWorker0() {
   return absl::InternalError(absl::StrCat("seed of worker 0: expected a number, got '", seed, "'"));
 }
 
-// Copies rank 0's values, because workers may compute initial values on processors that round
-// differently.
-absl::Status SessionState::TakeVariablesOfRank0() {
+absl::Status SessionState::TakeVariablesOfRank0(absl::Span<const int> variables) {
   int64_t largest = 0;
-  for (const VariableInfo& v : layout_.variables()) largest = std::max(largest, v.bytes());
+  for (const int v : variables) largest = std::max(largest, layout_.variables()[v].bytes());
   return OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
     // Only one replica receives the value of a shared variable into its memory; the others receive
     // it into a buffer that is dropped.
     MF_ASSIGN_OR_RETURN(const std::shared_ptr<std::byte> unused,
                         replica.device().Allocate(largest));
-    for (const VariableInfo& v : layout_.variables()) {
+    for (const int variable : variables) {
+      const VariableInfo& v = layout_.variables()[variable];
       if (v.on_read) continue;  // the replicas' parts differ and sum up to the value
       std::byte* const memory = replica.VariableAddress(v);
       MF_RETURN_IF_ERROR(replica.communicator()->Run(
@@ -161,6 +161,39 @@ absl::Status SessionState::TakeVariablesOfRank0() {
     }
     return absl::OkStatus();
   });
+}
+
+absl::Status SessionState::AssignFromWorker0(absl::Span<const std::string> names,
+                                             const std::map<std::string, Tensor>& values) {
+  const bool has_values = !connection_.has_other_workers() || connection_.workers()->worker() == 0;
+  std::vector<int> variables;
+  for (const std::string& name : names) {
+    MF_ASSIGN_OR_RETURN(variables.emplace_back(), FindVariable(name));
+  }
+  MF_RETURN_IF_ERROR(WaitForSharers());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const VariableInfo& v = layout_.variables()[variables[i]];
+    if (has_values) {
+      const auto value = values.find(names[i]);
+      if (value == values.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("variable '", names[i], "': worker 0 has no value for it"));
+      }
+      MF_RETURN_IF_ERROR(CheckValue(v, value->second));
+      MF_RETURN_IF_ERROR(SetVariable(variables[i], value->second));
+    } else if (v.on_read) {  // rank 0 has all of it
+      MF_ASSIGN_OR_RETURN(const Tensor zeros, Tensor::Allocate(v.dtype, v.shape));
+      std::memset(zeros.raw(), 0, zeros.bytes());
+      MF_RETURN_IF_ERROR(SetVariable(variables[i], zeros));
+    }
+    variable_states_[variables[i]] = VariableState::kSet;
+  }
+  last_run_ = nullptr;
+  if (connection_.has_other_workers()) {
+    if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
+    MF_RETURN_IF_ERROR(TakeVariablesOfRank0(variables));
+  }
+  return WaitForSharers();
 }
 
 absl::Status SessionState::WaitForSharers() {

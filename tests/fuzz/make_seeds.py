@@ -176,6 +176,17 @@ def npz(method, arrays, zip64=False):
     return file.getvalue()
 
 
+def manifest(**changed):
+    """The body of the manifest of a checkpoint."""
+    body = {"format": "mirrorflow checkpoint", "version": 1, "step": 4, "epoch": 0, "batch": 4,
+            "session_step": 4, "seed": 7, "num_workers": 1, "num_replicas": 2, "time": "t",
+            "settings": {"global_batch_size": "10"},
+            "data": {"file": "variables.safetensors", "bytes": 96, "header_bytes": 64,
+                     "header_crc32c": "0123abcd"},
+            "tensors": [{"name": "w", "dtype": "float", "shape": [2, 4], "crc32c": "89abcdef"}]}
+    return json.dumps({**body, **changed}).encode()
+
+
 def safetensors(header, data):
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
@@ -207,6 +218,14 @@ FILES = {
         "empty": npz(zipfile.ZIP_STORED, {}),
         "bomb": npz(zipfile.ZIP_DEFLATED, {"a": npy("<f4", (2,), bytes(1 << 16))}),
         "path": npz(zipfile.ZIP_STORED, {"../a": npy("|u1", (1,), b"a")}),
+    },
+    "manifest": {
+        "one": manifest(),
+        "link": manifest(data={"file": "../x", "bytes": 1, "header_bytes": 1,
+                               "header_crc32c": "00000000"}),
+        "negative": manifest(step=-1),
+        "huge": manifest(epoch=2 ** 64 - 1),
+        "nested": b"[" * 1000,
     },
     "safetensors": {
         "two": safetensors({"__metadata__": {"a": "b"}, "x": entry("F32", [2], 0, 8),

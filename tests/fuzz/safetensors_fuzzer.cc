@@ -3,7 +3,7 @@
 // Reads a safetensors file or rejects it.
 #include "framework/core/status.h"
 #include "tests/fuzz/in_memory_file.h"
-#include "train/safetensors.h"
+#include "train/safetensors/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mirrorflow;

@@ -2,8 +2,12 @@
 #include "train/row_stream.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -124,6 +128,60 @@ TEST(TakeRowsTest, StopsEarlyAndStartsOver) {
   EXPECT_THAT(Flat(*stream, 0), ElementsAre(0, 1, 2, 0, 1));
   EXPECT_THAT(Flat(*stream, 1), ElementsAre(0, 1, 2, 0, 1));
   EXPECT_THAT(Flat(*TakeRows(AllRows(2), 5), 0), ElementsAre(0, 1));
+}
+
+using Stage = std::function<std::unique_ptr<RowStream>(std::unique_ptr<RowStream>)>;
+
+// Skipping leaves exactly the elements after those that it skips.
+TEST(SkipRowsTest, LeavesOutTheFirstElementsOfEveryKindOfStream) {
+  const auto shuffle = [](auto input) { return ShuffleRows(std::move(input), 7); };
+  const auto batch = [](auto input) { return BatchRows(std::move(input), 3, false); };
+  const auto full_batch = [](auto input) { return BatchRows(std::move(input), 3, true); };
+  const auto repeat = [](auto input) { return RepeatRows(std::move(input), 3); };
+  const auto forever = [](auto input) { return RepeatRows(std::move(input), -1); };
+  const auto take = [](auto input) { return TakeRows(std::move(input), 5); };
+  const auto skip = [](auto input) { return SkipRows(std::move(input), 2); };
+  const std::vector<std::vector<Stage>> pipelines = {
+      {},
+      {shuffle},
+      {shuffle, batch},
+      {shuffle, full_batch},
+      {shuffle, repeat, batch},
+      {shuffle, forever, full_batch},
+      {batch, shuffle},
+      {batch, repeat, take},
+      {repeat, skip, batch},
+      {take, repeat},
+  };
+  for (size_t p = 0; p < pipelines.size(); ++p) {
+    for (const int64_t count : {0, 1, 2, 3, 4, 5, 7, 8, 30, 100}) {
+      const auto make = [&] {
+        std::unique_ptr<RowStream> stream = AllRows(8);
+        for (const Stage& stage : pipelines[p]) stream = stage(std::move(stream));
+        return stream;
+      };
+      std::vector<Rows> expected = Elements(*make(), 4, 200);
+      expected.erase(expected.begin(),
+                     expected.begin() + std::min<int64_t>(count, expected.size()));
+      const auto skipping = SkipRows(make(), count);
+      for (int pass = 0; pass < 2; ++pass) {
+        std::vector<Rows> got = Elements(*skipping, 4, static_cast<int>(expected.size()) + 1);
+        got.resize(std::min(got.size(), expected.size()));
+        EXPECT_EQ(got, expected) << "pipeline " << p << ", skipping " << count;
+      }
+    }
+  }
+}
+
+TEST(SkipRowsTest, TellsHowManyItHasSkipped) {
+  const auto stream = BatchRows(RepeatRows(AllRows(4), 2), 3, false);
+  stream->Start(0);
+  EXPECT_EQ(stream->Skip(2), 2);
+  EXPECT_EQ(stream->Skip(5), 1);
+  EXPECT_EQ(stream->Skip(5), 0);
+  const auto nothing = RepeatRows(AllRows(0), -1);
+  nothing->Start(0);
+  EXPECT_EQ(nothing->Skip(10), 0);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/variables_file.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
           "mirrored (this process alone), multi_worker, or auto: what the environment says");

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/core/failpoint.h"
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/names.h"
@@ -83,6 +84,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   std::set_terminate(EndByException);
+  MF_RETURN_IF_ERROR(Failpoint::CheckEnvironment());
   CommandLine line;
   bool flags_ended = false;
   for (int i = 1; i < argc; ++i) {

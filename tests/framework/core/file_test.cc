@@ -155,9 +155,10 @@ TEST_F(FileTest, WriteSyncsFileBeforeRenameAndDirectoryAfter) {
   std::vector<std::string> steps;
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"x", "y"}, [&](absl::string_view step) {
                 steps.emplace_back(step);
+                return absl::OkStatus();
               }).ok());
   EXPECT_THAT(steps, ElementsAre("open", "reserve", "write", "write", "fsync", "close", "rename",
-                                 "fsync of the directory"));
+                                 "fsync_directory"));
 }
 
 TEST_F(FileTest, CrashAtAnyStepLeavesOldOrNewFile) {
@@ -170,6 +171,7 @@ TEST_F(FileTest, CrashAtAnyStepLeavesOldOrNewFile) {
       int step = 0;
       (void)!WriteFileAtomically(Path("a"), {"new ", "contents"}, [&](absl::string_view) {
         if (step++ == crash_at) kill(getpid(), SIGKILL);
+        return absl::OkStatus();
       }).ok();
       _exit(0);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint.h"
+#include "train/checkpoint/variables_file.h"
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@
 #include "framework/core/status.h"
 #include "framework/graph/error_list.h"
 #include "framework/session/session_state.h"
-#include "train/safetensors.h"
+#include "train/safetensors/safetensors.h"
 
 namespace mirrorflow {
 namespace {
@@ -86,7 +86,9 @@ std::string LoadReport::ToString() const {
                       ", unexpected ", ListOf(unexpected));
 }
 
-absl::Status SaveVariables(Session& session, absl::string_view path) {
+absl::StatusOr<Safetensors> CollectVariables(Session& session) {
+  const WorkerGroup* const workers = session.state().connection().workers();
+  const bool takes_all = workers == nullptr || workers->worker() == 0;
   Safetensors contents;
   std::vector<std::string> optimizer_state, uninitialized;
   for (const VariableInfo& variable : session.state().layout().variables()) {
@@ -95,8 +97,9 @@ absl::Status SaveVariables(Session& session, absl::string_view path) {
       uninitialized.push_back(variable.name);
       continue;
     }
+    if (!takes_all && !variable.on_read) continue;
     MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable.name));
-    contents.tensors.emplace(variable.name, std::move(value));
+    if (takes_all) contents.tensors.emplace(variable.name, std::move(value));
   }
   contents.metadata[kStep] = absl::StrCat(session.step());
   if (!optimizer_state.empty()) {
@@ -105,12 +108,16 @@ absl::Status SaveVariables(Session& session, absl::string_view path) {
   if (!uninitialized.empty()) {
     contents.metadata[kUninitialized] = absl::StrJoin(uninitialized, "\n");
   }
+  return contents;
+}
+
+absl::Status SaveVariables(Session& session, absl::string_view path) {
+  MF_ASSIGN_OR_RETURN(const Safetensors contents, CollectVariables(session));
   return WriteSafetensors(path, contents);
 }
 
-absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
-                                         const LoadOptions& options) {
-  MF_ASSIGN_OR_RETURN(const Safetensors contents, ReadSafetensors(path));
+absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
+                                          const Session& session, const LoadOptions& options) {
   const std::vector<VariableInfo>& variables = session.state().layout().variables();
   const std::set<std::string> optimizer_state = NamesIn(contents, kOptimizerState);
   const std::set<std::string> uninitialized = NamesIn(contents, kUninitialized);
@@ -159,6 +166,13 @@ absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& sessio
   if (!exact && !options.trust_numbered_names) {
     MF_RETURN_IF_ERROR(Annotate(CheckNumberedNames(own_names, file_names), path));
   }
+  return report;
+}
+
+absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
+                                         const LoadOptions& options) {
+  MF_ASSIGN_OR_RETURN(const Safetensors contents, ReadSafetensors(path));
+  MF_ASSIGN_OR_RETURN(LoadReport report, MatchVariables(contents, path, session, options));
   for (const std::string& name : report.loaded) {
     MF_RETURN_IF_ERROR(session.AssignVariable(name, contents.tensors.at(name)));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/safetensors_header.h"
+#include "train/safetensors/safetensors_header.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
-#include "train/safetensors_json.h"
+#include "train/safetensors/safetensors_json.h"
 
 namespace mirrorflow {
 namespace {

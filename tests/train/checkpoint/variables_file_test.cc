@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint.h"
+#include "train/checkpoint/variables_file.h"
 
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 #include "tests/support/test_session.h"
 #include "train/layers.h"
 #include "train/optimizer.h"
-#include "train/safetensors.h"
+#include "train/safetensors/safetensors.h"
 
 namespace mirrorflow {
 namespace {
@@ -26,9 +26,9 @@ using ::testing::HasSubstr;
 using ::testing::Key;
 
 // Two variables with an initial value and one without.
-class CheckpointTest : public ::testing::Test {
+class VariablesFileTest : public ::testing::Test {
  protected:
-  CheckpointTest() {
+  VariablesFileTest() {
     const absl::StatusOr<Graph> graph = ParseGraph(R"(
 zero = Const() {dtype=float, value=float<2>{0.0, 0.0}}
 one = Const() {dtype=int32, value=int32<>{1}}
@@ -51,7 +51,7 @@ c = VarHandleOp() {dtype=float, shape=<>, shared_name="c"}
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(CheckpointTest, SavesAndLoadsInitialisedVariables) {
+TEST_F(VariablesFileTest, SavesAndLoadsInitialisedVariables) {
   ASSERT_TRUE(session_->AssignVariable("a", Tensor::Vector<float>({3, 4})).ok());
   const std::string path = TemporaryPath("saved.safetensors");
   ASSERT_TRUE(SaveVariables(*session_, path).ok());
@@ -64,7 +64,7 @@ TEST_F(CheckpointTest, SavesAndLoadsInitialisedVariables) {
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({3, 4})));
 }
 
-TEST_F(CheckpointTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
+TEST_F(VariablesFileTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
   const Safetensors contents = {{{"a", Tensor::Vector<float>({5, 5})},
                                  {"other", Tensor::Scalar<float>(1)},
                                  {"evil\n\033[31m", Tensor::Scalar<float>(1)}}};
@@ -74,7 +74,7 @@ TEST_F(CheckpointTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({0, 0})));
 }
 
-TEST_F(CheckpointTest, NonStrictLoadReportsMissingAndUnexpectedNames) {
+TEST_F(VariablesFileTest, NonStrictLoadReportsMissingAndUnexpectedNames) {
   const auto report = Load({{{"c", Tensor::Scalar<float>(7)}, {"other", Tensor::Scalar<float>(1)}}},
                            {.strict = false});
   ASSERT_TRUE(report.ok()) << report.status();
@@ -86,7 +86,7 @@ TEST_F(CheckpointTest, NonStrictLoadReportsMissingAndUnexpectedNames) {
   EXPECT_TRUE(Tensor::Identical(Value("b"), Tensor::Scalar<int32_t>(1)));
 }
 
-TEST_F(CheckpointTest, EveryDifferenceIsNamedAndNothingIsSet) {
+TEST_F(VariablesFileTest, EveryDifferenceIsNamedAndNothingIsSet) {
   const absl::Status status = Load({{{"a", Tensor::Vector<float>({1, 2, 3})},
                                      {"b", Tensor::Scalar<float>(1)},
                                      {"c", Tensor::Scalar<float>(7)}}})
@@ -96,14 +96,14 @@ TEST_F(CheckpointTest, EveryDifferenceIsNamedAndNothingIsSet) {
   EXPECT_FALSE(session_->IsInitialized("c"));
 }
 
-TEST_F(CheckpointTest, FileWithoutMatchingNamesIsRejected) {
+TEST_F(VariablesFileTest, FileWithoutMatchingNamesIsRejected) {
   const absl::Status status = Load({{{"x", Tensor::Scalar<float>(1)}}}, {.strict = false}).status();
   EXPECT_THAT(status.message(),
               HasSubstr("no tensor has the name of a variable; expected names such "
                         "as 'a', got 'x'"));
 }
 
-TEST_F(CheckpointTest, StepIsRestoredOnlyIfNothingIsMissing) {
+TEST_F(VariablesFileTest, StepIsRestoredOnlyIfNothingIsMissing) {
   session_->SetStep(17);
   const std::string path = TemporaryPath("step.safetensors");
   ASSERT_TRUE(SaveVariables(*session_, path).ok());

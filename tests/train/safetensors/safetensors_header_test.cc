@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/safetensors_header.h"
+#include "train/safetensors/safetensors_header.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

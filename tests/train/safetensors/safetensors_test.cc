@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/safetensors.h"
+#include "train/safetensors/safetensors.h"
 
 #include <cstring>
 #include <fstream>

@@ -2,11 +2,13 @@
 //
 // Reads and writes safetensors files: named tensors, which Python can load without executing code.
 //   uint64 length of the header | header (JSON) | the tensors' bytes; all little-endian
-#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_H_
-#define MIRRORFLOW_TRAIN_SAFETENSORS_H_
+#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
+#define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -19,6 +21,23 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
 };
 
+// The bytes of a safetensors file in memory: the same as those of the reference implementation.
+class SafetensorsFile {
+ public:
+  // Refers to the tensors of `contents`, which must outlive it.
+  static absl::StatusOr<SafetensorsFile> Create(const Safetensors& contents);
+
+  // All bytes before the tensors.
+  const std::string& header() const { return header_; }
+  uint64_t bytes() const;
+  // The parts of the file, in order. Valid as long as this object.
+  std::vector<absl::string_view> pieces() const;
+
+ private:
+  std::string header_;
+  std::vector<const Tensor*> tensors_;  // in the order of the file
+};
+
 // Writes the same bytes as the reference implementation. A crash leaves either the old file or the
 // new one (WriteFileAtomically).
 absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents);
@@ -29,4 +48,4 @@ absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_H_
+#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_H_

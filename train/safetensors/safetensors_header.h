@@ -3,8 +3,8 @@
 // The JSON header of a safetensors file, which describes the tensors and locates their data.
 //   {"__metadata__":{"k":"v"},"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
 // Offsets count from the end of the header.
-#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_HEADER_H_
-#define MIRRORFLOW_TRAIN_SAFETENSORS_HEADER_H_
+#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_HEADER_H_
+#define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_HEADER_H_
 
 #include <cstdint>
 #include <map>
@@ -46,4 +46,4 @@ absl::StatusOr<std::string> FormatSafetensorsHeader(
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_HEADER_H_
+#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_HEADER_H_

@@ -2,8 +2,8 @@
 //
 // Parses the JSON of a safetensors header without checking the rules of the format, which
 // safetensors_header.h does.
-#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_JSON_H_
-#define MIRRORFLOW_TRAIN_SAFETENSORS_JSON_H_
+#ifndef MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
+#define MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_
 
 #include <cstdint>
 #include <map>
@@ -48,4 +48,4 @@ absl::Status BrokenSafetensors(absl::string_view rule, absl::string_view text);
 
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_JSON_H_
+#endif  // MIRRORFLOW_TRAIN_SAFETENSORS_SAFETENSORS_JSON_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/safetensors.h"
+#include "train/safetensors/safetensors.h"
 
 #include <bit>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "framework/core/file.h"
 #include "framework/core/json.h"
 #include "framework/core/status.h"
-#include "train/safetensors_header.h"
+#include "train/safetensors/safetensors_header.h"
 
 namespace mirrorflow {
 namespace {
@@ -59,20 +59,34 @@ absl::Status CheckBools(const std::string& name, const Tensor& tensor) {
 
 }  // namespace
 
-absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents) {
-  std::vector<const Tensor*> order;
-  absl::StatusOr<std::string> header =
-      FormatSafetensorsHeader(contents.tensors, contents.metadata, &order);
-  if (!header.ok()) return Annotate(header.status(), path);
-  const uint64_t length = header->size();
-  char length_bytes[kLengthBytes];
-  std::memcpy(length_bytes, &length, kLengthBytes);
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Create(const Safetensors& contents) {
+  SafetensorsFile file;
+  MF_ASSIGN_OR_RETURN(const std::string text,
+                      FormatSafetensorsHeader(contents.tensors, contents.metadata, &file.tensors_));
+  const uint64_t length = text.size();
+  file.header_.assign(reinterpret_cast<const char*>(&length), kLengthBytes);
+  file.header_ += text;
+  return file;
+}
 
-  std::vector<absl::string_view> pieces = {absl::string_view(length_bytes, kLengthBytes), *header};
-  for (const Tensor* tensor : order) {
+uint64_t SafetensorsFile::bytes() const {
+  uint64_t bytes = header_.size();
+  for (const Tensor* tensor : tensors_) bytes += tensor->bytes();
+  return bytes;
+}
+
+std::vector<absl::string_view> SafetensorsFile::pieces() const {
+  std::vector<absl::string_view> pieces = {header_};
+  for (const Tensor* tensor : tensors_) {
     pieces.emplace_back(reinterpret_cast<const char*>(tensor->raw()), tensor->bytes());
   }
-  return WriteFileAtomically(path, pieces);
+  return pieces;
+}
+
+absl::Status WriteSafetensors(absl::string_view path, const Safetensors& contents) {
+  const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Create(contents);
+  if (!file.ok()) return Annotate(file.status(), path);
+  return WriteFileAtomically(path, file->pieces());
 }
 
 absl::StatusOr<Safetensors> ReadSafetensors(absl::string_view path) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints: save the variables of a session, by name, and its step count to a .safetensors file,
-// and load them again.
+// Saves the variables of a session, by name, and its step count to a .safetensors file, and loads
+// them again. CheckpointManager saves and resumes the whole state of training.
 //
 //   MF_RETURN_IF_ERROR(SaveVariables(*session, path));
 //   MF_RETURN_IF_ERROR(LoadVariables(path, *session).status());
-#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_H_
-#define MIRRORFLOW_TRAIN_CHECKPOINT_H_
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_VARIABLES_FILE_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_VARIABLES_FILE_H_
 
 #include <string>
 #include <vector>
@@ -15,11 +15,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/session/session.h"
+#include "train/safetensors/safetensors.h"
 
 namespace mirrorflow {
 
 // Writes every variable that has a value, including optimizer state, and Session::step().
 absl::Status SaveVariables(Session& session, absl::string_view path);
+
+// Returns the contents that SaveVariables writes. All workers must call it. Only worker 0 gets
+// tensors: the others take part in summing those that are synchronised on read.
+absl::StatusOr<Safetensors> CollectVariables(Session& session);
 
 struct LoadOptions {
   // Requires a tensor for every variable of the session and no other tensor. If false, variables
@@ -50,6 +55,10 @@ struct LoadReport {
 absl::StatusOr<LoadReport> LoadVariables(absl::string_view path, Session& session,
                                          const LoadOptions& options = {});
 
+// Checks what LoadVariables checks, for the contents of the file `path`, and sets nothing.
+absl::StatusOr<LoadReport> MatchVariables(const Safetensors& contents, absl::string_view path,
+                                          const Session& session, const LoadOptions& options = {});
+
 }  // namespace mirrorflow
 
-#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_H_
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_VARIABLES_FILE_H_

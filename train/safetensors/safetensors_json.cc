@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/safetensors_json.h"
+#include "train/safetensors/safetensors_json.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef MIRRORFLOW_FRAMEWORK_CORE_CRC32C_H_
+#define MIRRORFLOW_FRAMEWORK_CORE_CRC32C_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// CRC-32C (Castagnoli), as in RFC 3720: 0xe3069283 for "123456789". `crc` is that of the bytes
+// before, so that Crc32c(b, Crc32c(a)) is the checksum of a and b together.
+uint32_t Crc32c(absl::string_view bytes, uint32_t crc = 0);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_FRAMEWORK_CORE_CRC32C_H_

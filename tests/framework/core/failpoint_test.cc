@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/failpoint.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// A failpoint called `place` as it is created with this environment. Never destroyed, as failpoints
+// are not.
+Failpoint& NewFailpoint(const char* setting) {
+  setenv("MIRRORFLOW_FAILPOINTS", setting, 1);
+  return *new Failpoint("place");
+}
+
+class FailpointTest : public testing::Test {
+ protected:
+  ~FailpointTest() override {
+    unsetenv("MIRRORFLOW_FAILPOINTS");
+    Failpoint::SetWorker(0);
+  }
+};
+
+TEST_F(FailpointTest, DoesNothingUnlessItIsSet) {
+  EXPECT_TRUE(NewFailpoint("").Pass().ok());
+  EXPECT_TRUE(NewFailpoint("other=error").Pass().ok());
+  EXPECT_THAT(Failpoint::Names(), Contains("place"));
+}
+
+TEST_F(FailpointTest, FailsEachTimeOrAtOnePass) {
+  Failpoint& always = NewFailpoint("other=kill,place=error");
+  EXPECT_THAT(std::string(always.Pass().message()), HasSubstr("failpoint place"));
+  EXPECT_FALSE(always.Pass().ok());
+  Failpoint& second = NewFailpoint("place=error#2");
+  EXPECT_TRUE(second.Pass().ok());
+  EXPECT_FALSE(second.Pass().ok());
+  EXPECT_TRUE(second.Pass().ok());
+}
+
+TEST_F(FailpointTest, FailsOnOneWorker) {
+  Failpoint& failpoint = NewFailpoint("place=error@3#1");
+  EXPECT_TRUE(failpoint.Pass().ok());
+  Failpoint::SetWorker(3);
+  EXPECT_FALSE(failpoint.Pass().ok());
+}
+
+TEST_F(FailpointTest, EndsTheProcess) {
+  for (const char* setting : {"place=exit", "place=kill"}) {
+    Failpoint& failpoint = NewFailpoint(setting);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      failpoint.Pass().IgnoreError();
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (std::string(setting) == "place=exit") {
+      EXPECT_EQ(WEXITSTATUS(status), 1);
+    } else {
+      EXPECT_EQ(WTERMSIG(status), SIGKILL);
+    }
+  }
+}
+
+TEST_F(FailpointTest, MistakesInTheEnvironmentAreNamed) {
+  NewFailpoint("");
+  const struct {
+    const char *setting, *message;
+  } cases[] = {
+      {"plase=kill", "no failpoint 'plase'; did you mean place?"},
+      {"place", "got 'place'"},
+      {"place=explode", "expected NAME=error|exit|kill|hang[@WORKER][#COUNT]"},
+      {"place=kill#0", "malformed"},
+      {"place=kill@x", "malformed"},
+      {"place=kill=kill", "malformed"},
+  };
+  for (const auto& c : cases) {
+    setenv("MIRRORFLOW_FAILPOINTS", c.setting, 1);
+    const absl::Status status = Failpoint::CheckEnvironment();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+  }
+  setenv("MIRRORFLOW_FAILPOINTS", "place=hang@1#4,", 1);
+  EXPECT_TRUE(Failpoint::CheckEnvironment().ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow

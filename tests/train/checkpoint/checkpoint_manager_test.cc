@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Training that is stopped and resumed: on the same replicas it computes what an undisturbed run
+// computes, bit for bit.
+#include "train/checkpoint/checkpoint_manager.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distribute/cluster/coordination/coordination_server.h"
+#include "framework/core/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "mirrorflow.h"
+#include "tests/support/files.h"
+#include "train/checkpoint/directory.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 50, kBatch = 8, kSteps = 16;  // an epoch has 7 batches
+
+// Noisy samples of a line, in an order of its own in each epoch.
+Dataset Points() {
+  std::vector<float> x, y;
+  for (int64_t i = 0; i < kRows; ++i) {
+    x.push_back(0.1f * static_cast<float>(i % 17));
+    y.push_back(2 * x.back() - 1 + 0.01f * static_cast<float>(i % 5));
+  }
+  return Dataset::FromTensors({Tensor::Of<float>({kRows, 1}, x), Tensor::Of<float>({kRows, 1}, y)})
+      .Shuffle(3)
+      .Batch(kBatch);
+}
+
+struct Training {
+  TrainingPosition start;
+  std::map<int64_t, float> losses;               // by step
+  std::map<std::string, std::string> variables;  // the bytes, by name
+};
+
+// Trains a network with dropout by Adam until `steps` steps have run, with checkpoints as `options`
+// says, or without if it has no directory.
+absl::StatusOr<Training> Train(const Strategy& strategy, int64_t steps,
+                               const CheckpointManager::Options& options = {}, int64_t hidden = 5,
+                               const std::function<void(int64_t)>& after_step = nullptr) {
+  Graph graph;
+  const Scope root(&graph);
+  const auto scope = strategy.scope();
+  const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+  const Output y = ops::Placeholder(root, DT_FLOAT, {-1, 1});
+  const Output inner = layers::Dropout(root, layers::Dense(root, x, hidden), 0.2);
+  const Output loss = losses::MeanSquaredError(root, layers::Dense(root, inner, 1), y);
+  const Operation train = Adam({.learning_rate = 0.01}).Minimize(root, loss);
+  MF_ASSIGN_OR_RETURN(const auto session, strategy.NewSession(graph));
+  MF_ASSIGN_OR_RETURN(const Step step, session->Prepare({x, y}, {loss}, {train}));
+
+  Training result;
+  TrainLoopOptions loop{.steps = steps, .checkpoint_every = 3};
+  loop.on_step = [&](int64_t number, float value) {
+    result.losses[number] = value;
+    if (after_step) after_step(number);
+    return absl::OkStatus();
+  };
+  std::unique_ptr<CheckpointManager> checkpoints;
+  if (!options.directory.empty()) {
+    MF_ASSIGN_OR_RETURN(checkpoints, CheckpointManager::Create(*session, options));
+    MF_ASSIGN_OR_RETURN(result.start, checkpoints->Restore());
+    loop.start = result.start;
+    loop.checkpoints = checkpoints.get();
+  }
+  const std::unique_ptr<ProgressHost> host = StderrHost();
+  Progress progress(*host, {.format = LogFormat::kOff});
+  MF_RETURN_IF_ERROR(TrainLoop(strategy, step, Points(), progress, loop).status());
+  for (const std::string& name : session->VariableNames()) {
+    MF_ASSIGN_OR_RETURN(const Tensor value, session->ReadVariable(name));
+    result.variables[name].assign(reinterpret_cast<const char*>(value.raw()), value.bytes());
+  }
+  return result;
+}
+
+std::unique_ptr<Strategy> Replicas(int count, uint64_t seed = 5) {
+  auto strategy =
+      MirroredStrategy::Create({.num_cpu_replicas = count, .seed = seed, .pin_threads = false});
+  EXPECT_TRUE(strategy.ok()) << strategy.status();
+  return *std::move(strategy);
+}
+
+class CheckpointManagerTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(directory_); }
+
+  CheckpointManager::Options Options(Resume resume = Resume::kAuto) {
+    return {.directory = directory_,
+            .resume = resume,
+            .settings = {{"batch", "8"}},
+            .log = [this](absl::string_view line) {
+              std::lock_guard<std::mutex> lock(mu_);
+              log_.emplace_back(line);
+            }};
+  }
+  std::vector<int64_t> Steps() const { return *ListCheckpoints(directory_); }
+  void Damage(int64_t step) const {
+    std::ofstream(CheckpointPath(directory_, step) + "/manifest.json", std::ios::app) << "x";
+  }
+
+  const std::string directory_ = TemporaryPath("manager");
+  std::mutex mu_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(CheckpointManagerTest, ResumedTrainingHasTheBitsOfUndisturbedTraining) {
+  for (const int replicas : {1, 3}) {
+    const auto strategy = Replicas(replicas);
+    const auto whole = Train(*strategy, kSteps);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    // In the first batch, within an epoch, at its end, and after the last step.
+    for (const int64_t stop : {1, 5, 7, 14, 16}) {
+      std::filesystem::remove_all(directory_);
+      const auto first = Train(*strategy, stop, Options());
+      ASSERT_TRUE(first.ok()) << first.status();
+      EXPECT_EQ(first->start.step, 0);
+      const auto rest = Train(*strategy, kSteps, Options());
+      ASSERT_TRUE(rest.ok()) << rest.status();
+      EXPECT_EQ(rest->start.step, stop);
+      std::map<int64_t, float> losses = first->losses;
+      for (const auto& [step, loss] : rest->losses) EXPECT_TRUE(losses.emplace(step, loss).second);
+      EXPECT_EQ(losses, whole->losses) << "stopped after " << stop;
+      EXPECT_EQ(rest->variables, whole->variables) << "stopped after " << stop;
+    }
+  }
+}
+
+TEST_F(CheckpointManagerTest, TrainingResumesOnAnotherNumberOfReplicas) {
+  const auto whole = Train(*Replicas(1), kSteps);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  int64_t stop = 3;
+  for (const int replicas : {1, 4, 2, 3}) {
+    const auto part = Train(*Replicas(replicas), stop, Options());
+    ASSERT_TRUE(part.ok()) << part.status();
+    for (const auto& [step, loss] : part->losses) {
+      EXPECT_NEAR(loss, whole->losses.at(step), 1e-4 * whole->losses.at(step)) << step;
+    }
+    stop += 4;
+  }
+  EXPECT_THAT(log_.back(),
+              HasSubstr("saved by 1 worker and 2 replicas, on 1 worker and 3 replicas"));
+}
+
+TEST_F(CheckpointManagerTest, WorkersResumeFromWhatWorker0Reads) {
+  const auto whole = Train(*Replicas(2), kSteps);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const int64_t stop : {int64_t{5}, kSteps}) {
+    MultiWorkerMirroredStrategy::Options options{.replicas = {.num_cpu_replicas = 1, .seed = 5},
+                                                 .connect_timeout = absl::Seconds(20)};
+    options.cluster.num_workers = 2;
+    options.cluster.coordinator = absl::StrCat(
+        "127.0.0.1:",
+        (*CoordinationServer::Start({.address = "127.0.0.1:0", .num_workers = 1}))->port());
+    std::vector<std::thread> workers;
+    for (int worker = 0; worker < 2; ++worker) {
+      options.cluster.task_index = worker;
+      workers.emplace_back([&, options, worker] {
+        const auto strategy = MultiWorkerMirroredStrategy::Create(options);
+        ASSERT_TRUE(strategy.ok()) << strategy.status();
+        CheckpointManager::Options own = Options();
+        if (worker == 1) own.directory = "/nonexistent/directory";  // not used
+        const auto training = Train(**strategy, stop, own);
+        ASSERT_TRUE(training.ok()) << training.status();
+        EXPECT_EQ(training->start.step, stop == 5 ? 0 : 5);
+        for (const auto& [step, loss] : training->losses) {
+          EXPECT_EQ(loss, whole->losses.at(step)) << "worker " << worker << ", step " << step;
+        }
+        if (stop == kSteps) {
+          EXPECT_EQ(training->variables, whole->variables);
+        }
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+  }
+}
+
+TEST_F(CheckpointManagerTest, KeepsTheNewest) {
+  ASSERT_TRUE(Train(*Replicas(1), 10, Options()).ok());
+  EXPECT_THAT(Steps(), ElementsAre(9, 10));
+  CheckpointManager::Options options = Options();
+  options.keep = 3;
+  ASSERT_TRUE(Train(*Replicas(1), kSteps, options).ok());
+  EXPECT_THAT(Steps(), ElementsAre(12, 15, 16));
+  options.keep = 1;
+  EXPECT_EQ(Train(*Replicas(1), kSteps, options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
+  const auto strategy = Replicas(1);
+  ASSERT_TRUE(Train(*strategy, 7, Options()).ok());
+  Damage(7);
+  const absl::Status damaged = Train(*strategy, 10, Options()).status();
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("step-000000007/manifest.json"));
+  const auto resumed = Train(*strategy, 10, Options(Resume::kLatestValid));
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ(resumed->start.step, 6);
+  EXPECT_THAT(log_, testing::Contains(HasSubstr("WARNING: damaged checkpoint")));
+  EXPECT_THAT(Steps(), ElementsAre(9, 10));
+  // A damaged one of a later step goes away once training that began before it has been saved.
+  Damage(10);
+  ASSERT_TRUE(Train(*strategy, 12, Options(Resume::kLatestValid)).ok());
+  EXPECT_THAT(Steps(), ElementsAre(10, 12));
+}
+
+TEST_F(CheckpointManagerTest, ResumeUsesOnlyPermittedCheckpoints) {
+  const auto strategy = Replicas(1);
+  EXPECT_EQ(Train(*strategy, 1, Options(Resume::kLatestValid)).status().code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Train(*strategy, 1, Options(Resume::kNever)).ok());
+  EXPECT_EQ(Train(*strategy, 2, Options(Resume::kNever)).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(CheckpointManagerTest, AnotherModelSeedOrSettingIsNamed) {
+  ASSERT_TRUE(Train(*Replicas(1), 1, Options()).ok());
+  const auto message_of = [](const absl::StatusOr<Training>& training) {
+    EXPECT_EQ(training.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(training.status().message());
+  };
+  EXPECT_THAT(message_of(Train(*Replicas(1), 2, Options(), /*hidden=*/6)),
+              HasSubstr("expected float[1,6], got float[1,5]"));
+  EXPECT_THAT(message_of(Train(*Replicas(1, /*seed=*/6), 2, Options())),
+              HasSubstr("seed: expected 5, as when it was saved, got 6"));
+  CheckpointManager::Options options = Options();
+  options.settings["batch"] = "9";
+  EXPECT_THAT(message_of(Train(*Replicas(1), 2, options)), HasSubstr("batch: expected 8"));
+}
+
+TEST_F(CheckpointManagerTest, FailedSavesWarnAndThenStopTraining) {
+  const auto strategy = Replicas(1);
+  // Without its directory, no checkpoint can be saved.
+  const auto remove = [&](int64_t step) {
+    if (step == 1) std::filesystem::remove_all(directory_);
+  };
+  const absl::Status stopped = Train(*strategy, kSteps, Options(), 5, remove).status();
+  EXPECT_EQ(stopped.code(), absl::StatusCode::kResourceExhausted) << stopped;
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr("3 saves in a row have failed"));
+  EXPECT_THAT(std::string(stopped.message()), HasSubstr(directory_));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("not saved (1 of at most 2 in a row)"),
+                                HasSubstr("not saved (2 of at most 2 in a row)")));
+
+  const auto remove_for_a_while = [&](int64_t step) {
+    if (step == 1) std::filesystem::remove_all(directory_);
+    if (step == 7) std::filesystem::create_directory(directory_);
+  };
+  const auto trained = Train(*strategy, kSteps, Options(), 5, remove_for_a_while);
+  EXPECT_TRUE(trained.ok()) << trained.status();
+  EXPECT_THAT(Steps(), ElementsAre(15, 16));
+}
+
+}  // namespace
+}  // namespace mirrorflow

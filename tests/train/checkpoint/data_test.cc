@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Damaged checkpoints: none is read as another one.
+#include "train/checkpoint/data.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/core/crc32c.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CheckpointDataTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directory(path_);
+    contents_.tensors["weights"] = Tensor::Vector<float>({1, 2, 3});
+    contents_.tensors["count"] = Tensor::Vector<int64_t>({4});
+    contents_.metadata["mirrorflow.step"] = "7";
+    CheckpointManifest manifest;
+    manifest.step = 7;
+    ASSERT_EQ(WriteCheckpointData(path_, contents_, manifest), absl::OkStatus());
+  }
+  std::string Path(const char* name) const { return absl::StrCat(path_, "/", name); }
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static void Write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  std::string ErrorOfReading() const {
+    const absl::Status status = ReadCheckpointData(path_).status();
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  }
+
+  const std::string path_ = TemporaryPath("step-000000007");
+  Safetensors contents_;
+};
+
+TEST_F(CheckpointDataTest, HasWhatWasWritten) {
+  const auto data = ReadCheckpointData(path_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->manifest.step, 7);
+  EXPECT_EQ(data->contents.metadata, contents_.metadata);
+  ASSERT_EQ(data->contents.tensors.size(), 2u);
+  EXPECT_EQ(data->contents.tensors.at("weights").flat<float>()[2], 3);
+}
+
+TEST_F(CheckpointDataTest, EveryOtherLengthIsFound) {
+  for (const char* file : {"variables.safetensors", "manifest.json"}) {
+    const std::string bytes = Read(Path(file));
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      Write(Path(file), bytes.substr(0, size));
+      EXPECT_THAT(ErrorOfReading(), HasSubstr(Path(file))) << size;
+    }
+    Write(Path(file), bytes + '\0');
+    EXPECT_THAT(ErrorOfReading(), HasSubstr(Path(file)));
+    Write(Path(file), bytes);
+  }
+  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+}
+
+TEST_F(CheckpointDataTest, EveryFlippedBitIsFoundAndItsTensorNamed) {
+  const std::string file = Path("variables.safetensors"), bytes = Read(file);
+  const size_t header = ReadCheckpointData(path_)->manifest.header_bytes;
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string flipped = bytes;
+    flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    Write(file, flipped);
+    // The 8-byte elements come first.
+    const char* const where = bit / 8 < header       ? "header: damaged"
+                              : bit / 8 < header + 8 ? "tensor 'count': damaged"
+                                                     : "tensor 'weights': damaged";
+    EXPECT_THAT(ErrorOfReading(), HasSubstr(where)) << bit;
+  }
+}
+
+// The checksums are right, but the file is not that of the manifest.
+TEST_F(CheckpointDataTest, OtherTensorsThanInTheManifestAreFound) {
+  const auto rewrite = [&](const char* from, const char* to) {
+    std::string text = Read(Path("manifest.json"));
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::strlen(from), to);
+    const std::string begin = "\"manifest\":";
+    const size_t body = text.find(begin) + begin.size();
+    const uint32_t crc = Crc32c(absl::string_view(text).substr(body, text.size() - body - 2));
+    text.replace(std::strlen("{\"crc32c\":\""), 8, absl::StrCat(absl::Hex(crc, absl::kZeroPad8)));
+    Write(Path("manifest.json"), text);
+  };
+  rewrite("\"weights\"", "\"weight\"");
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("tensor 'weight': missing"));
+  rewrite("\"weight\"", "\"weights\"");
+  rewrite("[3]", "[4]");
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("tensor 'weights': expected float[4]"));
+  rewrite("[4]", "[3]");
+  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+  rewrite("variables.safetensors", "manifest.json");
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("manifest.json"));
+}
+
+TEST_F(CheckpointDataTest, LinksAreRefused) {
+  const std::string file = Path("variables.safetensors"), elsewhere = TemporaryPath("elsewhere");
+  std::filesystem::rename(file, elsewhere);
+  ASSERT_EQ(symlink(elsewhere.c_str(), file.c_str()), 0);
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("symbolic link"));
+  std::filesystem::remove(file);
+  std::filesystem::rename(elsewhere, file);
+  EXPECT_TRUE(ReadCheckpointData(path_).ok());
+
+  const std::string link = TemporaryPath("link");
+  std::filesystem::remove(link);
+  std::filesystem::create_directory_symlink(path_, link);
+  EXPECT_EQ(ReadCheckpointData(link).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CheckpointDataTest, MissingFilesAreNamed) {
+  std::filesystem::remove(Path("variables.safetensors"));
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("variables.safetensors"));
+  std::filesystem::remove(Path("manifest.json"));
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("manifest.json"));
+  std::filesystem::remove(path_);
+  EXPECT_EQ(ReadCheckpointData(path_).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/directory.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/files.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CheckpointDirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(path_); }
+
+  // A checkpoint whose only file has this text.
+  static absl::Status Save(CheckpointDirectory& directory, int64_t step, const std::string& text) {
+    return directory.Commit(step, [&](const std::string& path) {
+      std::ofstream(path + "/file") << text;
+      return absl::OkStatus();
+    });
+  }
+  std::string TextOf(int64_t step) const {
+    std::ifstream file(CheckpointPath(path_, step) + "/file");
+    std::string text;
+    file >> text;
+    return text;
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const std::string path_ = TemporaryPath("checkpoints/of/run");
+};
+
+TEST_F(CheckpointDirectoryTest, ListsCheckpointsInOrder) {
+  EXPECT_THAT(*ListCheckpoints(path_), IsEmpty());
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  for (const int64_t step : {20, 3, 1'000'000'000}) {
+    ASSERT_EQ(Save(**directory, step, absl::StrCat(step)), absl::OkStatus());
+  }
+  for (const char* other :
+       {"step-20", "step-0000000020", "step--00000001", "step-00000000x", "xstep-000000001"}) {
+    std::filesystem::create_directory(absl::StrCat(path_, "/", other));
+  }
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 20, 1'000'000'000));
+  EXPECT_EQ(TextOf(20), "20");
+}
+
+TEST_F(CheckpointDirectoryTest, SecondProcessLearnsWhoUsesIt) {
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const absl::Status second = CheckpointDirectory::Open(path_).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr(absl::StrCat("in use by process ", getpid())));
+}
+
+TEST_F(CheckpointDirectoryTest, DeadProcessLeavesItFree) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto directory = CheckpointDirectory::Open(path_);
+    kill(getpid(), directory.ok() ? SIGKILL : SIGABRT);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_TRUE(CheckpointDirectory::Open(path_).ok());
+}
+
+TEST_F(CheckpointDirectoryTest, FailedSaveLeavesNothing) {
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  ASSERT_EQ(Save(**directory, 1, "old"), absl::OkStatus());
+  const absl::Status failed = (*directory)->Commit(1, [](const std::string& path) {
+    std::ofstream(path + "/file") << "new";
+    return absl::ResourceExhaustedError("full");
+  });
+  EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(TextOf(1), "old");
+  EXPECT_THAT(Names(), ElementsAre("lock", "step-000000001"));
+}
+
+TEST_F(CheckpointDirectoryTest, SaveReplacesACheckpointOfTheSameStep) {
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  ASSERT_EQ(Save(**directory, 1, "old"), absl::OkStatus());
+  ASSERT_EQ(Save(**directory, 1, "new"), absl::OkStatus());
+  EXPECT_EQ(TextOf(1), "new");
+  EXPECT_THAT(Names(), ElementsAre("lock", "step-000000001"));
+}
+
+TEST_F(CheckpointDirectoryTest, KeepsTheNewestUpToTheStep) {
+  const auto directory = CheckpointDirectory::Open(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  for (const int64_t step : {1, 2, 3, 4, 9}) {
+    ASSERT_EQ(Save(**directory, step, "x"), absl::OkStatus());
+  }
+  ASSERT_EQ((*directory)->RemoveObsolete(4, 2), absl::OkStatus());
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4));
+  ASSERT_EQ((*directory)->RemoveObsolete(4, 5), absl::OkStatus());
+  EXPECT_THAT(*ListCheckpoints(path_), ElementsAre(3, 4));
+}
+
+TEST_F(CheckpointDirectoryTest, LeftoversAreRemovedAtTheNextStart) {
+  ASSERT_TRUE(CheckpointDirectory::Open(path_).ok());
+  std::filesystem::create_directories(path_ + "/.step-000000005.0123456789abcdef.tmp/inner");
+  std::filesystem::create_directories(path_ + "/.other.tmp");
+  ASSERT_TRUE(CheckpointDirectory::Open(path_).ok());
+  EXPECT_THAT(Names(), ElementsAre(".other.tmp", "lock"));
+}
+
+TEST_F(CheckpointDirectoryTest, FileInItsPlaceIsError) {
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+  std::ofstream(path_) << "a file";
+  EXPECT_FALSE(CheckpointDirectory::Open(path_).ok());
+  EXPECT_FALSE(ListCheckpoints(path_).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow

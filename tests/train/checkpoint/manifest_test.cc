@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/manifest.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "framework/core/crc32c.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::HasSubstr;
+
+CheckpointManifest Example() {
+  CheckpointManifest m;
+  m.step = 400;
+  m.epoch = 1;
+  m.batch = 160;
+  m.session_step = 401;
+  m.seed = ~uint64_t{0};
+  m.num_workers = 2;
+  m.num_replicas = 4;
+  m.time = "2026-11-25T01:02:03+00:00";
+  m.settings = {{"global_batch_size", "250"}, {"quoted \"name\"", "ä\n"}};
+  m.file = "variables.safetensors";
+  m.bytes = 5359040;
+  m.header_bytes = 1384;
+  m.header_crc32c = 0x0123abcd;
+  m.tensors["dense/kernel"] = {DT_FLOAT, {784, 512}, 0xa2603f3d};
+  m.tensors["step"] = {DT_INT64, {}, 7};
+  return m;
+}
+
+// A manifest with this body and the right checksum.
+std::string Framed(const std::string& body) {
+  return absl::StrFormat("{\"crc32c\":\"%08x\",\"manifest\":%s}\n", Crc32c(body), body);
+}
+
+std::string BodyOf(const std::string& text) {
+  const std::string begin = "\"manifest\":";
+  const size_t at = text.find(begin) + begin.size();
+  return text.substr(at, text.size() - at - 2);
+}
+
+TEST(ManifestTest, TextHasAllOfIt) {
+  const std::string text = FormatManifest(Example());
+  EXPECT_EQ(Framed(BodyOf(text)), text);
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, Example());
+}
+
+TEST(ManifestTest, EveryCutAndEveryFlippedBitIsFound) {
+  const std::string text = FormatManifest(Example());
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_EQ(ParseManifest(text.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(ParseManifest(text + " ").ok());
+  for (size_t bit = 0; bit < 8 * text.size(); ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    const auto parsed = ParseManifest(flipped);
+    // The case of a hexadecimal digit does not matter.
+    if (parsed.ok()) {
+      EXPECT_EQ(*parsed, Example());
+    }
+  }
+}
+
+TEST(ManifestTest, WrongFieldIsNamed) {
+  const std::string body = BodyOf(FormatManifest(Example()));
+  const struct {
+    const char *from, *to, *message;
+  } cases[] = {
+      {"\"step\":400", "\"step\":-1", "step: expected a number from 0"},
+      {"\"step\":400", "\"step\":1e30", "step: expected a number"},
+      {"\"step\":400", "\"step\":18446744073709551615", "step: expected a number"},
+      {"\"step\":400", "\"other\":400", "step: missing"},
+      {"\"num_workers\":2", "\"num_workers\":4294967296", "num_workers: expected"},
+      {"\"version\":1", "\"version\":2", "version 1, got 'mirrorflow checkpoint', version 2"},
+      {"variables.safetensors", "../x", "illegal file name"},
+      {"variables.safetensors", "/etc/passwd", "illegal file name"},
+      {"variables.safetensors", ".hidden", "illegal file name"},
+      {"variables.safetensors", "a\\u0000b", "illegal file name"},
+      {"variables.safetensors", "a\\nb", "illegal file name"},
+      {"variables.safetensors", "", "illegal file name"},
+      {"0123abcd", "0123abcg", "data.header_crc32c: expected 8 hexadecimal digits"},
+      {"\"settings\":{", "\"settings\":[", "expected JSON"},
+      {"\"int64\"", "\"int65\"", "tensors[1].dtype"},
+      {"[784,512]", "[784,-512]", "tensors[0].shape"},
+      {"[784,512]", "{}", "tensors[0].shape: expected an array"},
+      {"\"name\":\"step\"", "\"name\":\"dense/kernel\"", "a second tensor 'dense/kernel'"},
+      {"\"time\":\"", "\"time\":7,\"x\":\"", "time: expected a text"},
+  };
+  for (const auto& c : cases) {
+    const std::string changed = absl::StrReplaceAll(body, {{c.from, c.to}});
+    ASSERT_NE(changed, body) << c.from;
+    const auto parsed = ParseManifest(Framed(changed));
+    EXPECT_EQ(parsed.status().code(), absl::StatusCode::kDataLoss) << c.to;
+    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(c.message));
+  }
+  EXPECT_FALSE(ParseManifest(Framed(std::string(1'000'000, '['))).ok());
+  EXPECT_FALSE(ParseManifest(Framed("null")).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow

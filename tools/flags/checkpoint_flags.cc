@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/flags/checkpoint_flags.h"
+
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/core/status.h"
+
+ABSL_FLAG(std::string, checkpoint_dir, "",
+          "directory of checkpoints, from which training resumes; only worker 0 uses it");
+ABSL_FLAG(int64_t, checkpoint_every, 500,
+          "steps between checkpoints; 0: only one, when training ends");
+ABSL_FLAG(int, keep, 2, "number of newest checkpoints to keep, at least 2");
+ABSL_FLAG(std::string, resume, "auto",
+          "auto (from the newest checkpoint, or from the start if there is none), latest_valid "
+          "(from the newest that is not damaged) or never");
+ABSL_FLAG(int, max_failed_saves, 3, "training stops after this many failed saves in a row");
+
+namespace mirrorflow {
+namespace {
+
+absl::StatusOr<Resume> ResumeOfFlag() {
+  const std::string text = absl::GetFlag(FLAGS_resume);
+  if (text == "auto") return Resume::kAuto;
+  if (text == "latest_valid") return Resume::kLatestValid;
+  if (text == "never") return Resume::kNever;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--resume: unknown; expected one of auto, latest_valid, never, got '", text, "'"));
+}
+
+ExitCode CodeOfRestore(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kAlreadyExists:       // --resume=never
+    case absl::StatusCode::kFailedPrecondition:  // in use
+      return kExitUsage;
+    default:
+      return kExitBadInput;
+  }
+}
+
+}  // namespace
+
+absl::Status CheckCheckpointFlags() {
+  MF_RETURN_IF_ERROR(ResumeOfFlag().status());
+  MF_RETURN_IF_ERROR(CheckFlagRange("checkpoint_every", absl::GetFlag(FLAGS_checkpoint_every), 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("keep", absl::GetFlag(FLAGS_keep), 2));
+  return CheckFlagRange("max_failed_saves", absl::GetFlag(FLAGS_max_failed_saves), 1);
+}
+
+absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
+                                               std::map<std::string, std::string> settings,
+                                               ExitCode* code) {
+  Checkpoints checkpoints;
+  const std::string directory = absl::GetFlag(FLAGS_checkpoint_dir);
+  if (directory.empty()) return checkpoints;
+  *code = kExitUsage;
+  MF_ASSIGN_OR_RETURN(const Resume resume, ResumeOfFlag());
+  auto manager =
+      CheckpointManager::Create(session, {.directory = directory,
+                                          .keep = absl::GetFlag(FLAGS_keep),
+                                          .resume = resume,
+                                          .max_failed_saves = absl::GetFlag(FLAGS_max_failed_saves),
+                                          .settings = std::move(settings)});
+  if (!manager.ok()) return Annotate(manager.status(), "--checkpoint_dir");
+  checkpoints.manager = *std::move(manager);
+  const absl::StatusOr<TrainingPosition> start = checkpoints.manager->Restore();
+  *code = CodeOfRestore(start.status());
+  MF_RETURN_IF_ERROR(start.status());
+  checkpoints.start = *start;
+  checkpoints.every = absl::GetFlag(FLAGS_checkpoint_every);
+  return checkpoints;
+}
+
+}  // namespace mirrorflow

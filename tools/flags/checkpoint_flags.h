@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags of programs that train with checkpoints.
+#ifndef MIRRORFLOW_TOOLS_FLAGS_CHECKPOINT_FLAGS_H_
+#define MIRRORFLOW_TOOLS_FLAGS_CHECKPOINT_FLAGS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/flags/command_line.h"
+#include "train/checkpoint/checkpoint_manager.h"
+
+namespace mirrorflow {
+
+// Checkpoints in --checkpoint_dir, and where training goes on.
+struct Checkpoints {
+  std::unique_ptr<CheckpointManager> manager;  // null without --checkpoint_dir
+  TrainingPosition start;
+  int64_t every = 0;  // steps
+};
+
+// InvalidArgument, naming the flag, for a value out of range.
+absl::Status CheckCheckpointFlags();
+
+// Opens the directory and restores the session as --resume says. On an error, `*code` is the exit
+// code. `settings`: as CheckpointManager::Options::settings.
+absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
+                                               std::map<std::string, std::string> settings,
+                                               ExitCode* code);
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_FLAGS_CHECKPOINT_FLAGS_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CheckpointManager: saves the whole state of training to a directory while training goes on, and
+// resumes it later, on any number of workers and replicas (as tf.train.CheckpointManager).
+//
+//   MF_ASSIGN_OR_RETURN(auto checkpoints,
+//                       CheckpointManager::Create(*session, {.directory = "run/checkpoints"}));
+//   MF_ASSIGN_OR_RETURN(TrainingPosition position, checkpoints->Restore());
+//   TrainLoop(…, {.start = position, .checkpoints = checkpoints.get(), .checkpoint_every = 100});
+//
+// Only worker 0 uses the directory: it writes the files and, on resuming, reads and checks them and
+// sends the values to the others.
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "framework/session/session.h"
+
+namespace mirrorflow {
+
+// Where training is: `step` steps have run, and the next batch is batch `batch` of epoch `epoch`,
+// all counted from 0.
+struct TrainingPosition {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  int64_t batch = 0;
+
+  friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
+};
+
+enum class Resume {
+  kAuto,         // from the newest checkpoint, which must be undamaged; from the start if none
+  kLatestValid,  // from the newest undamaged checkpoint, of which there must be one
+  kNever,        // from the start, in a directory without checkpoints
+};
+
+class CheckpointManager {
+ public:
+  struct Options {
+    std::string directory;
+    int keep = 2;  // the newest checkpoints that are kept; at least 2
+    Resume resume = Resume::kAuto;
+    // After this many failed saves in a row, Save fails. Before that, it only logs the failures.
+    int max_failed_saves = 3;
+    // Settings that must be equal when training resumes, by name, such as the size of a batch.
+    std::map<std::string, std::string> settings = {};
+    // Limit for the other workers' wait until worker 0 has read or written a checkpoint.
+    absl::Duration timeout = absl::Minutes(10);
+    // Receives warnings and what Restore has done, on worker 0, from any thread. Null: stderr.
+    std::function<void(absl::string_view line)> log = nullptr;
+  };
+
+  // All workers must call this, and each method of the result, at the same step. The session must
+  // outlive the manager. FailedPrecondition, naming the owner, if another process uses the
+  // directory; InvalidArgument for options out of range.
+  static absl::StatusOr<std::unique_ptr<CheckpointManager>> Create(Session& session,
+                                                                   const Options& options);
+  // Waits until a save that is in progress has ended.
+  ~CheckpointManager();
+
+  // Sets the variables and Session::step() from a checkpoint, as Options::resume says. Returns
+  // where training was, or its start. DataLoss, naming the file, for a damaged checkpoint;
+  // InvalidArgument with the differences for one of another model, seed or settings; NotFound if
+  // kLatestValid finds none, and AlreadyExists if kNever finds one. After an error, no variable has
+  // changed.
+  absl::StatusOr<TrainingPosition> Restore();
+
+  // Copies the variables, and writes the checkpoint in the background. First waits until the
+  // previous save has ended on worker 0. The error is that of the previous save.
+  absl::Status Save(const TrainingPosition& position);
+
+  // Waits until all workers know how the last save has ended.
+  absl::Status WaitForSave();
+
+  // The step of the last checkpoint that was saved or restored; -1 before.
+  int64_t last_step() const { return last_step_; }
+
+ private:
+  class Writer;  // of worker 0
+
+  CheckpointManager(Session& session, const Options& options);
+  // Returns worker 0's result on all workers. The others pass nothing.
+  absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result);
+
+  Session& session_;
+  const Options options_;
+  std::unique_ptr<Writer> writer_;
+  int num_exchanges_ = 0;
+  bool is_saving_ = false;
+  int failed_saves_ = 0;  // in a row
+  int64_t last_step_ = -1;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/data.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/core/crc32c.h"
+#include "framework/core/failpoint.h"
+#include "framework/core/file.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "train/safetensors/safetensors_header.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kDataFile[] = "variables.safetensors";
+constexpr char kManifestFile[] = "manifest.json";
+constexpr uint64_t kMaxHeaderBytes = sizeof(uint64_t) + kMaxSafetensorsHeaderBytes;
+
+// A failpoint before each step of WriteFileAtomically.
+class FileFailpoints {
+ public:
+  explicit FileFailpoints(absl::string_view prefix)
+      : points_(MakePoints(prefix, std::make_index_sequence<std::size(kWriteSteps)>())) {}
+
+  absl::Status Pass(absl::string_view step) {
+    for (size_t i = 0; i < points_.size(); ++i) {
+      if (step == kWriteSteps[i]) return points_[i].Pass();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  using Points = std::array<Failpoint, std::size(kWriteSteps)>;
+  template <size_t... i>
+  static Points MakePoints(absl::string_view prefix, std::index_sequence<i...>) {
+    return {Failpoint(absl::StrCat(prefix, "/", kWriteSteps[i]))...};
+  }
+
+  Points points_;
+};
+
+FileFailpoints data_failpoints("checkpoint/data");
+FileFailpoints manifest_failpoints("checkpoint/manifest");
+
+absl::string_view BytesOf(const Tensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.raw()), tensor.bytes()};
+}
+
+absl::Status CheckSum(absl::string_view path, absl::string_view what, uint32_t expected,
+                      uint32_t got) {
+  if (expected == got) return absl::OkStatus();
+  return absl::DataLossError(absl::StrFormat(
+      "%s: %s: damaged; expected a checksum of %08x, got %08x", path, what, expected, got));
+}
+
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& path) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
+  if (file.size() > kMaxManifestBytes) {
+    return absl::DataLossError(absl::StrCat(path, ": too large; expected at most ",
+                                            kMaxManifestBytes, " bytes, got ", file.size()));
+  }
+  std::string text(file.size(), '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, text.size(), text.data()));
+  absl::StatusOr<CheckpointManifest> manifest = ParseManifest(text);
+  if (!manifest.ok()) return Annotate(manifest.status(), path);
+  return manifest;
+}
+
+// The header is checked before it is parsed, and everything is before it is used.
+absl::Status CheckHeader(const std::string& path, const CheckpointManifest& manifest) {
+  MF_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path, InputFile::Links::kRefuse));
+  if (file.size() != manifest.bytes) {
+    return absl::DataLossError(absl::StrCat(path, ": expected ", manifest.bytes,
+                                            " bytes, as the manifest says, got ", file.size()));
+  }
+  const uint64_t size = manifest.header_bytes;
+  if (size > std::min(file.size(), kMaxHeaderBytes)) {
+    return absl::DataLossError(absl::StrCat(path, ": header: expected at most ", file.size(),
+                                            " bytes, the manifest says ", size));
+  }
+  std::string header(size, '\0');
+  MF_RETURN_IF_ERROR(file.Read(0, size, header.data()));
+  return CheckSum(path, "header", manifest.header_crc32c, Crc32c(header));
+}
+
+absl::Status CheckTensors(const std::string& path, const CheckpointData& data) {
+  for (const auto& [name, expected] : data.manifest.tensors) {
+    const std::string what = absl::StrCat("tensor '", Printable(name), "'");
+    const auto found = data.contents.tensors.find(name);
+    if (found == data.contents.tensors.end()) {
+      return absl::DataLossError(absl::StrCat(path, ": ", what, ": missing; the manifest has it"));
+    }
+    const Tensor& tensor = found->second;
+    if (tensor.dtype() != expected.dtype || tensor.shape() != expected.shape) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": ", what, ": expected ", DataTypeName(expected.dtype), expected.shape.ToString(),
+          ", as the manifest says, got ", tensor.TypeString()));
+    }
+    MF_RETURN_IF_ERROR(CheckSum(path, what, expected.crc32c, Crc32c(BytesOf(tensor))));
+  }
+  for (const auto& [name, tensor] : data.contents.tensors) {
+    if (data.manifest.tensors.contains(name)) continue;
+    return absl::DataLossError(
+        absl::StrCat(path, ": tensor '", Printable(name), "': not in the manifest"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteCheckpointData(const std::string& path, const Safetensors& contents,
+                                 CheckpointManifest manifest) {
+  manifest.file = kDataFile;
+  MF_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Create(contents));
+  manifest.bytes = file.bytes();
+  manifest.header_bytes = file.header().size();
+  manifest.header_crc32c = Crc32c(file.header());
+  manifest.tensors.clear();
+  for (const auto& [name, tensor] : contents.tensors) {
+    manifest.tensors[name] = {tensor.dtype(), tensor.shape(), Crc32c(BytesOf(tensor))};
+  }
+  MF_RETURN_IF_ERROR(
+      WriteFileAtomically(absl::StrCat(path, "/", kDataFile), file.pieces(),
+                          [](absl::string_view step) { return data_failpoints.Pass(step); }));
+  return WriteFileAtomically(absl::StrCat(path, "/", kManifestFile), {FormatManifest(manifest)},
+                             [](absl::string_view step) { return manifest_failpoints.Pass(step); });
+}
+
+absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such checkpoint"));
+  }
+  if (error || !std::filesystem::is_directory(status)) {
+    return absl::DataLossError(absl::StrCat(path, ": expected a directory, got something else"));
+  }
+  CheckpointData data;
+  MF_ASSIGN_OR_RETURN(data.manifest, ReadManifest(absl::StrCat(path, "/", kManifestFile)));
+  const std::string file = absl::StrCat(path, "/", data.manifest.file);
+  MF_RETURN_IF_ERROR(CheckHeader(file, data.manifest));
+  MF_ASSIGN_OR_RETURN(data.contents, ReadSafetensors(file));
+  MF_RETURN_IF_ERROR(CheckTensors(file, data));
+  return data;
+}
+
+}  // namespace mirrorflow

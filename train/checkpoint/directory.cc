@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/core/failpoint.h"
+#include "framework/core/file.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr absl::string_view kPrefix = "step-";
+constexpr absl::string_view kTemporaryPrefix = ".step-";
+constexpr absl::string_view kTemporarySuffix = ".tmp";
+constexpr char kLockFile[] = "lock";
+constexpr size_t kMaxOwnerBytes = 400;
+
+Failpoint begin_failpoint("checkpoint/begin");
+Failpoint rename_failpoint("checkpoint/rename");
+Failpoint fsync_failpoint("checkpoint/fsync_parent");
+Failpoint remove_failpoint("checkpoint/remove");
+Failpoint removed_failpoint("checkpoint/removed");
+
+std::string NameOf(int64_t step) { return absl::StrFormat("%s%09d", kPrefix, step); }
+
+// Removes a directory that no reader sees any more.
+absl::Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot remove"));
+}
+
+// The owner of a lock file, as it has written itself.
+std::string OwnerIn(int lock) {
+  char text[kMaxOwnerBytes];
+  const ssize_t size = pread(lock, text, sizeof text, 0);
+  return size > 0 ? Printable(absl::string_view(text, size)) : "another process";
+}
+
+absl::Status WriteOwner(int lock, const std::string& path) {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof host - 1);
+  const std::string owner =
+      absl::StrCat("process ", getpid(), " on ", host, " since ",
+                   absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()));
+  if (ftruncate(lock, 0) == 0 &&
+      pwrite(lock, owner.data(), owner.size(), 0) == static_cast<ssize_t>(owner.size())) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot write"));
+}
+
+}  // namespace
+
+std::string CheckpointPath(absl::string_view directory, int64_t step) {
+  return absl::StrCat(directory, "/", NameOf(step));
+}
+
+absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& directory) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return steps;
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename();
+    int64_t step;
+    const bool is_checkpoint = absl::StartsWith(name, kPrefix) &&
+                               absl::SimpleAtoi(name.substr(kPrefix.size()), &step) && step >= 0 &&
+                               name == NameOf(step);
+    if (is_checkpoint) steps.push_back(step);
+  }
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat(directory, ": cannot list"));
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
+    const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(path, ": cannot create"));
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
+  const std::string lock_path = absl::StrCat(path, "/", kLockFile);
+  // The system unlocks it when this process ends, however it ends.
+  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory(path, fd, lock));
+  if (lock < 0) return absl::ErrnoToStatus(errno, absl::StrCat(lock_path, ": cannot create"));
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat(lock_path, ": flock"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": in use by ", OwnerIn(lock),
+                     "; expected a directory for checkpoints that no other job uses"));
+  }
+  MF_RETURN_IF_ERROR(WriteOwner(lock, lock_path));
+  MF_RETURN_IF_ERROR(directory->RemoveLeftovers());
+  return directory;
+}
+
+CheckpointDirectory::~CheckpointDirectory() {
+  if (lock_ >= 0) close(lock_);
+  close(fd_);
+}
+
+absl::StatusOr<std::string> CheckpointDirectory::TemporaryName(int64_t step) const {
+  uint64_t random;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) {
+    return absl::ErrnoToStatus(errno, "getrandom");
+  }
+  return absl::StrFormat("%s/.%s.%016x%s", path_, NameOf(step), random, kTemporarySuffix);
+}
+
+absl::Status CheckpointDirectory::RemoveLeftovers() const {
+  std::error_code error;
+  std::vector<std::string> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
+    const std::string name = entry.path().filename();
+    if (absl::StartsWith(name, kTemporaryPrefix) && absl::EndsWith(name, kTemporarySuffix)) {
+      leftovers.push_back(entry.path());
+    }
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(path_, ": cannot list"));
+  for (const std::string& path : leftovers) MF_RETURN_IF_ERROR(RemoveAll(path));
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointDirectory::Commit(
+    int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write) {
+  const std::string name = CheckpointPath(path_, step);
+  MF_RETURN_IF_ERROR(begin_failpoint.Pass());
+  MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(step));
+  if (mkdir(temporary.c_str(), 0777) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot create"));
+  }
+  absl::Cleanup remove_temporary = [&] { RemoveAll(temporary).IgnoreError(); };
+  MF_RETURN_IF_ERROR(write(temporary));
+  MF_RETURN_IF_ERROR(rename_failpoint.Pass());
+  std::string replaced;
+  if (access(name.c_str(), F_OK) == 0) {
+    MF_ASSIGN_OR_RETURN(replaced, TemporaryName(step));
+    if (rename(name.c_str(), replaced.c_str()) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot rename the old one"));
+    }
+  }
+  if (rename(temporary.c_str(), name.c_str()) != 0) {
+    const int cause = errno;
+    if (!replaced.empty()) (void)!rename(replaced.c_str(), name.c_str());
+    return absl::ErrnoToStatus(cause, absl::StrCat(name, ": cannot rename"));
+  }
+  std::move(remove_temporary).Cancel();
+  MF_RETURN_IF_ERROR(fsync_failpoint.Pass());
+  // EINVAL: a file system whose directories cannot be synced.
+  if (fsync(fd_) != 0 && errno != EINVAL) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot fsync"));
+  }
+  return replaced.empty() ? absl::OkStatus() : RemoveAll(replaced);
+}
+
+absl::Status CheckpointDirectory::RemoveObsolete(int64_t step, int keep) {
+  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, ListCheckpoints(path_));
+  const int64_t num_kept = std::upper_bound(steps.begin(), steps.end(), step) - steps.begin();
+  for (int64_t i = 0; i < static_cast<int64_t>(steps.size()); ++i) {
+    if (i >= num_kept - keep && i < num_kept) continue;
+    const std::string name = CheckpointPath(path_, steps[i]);
+    MF_RETURN_IF_ERROR(remove_failpoint.Pass());
+    MF_ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(steps[i]));
+    if (rename(name.c_str(), temporary.c_str()) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot remove"));
+    }
+    MF_RETURN_IF_ERROR(removed_failpoint.Pass());
+    MF_RETURN_IF_ERROR(RemoveAll(temporary));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mirrorflow

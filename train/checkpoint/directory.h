@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A directory of checkpoints: one subdirectory for each, `step-000000400`, and a lock file. The
+// name of a checkpoint appears only once all of it is durable, and disappears before any of it
+// does, so that a crash at any moment leaves whole checkpoints only.
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+std::string CheckpointPath(absl::string_view directory, int64_t step);
+
+// Returns the steps of the checkpoints in the directory, in ascending order; none if it does not
+// exist. FailedPrecondition if it is not a directory.
+absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& directory);
+
+class CheckpointDirectory {
+ public:
+  // Creates the directory if it is missing, locks it for this process, checks that files can be
+  // created in it, and removes what interrupted saves have left. FailedPrecondition, naming the
+  // owner, if another process has locked it.
+  static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(const std::string& path);
+  ~CheckpointDirectory();
+  CheckpointDirectory(const CheckpointDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // Makes the checkpoint of `step`. `write` puts its files into a temporary directory, and makes
+  // them durable. On an error nothing is left, and an earlier checkpoint of that step stays.
+  absl::Status Commit(int64_t step, absl::FunctionRef<absl::Status(const std::string&)> write);
+  // Removes the checkpoints of later steps, which training that began before them has left behind,
+  // and the oldest of the others but the newest `keep`.
+  absl::Status RemoveObsolete(int64_t step, int keep);
+
+ private:
+  CheckpointDirectory(std::string path, int fd, int lock)
+      : path_(std::move(path)), fd_(fd), lock_(lock) {}
+
+  absl::StatusOr<std::string> TemporaryName(int64_t step) const;
+  absl::Status RemoveLeftovers() const;
+
+  const std::string path_;
+  const int fd_;    // of the directory
+  const int lock_;  // of the lock file
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_DIRECTORY_H_

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "framework/core/crc32c.h"
+#include "framework/core/names.h"
+#include "framework/core/status.h"
+#include "nlohmann/json.hpp"
+
+namespace mirrorflow {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFormat[] = "mirrorflow checkpoint";
+constexpr int kVersion = 1;
+constexpr absl::string_view kPrefix = "{\"crc32c\":\"";
+constexpr absl::string_view kMiddle = "\",\"manifest\":";
+constexpr absl::string_view kSuffix = "}\n";
+constexpr size_t kCrcDigits = 8;
+
+std::string Hex(uint32_t crc) { return absl::StrFormat("%08x", crc); }
+
+absl::Status Damaged(absl::string_view field, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(field, ": ", what));
+}
+
+// Reads the fields of one JSON object. The first error is kept, and status() returns it.
+class Reader {
+ public:
+  // `where`: in front of the names of the fields in errors.
+  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json_.is_object()) Fail("", "expected an object");
+  }
+  const absl::Status& status() const { return status_; }
+
+  template <typename Integer>
+  void Read(const char* field, Integer* value) {
+    const Json* const found = Find(field);
+    if (found == nullptr) return;
+    const bool fits =
+        found->is_number_unsigned() &&
+        found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    if (!fits) {
+      return Fail(
+          field, absl::StrCat("expected a number from 0 to ", std::numeric_limits<Integer>::max()));
+    }
+    *value = found->get<Integer>();
+  }
+  void Read(const char* field, std::string* value) {
+    const Json* const found = Find(field);
+    if (found == nullptr) return;
+    if (!found->is_string()) return Fail(field, "expected a text");
+    *value = found->get<std::string>();
+  }
+  void ReadCrc(const char* field, uint32_t* value) {
+    std::string digits;
+    Read(field, &digits);
+    if (!status_.ok()) return;
+    if (digits.size() != kCrcDigits || !absl::SimpleHexAtoi(digits, value)) {
+      Fail(field, absl::StrCat("expected ", kCrcDigits, " hexadecimal digits"));
+    }
+  }
+  // Returns the object or array at `field`; null, which has no elements, without one.
+  const Json& Child(const char* field, Json::value_t type) {
+    static const Json* const nothing = new Json();
+    const Json* const found = Find(field);
+    if (found == nullptr) return *nothing;
+    if (found->type() != type) {
+      Fail(field, type == Json::value_t::array ? "expected an array" : "expected an object");
+      return *nothing;
+    }
+    return *found;
+  }
+  void Fail(absl::string_view field, absl::string_view what) {
+    if (status_.ok()) status_ = Damaged(absl::StrCat(where_, field), what);
+  }
+
+ private:
+  const Json* Find(const char* field) {
+    if (!status_.ok()) return nullptr;
+    const auto found = json_.find(field);
+    if (found != json_.end()) return &*found;
+    Fail(field, "missing");
+    return nullptr;
+  }
+
+  const Json& json_;
+  const std::string where_;
+  absl::Status status_;
+};
+
+// A name of a file beside the manifest that cannot be anything else, and is not hidden.
+bool IsPlainFileName(absl::string_view name) {
+  return !name.empty() && name.size() <= 200 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+         });
+}
+
+Json ToJson(const CheckpointManifest& m) {
+  Json tensors = Json::array();
+  for (const auto& [name, tensor] : m.tensors) {
+    Json shape = Json::array();
+    for (const int64_t dim : tensor.shape.dims()) shape.push_back(dim);
+    tensors.push_back({{"name", name},
+                       {"dtype", DataTypeName(tensor.dtype)},
+                       {"shape", std::move(shape)},
+                       {"crc32c", Hex(tensor.crc32c)}});
+  }
+  return {{"format", kFormat},
+          {"version", kVersion},
+          {"step", m.step},
+          {"epoch", m.epoch},
+          {"batch", m.batch},
+          {"session_step", m.session_step},
+          {"seed", m.seed},
+          {"num_workers", m.num_workers},
+          {"num_replicas", m.num_replicas},
+          {"time", m.time},
+          {"settings", m.settings},
+          {"data",
+           {{"file", m.file},
+            {"bytes", m.bytes},
+            {"header_bytes", m.header_bytes},
+            {"header_crc32c", Hex(m.header_crc32c)}}},
+          {"tensors", std::move(tensors)}};
+}
+
+absl::Status ReadTensors(const Json& array,
+                         std::map<std::string, CheckpointManifest::TensorInfo>* tensors) {
+  for (size_t i = 0; i < array.size(); ++i) {
+    Reader reader(array[i], absl::StrCat("tensors[", i, "]."));
+    std::string name, dtype;
+    CheckpointManifest::TensorInfo tensor;
+    reader.Read("name", &name);
+    reader.Read("dtype", &dtype);
+    reader.ReadCrc("crc32c", &tensor.crc32c);
+    std::vector<int64_t> dims;
+    for (const Json& dim : reader.Child("shape", Json::value_t::array)) {
+      const bool fits = dim.is_number_unsigned() &&
+                        dim.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+      if (!fits) reader.Fail("shape", "expected dimensions of at least 0");
+      dims.push_back(fits ? dim.get<int64_t>() : 0);
+    }
+    MF_RETURN_IF_ERROR(reader.status());
+    const absl::StatusOr<DataType> parsed = ParseDataType(dtype);
+    if (!parsed.ok()) {
+      return Damaged(absl::StrCat("tensors[", i, "].dtype"), parsed.status().message());
+    }
+    tensor.dtype = *parsed;
+    tensor.shape = Shape(dims);
+    if (!tensors->emplace(name, std::move(tensor)).second) {
+      return Damaged(absl::StrCat("tensors[", i, "]"),
+                     absl::StrCat("a second tensor '", Printable(name), "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointManifest> FromJson(const Json& json) {
+  CheckpointManifest m;
+  Reader reader(json, "");
+  std::string format;
+  int version = 0;
+  reader.Read("format", &format);
+  reader.Read("version", &version);
+  MF_RETURN_IF_ERROR(reader.status());
+  if (format != kFormat || version != kVersion) {
+    return Damaged("format", absl::StrCat("expected '", kFormat, "', version ", kVersion, ", got '",
+                                          Printable(format), "', version ", version));
+  }
+  reader.Read("step", &m.step);
+  reader.Read("epoch", &m.epoch);
+  reader.Read("batch", &m.batch);
+  reader.Read("session_step", &m.session_step);
+  reader.Read("seed", &m.seed);
+  reader.Read("num_workers", &m.num_workers);
+  reader.Read("num_replicas", &m.num_replicas);
+  reader.Read("time", &m.time);
+  for (const auto& [name, value] : reader.Child("settings", Json::value_t::object).items()) {
+    if (!value.is_string()) reader.Fail("settings", "expected texts");
+    if (value.is_string()) m.settings[name] = value.get<std::string>();
+  }
+  Reader data(reader.Child("data", Json::value_t::object), "data.");
+  const Json& tensors = reader.Child("tensors", Json::value_t::array);
+  MF_RETURN_IF_ERROR(reader.status());
+  data.Read("file", &m.file);
+  data.Read("bytes", &m.bytes);
+  data.Read("header_bytes", &m.header_bytes);
+  data.ReadCrc("header_crc32c", &m.header_crc32c);
+  MF_RETURN_IF_ERROR(data.status());
+  if (!IsPlainFileName(m.file)) {
+    return Damaged("data.file", absl::StrCat("illegal file name; expected letters, digits, '.', "
+                                             "'-' and '_', got '",
+                                             Printable(m.file), "'"));
+  }
+  MF_RETURN_IF_ERROR(ReadTensors(tensors, &m.tensors));
+  return m;
+}
+
+}  // namespace
+
+std::string FormatManifest(const CheckpointManifest& manifest) {
+  const std::string body = ToJson(manifest).dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                                                 Json::error_handler_t::replace);
+  return absl::StrCat(kPrefix, Hex(Crc32c(body)), kMiddle, body, kSuffix);
+}
+
+absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
+  absl::string_view body = text;
+  uint32_t expected = 0;
+  const bool is_framed = absl::ConsumePrefix(&body, kPrefix) && body.size() > kCrcDigits &&
+                         absl::SimpleHexAtoi(body.substr(0, kCrcDigits), &expected);
+  if (is_framed) body.remove_prefix(kCrcDigits);
+  if (!is_framed || !absl::ConsumePrefix(&body, kMiddle) || !absl::ConsumeSuffix(&body, kSuffix)) {
+    return Damaged("manifest", absl::StrCat("damaged; expected {\"crc32c\":…,\"manifest\":…}, got ",
+                                            text.size(), " other bytes"));
+  }
+  if (const uint32_t crc = Crc32c(body); crc != expected) {
+    return Damaged("manifest", absl::StrCat("damaged; expected a checksum of ", Hex(expected),
+                                            ", got ", Hex(crc)));
+  }
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Damaged("manifest", "expected JSON");
+  return FromJson(json);
+}
+
+}  // namespace mirrorflow
