@@ -4,6 +4,9 @@
 // processes, MultiWorkerMirroredStrategy, and tests it.
 //
 //   fashion_mnist --model=cnn --replicas=2 --epochs=3
+#include <signal.h>
+#include <string.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -170,7 +173,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy(ExitCode* code) {
                          code);
 }
 
-// On error, `*code` is the exit code of the program.
+// `*code` is the exit code of the program, also if it was asked to end, which is not an error.
 absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* code) {
   const uint64_t seed = absl::GetFlag(FLAGS_seed);
   *code = kExitBadInput;
@@ -212,6 +215,11 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
                         .start = checkpoints.start,
                         .checkpoints = checkpoints.manager.get(),
                         .checkpoint_every = checkpoints.every};
+  std::unique_ptr<PreemptionHandler> preemption;
+  if (checkpoints.manager != nullptr) {
+    MF_ASSIGN_OR_RETURN(preemption, PreemptionHandler::Create(*session, checkpoints.start.step));
+    loop.preemption = preemption.get();
+  }
   Progress progress(*host, {.format = format, .worker = strategy.worker(), .epochs = loop.epochs});
   progress.Start(Describe(strategy, *session, batch_size));
   *code = kExitBadInput;
@@ -222,6 +230,14 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(result.status());
+  preemption = nullptr;  // the rest has nothing to save
+  if (result->stopped_by.has_value()) {
+    *code = *result->stopped_by == SIGINT ? kExitInterrupted : kExitPreempted;
+    if (strategy.worker() != 0) return absl::OkStatus();
+    std::fprintf(stderr, "stopped by SIG%s after step %lld; the same command goes on from there\n",
+                 sigabbrev_np(*result->stopped_by), static_cast<long long>(result->steps));
+    return absl::OkStatus();
+  }
   const absl::StatusOr<double> accuracy = TestAccuracy(strategy, test_step, test);
   if (accuracy.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(accuracy.status());
@@ -236,6 +252,7 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
     path = PathOfWorker(path, strategy);
     MF_RETURN_IF_ERROR(WriteTrace(*session, strategy, train_step, train, path));
   }
+  *code = kExitOk;
   if (strategy.worker() != 0) return absl::OkStatus();
   std::printf("test_accuracy=%.4f train_loss=%.4f examples_per_s=%.0f step_ms=%.3f", *accuracy,
               result->loss, result->examples_per_s, result->median_step_ms);
@@ -244,10 +261,11 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   return absl::OkStatus();
 }
 
-// On error, `*code` is the exit code of the program.
+// `*code` is the exit code of the program.
 absl::Status Run(ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(CheckFlags());
+  if (!CheckpointDirOfFlags().empty()) MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());
   MF_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(absl::GetFlag(FLAGS_log_format)));
   MF_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy(code));
   const absl::Status status = TrainAndTest(*strategy, format, code);
@@ -274,7 +292,7 @@ int Main(int argc, char** argv) {
   ExitCode code = kExitOk;
   const absl::Status status = Run(&code);
   if (!status.ok()) return ExitWithError(status, code);
-  return FlushOutput();
+  return code == kExitOk ? FlushOutput() : code;
 }
 
 }  // namespace

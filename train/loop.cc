@@ -46,7 +46,9 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
   int64_t largest_batch = 0;
   bool first_step = true;  // it compiles, and is not timed
   // A step limit overrides `epochs` and runs as many epochs as it takes.
+  bool is_stopped = false;
   const auto is_over = [&] {
+    if (is_stopped) return true;
     return options.steps > 0 ? at.step >= options.steps : at.epoch >= options.epochs;
   };
   while (!is_over()) {
@@ -56,6 +58,8 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
     double loss_sum = 0;
     DistributedBatch batch;
     while (!is_over() && input.Next(&batch)) {
+      is_stopped = options.preemption != nullptr && !options.preemption->MayBegin(at.step + 1);
+      if (is_stopped) break;
       const absl::Time begin = absl::Now();
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
       MF_ASSIGN_OR_RETURN(const float loss, LossOf(outputs));
@@ -80,7 +84,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
       }
     }
     MF_RETURN_IF_ERROR(input.status());
-    if (at.batch == 0) {
+    if (at.batch == 0 && !is_stopped) {
       return absl::InvalidArgumentError(absl::StrCat(
           "epoch ", at.epoch + 1, ": the dataset has no batches; expected at least one, got none"));
     }
@@ -94,8 +98,11 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
       at.batch = 0;
     }
   }
+  if (options.preemption != nullptr) {
+    MF_ASSIGN_OR_RETURN(result.stopped_by, options.preemption->Finish());
+  }
   if (options.checkpoints != nullptr) {
-    if (options.checkpoints->last_step() != at.step) {
+    if (options.checkpoints->last_step() != at.step && at.step > options.start.step) {
       MF_RETURN_IF_ERROR(options.checkpoints->Save(at));
     }
     MF_RETURN_IF_ERROR(options.checkpoints->WaitForSave());

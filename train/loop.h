@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "distribute/strategy/strategy.h"
 #include "train/checkpoint/checkpoint_manager.h"
 #include "train/dataset.h"
+#include "train/preemption.h"
 #include "train/progress.h"
 
 namespace mirrorflow {
@@ -26,16 +28,20 @@ struct TrainLoopOptions {
   // null; else it must outlive the loop.
   CheckpointManager* checkpoints = nullptr;
   int64_t checkpoint_every = 0;
+  // Stops all workers after the same step when one of them is asked to end. May be null; else it
+  // must outlive the loop.
+  PreemptionHandler* preemption = nullptr;
   // Called after each step with its number, from 1, and its loss; an error ends the loop.
   std::function<absl::Status(int64_t step, float loss)> on_step = nullptr;
 };
 
 struct TrainResult {
-  int64_t steps = 0;          // including those before `start`
-  double loss = 0;            // the mean over the steps of the last epoch
-  double median_step_ms = 0;  // without the first step, which compiles
-  double median_host_us = 0;  // time to enqueue a step; 0 on devices that run on the host
-  double examples_per_s = 0;  // of all replicas, at the median step time
+  int64_t steps = 0;              // including those before `start`
+  double loss = 0;                // the mean over the steps of the last epoch
+  double median_step_ms = 0;      // without the first step, which compiles
+  double median_host_us = 0;      // time to enqueue a step; 0 on devices that run on the host
+  double examples_per_s = 0;      // of all replicas, at the median step time
+  std::optional<int> stopped_by;  // the signal that ended training early
 };
 
 // `step` must take the components of the dataset's batches as feeds, and its first fetch must be

@@ -41,6 +41,8 @@ ExitCode CodeOfRestore(const absl::Status& status) {
 
 }  // namespace
 
+std::string CheckpointDirOfFlags() { return absl::GetFlag(FLAGS_checkpoint_dir); }
+
 absl::Status CheckCheckpointFlags() {
   MF_RETURN_IF_ERROR(ResumeOfFlag().status());
   MF_RETURN_IF_ERROR(CheckFlagRange("checkpoint_every", absl::GetFlag(FLAGS_checkpoint_every), 0));
@@ -52,7 +54,7 @@ absl::StatusOr<Checkpoints> CheckpointsOfFlags(Session& session,
                                                std::map<std::string, std::string> settings,
                                                ExitCode* code) {
   Checkpoints checkpoints;
-  const std::string directory = absl::GetFlag(FLAGS_checkpoint_dir);
+  const std::string directory = CheckpointDirOfFlags();
   if (directory.empty()) return checkpoints;
   *code = kExitUsage;
   MF_ASSIGN_OR_RETURN(const Resume resume, ResumeOfFlag());

@@ -22,6 +22,9 @@ struct Checkpoints {
   int64_t every = 0;  // steps
 };
 
+// --checkpoint_dir.
+std::string CheckpointDirOfFlags();
+
 // InvalidArgument, naming the flag, for a value out of range.
 absl::Status CheckCheckpointFlags();
 

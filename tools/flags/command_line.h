@@ -25,6 +25,8 @@ enum ExitCode {
   kExitResources = 5,
   kExitNumeric = 6,  // the loss is not finite
   kExitInternal = 70,
+  kExitPreempted = 75,     // asked to end, and goes on when it starts again
+  kExitInterrupted = 130,  // the same, by SIGINT
 };
 
 struct CommandLine {

@@ -30,6 +30,10 @@ ABSL_FLAG(absl::Duration, grace, absl::Seconds(30),
           "launch: how long workers may take to end after SIGTERM, before SIGKILL");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
           "launch: how long starting all workers may take");
+ABSL_FLAG(
+    int, max_restarts, 0,
+    "launch: how often to start all workers again after a failure; with checkpoints, training "
+    "goes on");
 ABSL_FLAG(bool, one_gpu_per_process, false,
           "launch: each worker sees only one GPU, by CUDA_VISIBLE_DEVICES");
 
@@ -55,7 +59,9 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
       .log_dir = absl::GetFlag(FLAGS_log_dir),
       .grace = absl::GetFlag(FLAGS_grace),
       .start_timeout = absl::GetFlag(FLAGS_start_timeout),
+      .max_restarts = absl::GetFlag(FLAGS_max_restarts),
       .one_gpu_per_process = absl::GetFlag(FLAGS_one_gpu_per_process)};
+  MF_RETURN_IF_ERROR(CheckFlagRange("max_restarts", options.max_restarts, 0));
   for (const std::string& text : absl::GetFlag(FLAGS_show)) {
     if (!absl::SimpleAtoi(text, &options.show.emplace_back())) {
       return absl::InvalidArgumentError(

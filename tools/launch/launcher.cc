@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "tools/flags/command_line.h"
 #include "tools/launch/launch.pb.h"
 #include "tools/launch/launch_report.h"
 #include "tools/launch/wire.h"
@@ -41,6 +43,13 @@ constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
 // How long a supervisor, or the remote shell that runs it, may take to end after the worker, and
 // then after SIGTERM.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
+
+// Whether workers that ended with this code may do better when they start again.
+bool CanSucceedAgain(int exit_code) {
+  constexpr int kFinal[] = {0,           kExitUsage, kExitBadInput, kExitResources, kExitNumeric,
+                            128 + SIGINT};
+  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) == std::end(kFinal);
+}
 
 // A secret of 32 random bytes for the job, as text.
 absl::StatusOr<std::string> NewSecret() {
@@ -86,33 +95,46 @@ struct Worker {
   WorkerEnd end;
 };
 
-class Job {
+// Blocks the signals that ask the launcher to end, and returns a file from which they can be read.
+absl::StatusOr<int> OpenSignals() {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&blocked, signal);
+  // `nohup` ignores it.
+  struct sigaction hang_up;
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+    sigaddset(&blocked, SIGHUP);
+  }
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  const int signals = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0) return absl::ErrnoToStatus(errno, "signalfd");
+  return signals;
+}
+
+// All workers from their start to their end.
+class Attempt {
  public:
-  Job(const LaunchOptions& options, WorkerOutput output)
-      : options_(options), output_(std::move(output)), workers_(options.workers.size()) {}
-  ~Job() {
+  // `signals`: as OpenSignals returns it. `restarts`: the number of attempts before this one.
+  Attempt(const LaunchOptions& options, int restarts, int signals, WorkerOutput& output)
+      : options_(options),
+        restarts_(restarts),
+        signals_(signals),
+        output_(output),
+        workers_(options.workers.size()) {}
+  ~Attempt() {
     for (Worker& worker : workers_) {
       for (const int fd : {worker.orders, worker.events, worker.errors}) {
         if (fd >= 0) close(fd);
       }
     }
-    if (signals_ >= 0) close(signals_);
   }
 
+  // Whether the launcher was asked to end.
+  bool is_interrupted() const { return interrupted_; }
+
+  // Returns the exit code.
   absl::StatusOr<int> Run() {
     MF_ASSIGN_OR_RETURN(secret_, NewSecret());
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM}) sigaddset(&blocked, signal);
-    // `nohup` ignores it.
-    struct sigaction hang_up;
-    if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
-      sigaddset(&blocked, SIGHUP);
-    }
-    sigprocmask(SIG_BLOCK, &blocked, nullptr);
-    signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
-    output_.StopWaitingOn(signals_);
     begin_ = absl::Now();
     for (size_t w = 0; w < workers_.size(); ++w) MF_RETURN_IF_ERROR(Spawn(static_cast<int>(w)));
     launch::Order find_ports;
@@ -198,6 +220,7 @@ class Job {
       if (!placement.host.name.empty()) variables = VariablesForOtherHosts();
       for (auto& [name, value] : VariablesOfWorker(options_.workers, static_cast<int>(w), numbers))
         variables[name] = value;
+      variables["MIRRORFLOW_RESTART_COUNT"] = absl::StrCat(restarts_);
       if (options_.one_gpu_per_process) {
         workers_[w].end.gpu = variables["CUDA_VISIBLE_DEVICES"] =
             GpuOfWorker(placement.local_rank, visible);
@@ -404,6 +427,14 @@ class Job {
 
   int ExitCodeOfJob() const {
     const WorkerEnd* const first = FirstFailure(ends_);
+    // Workers that have saved what they need say so, if they were asked to by SIGTERM.
+    const auto is_saved = [](const WorkerEnd& end) {
+      return end.exit_code == 0 || end.exit_code == kExitPreempted;
+    };
+    if (exit_code_ == 128 + SIGTERM && first != nullptr &&
+        std::all_of(ends_.begin(), ends_.end(), is_saved)) {
+      return kExitPreempted;
+    }
     // After an interruption or a missed deadline, how the workers ended is only a consequence.
     if (exit_code_ != 0) return exit_code_;
     if (first == nullptr) return 0;
@@ -414,10 +445,11 @@ class Job {
   }
 
   const LaunchOptions& options_;
-  WorkerOutput output_;
+  const int restarts_;
+  const int signals_;
+  WorkerOutput& output_;
   std::vector<Worker> workers_;
   std::string secret_;
-  int signals_ = -1;
   absl::Time begin_;
   absl::Time kill_at_ = absl::InfiniteFuture();
   int num_started_ = 0;
@@ -435,7 +467,18 @@ absl::StatusOr<int> RunJob(const LaunchOptions& options) {
                       WorkerOutput::Create({.num_workers = static_cast<int>(options.workers.size()),
                                             .show = options.show,
                                             .log_dir = options.log_dir}));
-  return Job(options, std::move(output)).Run();
+  MF_ASSIGN_OR_RETURN(const int signals, OpenSignals());
+  const absl::Cleanup close_signals = [signals] { close(signals); };
+  output.StopWaitingOn(signals);
+  for (int restarts = 0;; ++restarts) {
+    Attempt attempt(options, restarts, signals, output);
+    MF_ASSIGN_OR_RETURN(const int code, attempt.Run());
+    const bool restart = restarts < options.max_restarts && CanSucceedAgain(code);
+    if (attempt.is_interrupted() || !restart) return code;
+    std::fprintf(stderr, "mirrorflow launch: restart %d of at most %d\n", restarts + 1,
+                 options.max_restarts);
+    output.ForgetLastLines();
+  }
 }
 
 }  // namespace mirrorflow

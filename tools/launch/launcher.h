@@ -22,6 +22,7 @@ struct LaunchOptions {
   std::string log_dir;
   absl::Duration grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
+  int max_restarts = 0;
   bool one_gpu_per_process = false;
 };
 
@@ -32,6 +33,10 @@ inline constexpr int kExitNotStarted = 127;
 // Returns the exit code: 0 if all workers succeed, that of the worker that failed first (128 + N
 // after signal N), 128 + N after signal N to the launcher itself, or kExitStartTimeout. An error if
 // the job could not be started.
+//
+// After a failure, starts all workers again, up to `max_restarts` times, unless the exit code says
+// that they would fail again (usage, input, resources, numbers) or that the user has interrupted
+// them.
 absl::StatusOr<int> RunJob(const LaunchOptions& options);
 
 }  // namespace mirrorflow

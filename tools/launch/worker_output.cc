@@ -84,6 +84,10 @@ void WorkerOutput::Finish(int worker) {
   }
 }
 
+void WorkerOutput::ForgetLastLines() {
+  for (Worker& worker : workers_) worker.last.clear();
+}
+
 // A line of up to PIPE_BUF bytes is one write, so that lines of other programs do not come in
 // between.
 void WorkerOutput::Print(Stream stream, absl::string_view bytes) {

@@ -37,8 +37,9 @@ class WorkerOutput {
   // Ends the last line of a worker, if it lacks its end.
   void Finish(int worker);
 
-  // The last lines of a worker.
+  // The last lines of a worker since ForgetLastLines.
   const std::deque<std::string>& LastLines(int worker) const { return workers_[worker].last; }
+  void ForgetLastLines();
 
  private:
   struct Worker {
