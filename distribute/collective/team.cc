@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ using Position = AddressSpace::Position;
 constexpr int64_t kLineBytes = 64;
 constexpr int kMaxRanks = 1024;  // each is a thread
 constexpr auto kDescriptionTimeout = std::chrono::seconds(1);
+constexpr auto kStoppedTimeout = std::chrono::seconds(1);
 
 // --- state that the ranks share, perhaps across processes; zeroed at first ----------------------
 
@@ -118,6 +120,15 @@ class Group {
     ReportOnce();
   }
 
+  bool IsLocal(int rank) const { return team.processes[rank] == team.space->process(); }
+
+  // Until when ranks of other processes may stay inside after the first failure.
+  std::chrono::steady_clock::time_point LastTimeForOthers() {
+    std::call_once(first_wait_,
+                   [this] { last_time_ = std::chrono::steady_clock::now() + kStoppedTimeout; });
+    return last_time_;
+  }
+
   bool IsInside(int rank) const {
     // A process that has ended no longer accesses memory.
     return state.members[rank].inside.load(std::memory_order_seq_cst) &&
@@ -141,6 +152,8 @@ class Group {
   FirstFailure failure_;
   const std::function<void(const absl::Status&)> on_failure_;
   std::atomic<bool> reported_{false};
+  std::once_flag first_wait_;
+  std::chrono::steady_clock::time_point last_time_;
   std::thread watcher_;
 };
 
@@ -280,11 +293,17 @@ class Team final : public LocalTeam {
   }
 
   // Waits until no other rank is inside. Whatever a rank waits for in there ends with the failure,
-  // so this wait needs no deadline.
-  // REQUIRES: ended, so that no rank enters any more.
+  // so this wait needs no deadline for ranks of this process. Another process may have been stopped
+  // (SIGSTOP): it can access only shared memory, which stays where it is as long as it lives, and
+  // it must leave before its worker can join the next incarnation. REQUIRES: ended, so that no rank
+  // enters any more.
   void LetOthersOut() const {
+    const auto give_up = group_->LastTimeForOthers();
     for (int rank = 0; rank < size(); ++rank) {
-      while (rank != rank_ && group_->IsInside(rank)) sched_yield();
+      while (rank != rank_ && group_->IsInside(rank)) {
+        sched_yield();
+        if (!group_->IsLocal(rank) && std::chrono::steady_clock::now() > give_up) break;
+      }
     }
   }
 

@@ -153,6 +153,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .secret = options_.secret,
       .job = options_.job,
       .tls = options_.tls,
+      .heartbeat_timeout = options_.heartbeat_timeout,
       .log = PrintLine};
   client.member.set_worker(cluster.task_index);
   client.member.set_num_workers(cluster.num_workers);

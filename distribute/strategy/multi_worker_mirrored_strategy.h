@@ -49,6 +49,9 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     CollectiveKind collective = CollectiveKind::kAuto;
     // Limit for finding the coordination service and all other workers.
     absl::Duration connect_timeout = absl::Minutes(5);
+    // A worker that is silent for so long is taken for gone, which ends the steps of all. It need
+    // not be equal on all workers.
+    absl::Duration heartbeat_timeout = absl::Seconds(10);
   };
   // Waits until all workers are there. InvalidArgument for options that cannot work, and if workers
   // differ; DeadlineExceeded, naming the missing workers, if one does not come; Unavailable if

@@ -166,6 +166,7 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   const absl::Time deadline = absl::Now() + options_.step_timeout;
   const bool writes = !variant.writes.empty();
   const uint64_t step = writes ? next_step_++ : next_reading_step_++;
+  if (connection_.workers() != nullptr) connection_.workers()->ReportStep(next_step_);
   const uint64_t drawn_from = StreamOfRun(step, writes);
   MF_RETURN_IF_ERROR(MakeOutputs(variant));
   if (trace_ != nullptr) variant.spans.resize(replicas_.size());

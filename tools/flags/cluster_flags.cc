@@ -26,6 +26,10 @@ ABSL_FLAG(std::optional<int>, task_index, std::nullopt,
           "which address of --cluster_spec is this worker's");
 ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
           "how long to wait for the coordination service and the other workers");
+ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
+          "how long a worker may be silent before the others take it for gone");
+ABSL_FLAG(absl::Duration, collective_timeout, absl::Minutes(5),
+          "how long workers wait for each other in a collective");
 ABSL_FLAG(std::string, secret_file, "",
           "file, of mode 0600, with the secret that all workers share; default: "
           "$MIRRORFLOW_SECRET_FILE");
@@ -66,6 +70,9 @@ absl::StatusOr<std::string> SecretOfFlags() {
   }
   return secret;
 }
+
+// Below it, a busy host would look like a dead one.
+constexpr absl::Duration kLeastHeartbeatTimeout = absl::Milliseconds(100);
 
 // Errors about a worker carry its number.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
@@ -145,6 +152,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
                                                       ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(cluster.local_size, &options));
+  if (absl::GetFlag(FLAGS_heartbeat_timeout) < kLeastHeartbeatTimeout) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--heartbeat_timeout: out of range; expected at least ",
+                     absl::FormatDuration(kLeastHeartbeatTimeout), ", got ",
+                     absl::FormatDuration(absl::GetFlag(FLAGS_heartbeat_timeout))));
+  }
+  options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
   MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
   if (!collective.ok()) return Annotate(collective.status(), "--collective");
@@ -159,7 +173,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .advertise = std::move(flags.advertise),
        .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
-       .connect_timeout = flags.connect_timeout});
+       .connect_timeout = flags.connect_timeout,
+       .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)});
   if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();

@@ -4,7 +4,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -47,6 +49,7 @@ void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
 class CoordinationClient::Connection {
  public:
   explicit Connection(Options options) : options_(std::move(options)) {}
+  ~Connection() { StopHeartbeats(); }
 
   int worker() const { return options_.member.worker(); }
   int num_workers() const { return options_.member.num_workers(); }
@@ -102,17 +105,81 @@ class CoordinationClient::Connection {
   // `context` lets another thread cancel the call.
   absl::StatusOr<std::string> Perform(Request request, absl::Time deadline,
                                       grpc::ClientContext* context) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      MF_RETURN_IF_ERROR(lost_);
+      calls_.insert(context);
+    }
     request.set_deadline_ms(MillisecondsUntil(deadline));
     SetDeadline(deadline, context);
-    MF_ASSIGN_OR_RETURN(const Signed answer, Call(kPerform, request.SerializeAsString(), context));
-    return Open(answer);
+    const absl::StatusOr<Signed> answer = Call(kPerform, request.SerializeAsString(), context);
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      calls_.erase(context);
+      if (!answer.ok() && !lost_.ok()) return lost_;
+    }
+    MF_RETURN_IF_ERROR(answer.status());
+    return Open(*answer);
   }
   absl::StatusOr<std::string> Perform(Request request, absl::Time deadline) {
     grpc::ClientContext context;
     return Perform(std::move(request), deadline, &context);
   }
 
+  void SetStep(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+
+  void StopHeartbeats() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      over_ = true;
+      stop_.notify_all();
+    }
+    if (heart_.joinable()) heart_.join();
+  }
+
  private:
+  // Sends heartbeats until the connection ends. If none is answered in time, the service is gone:
+  // ends all calls.
+  void SendHeartbeats() {
+    const absl::Duration timeout = options_.heartbeat_timeout;
+    absl::Time answered = absl::Now(), awake = answered;
+    std::unique_lock<std::mutex> lock(mu_);
+    while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(timeout / 4), [&] { return over_; })) {
+      // A process that was stopped itself has not listened.
+      const absl::Time begin = absl::Now();
+      if (begin - awake > timeout / 2) answered = begin;
+      lock.unlock();
+      const absl::Status beat = SendHeartbeat(answered + timeout);
+      lock.lock();
+      awake = absl::Now();
+      const bool was_stopped = awake - begin > 2 * timeout;
+      if (beat.ok() || was_stopped) answered = awake;
+      if (awake - answered < timeout) continue;
+      lost_ = WithFailure(
+          absl::UnavailableError(absl::StrCat(
+              ServerName(), " is gone: no answer from the coordination service at ",
+              options_.coordinator, " for ",
+              absl::FormatDuration(absl::Trunc(awake - answered, absl::Milliseconds(100))))),
+          {.worker = 0});
+      for (grpc::ClientContext* const call : calls_) call->TryCancel();
+      return;
+    }
+  }
+
+  absl::Status SendHeartbeat(absl::Time deadline) {
+    Request request;
+    request.set_operation(Request::HEARTBEAT);
+    coordination::Heartbeat& heartbeat = *request.mutable_heartbeat();
+    heartbeat.set_step(step_.load(std::memory_order_relaxed));
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    return Call(kPerform, request.SerializeAsString(), &context).status();
+  }
+
+  const char* ServerName() const {
+    return options_.external ? "`mirrorflow coordinator`" : "worker 0";
+  }
+
   absl::StatusOr<coordination::Membership> TryRegister(absl::Time deadline) {
     coordination::HelloRequest hello;
     hello.set_protocol(kCoordinationProtocol);
@@ -143,6 +210,10 @@ class CoordinationClient::Connection {
     request.set_client_nonce(hello.client_nonce());
     request.set_deadline_ms(MillisecondsUntil(deadline));
     *request.mutable_member() = options_.member;
+    if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
+      request.mutable_member()->set_heartbeat_timeout_ms(
+          absl::ToInt64Milliseconds(options_.heartbeat_timeout));
+    }
     grpc::ClientContext context;
     SetDeadline(deadline, &context);
     MF_ASSIGN_OR_RETURN(const Signed answer,
@@ -153,6 +224,9 @@ class CoordinationClient::Connection {
       return absl::InternalError("coordination: malformed membership");
     }
     registered_ = true;
+    if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
+      heart_ = std::thread([this] { SendHeartbeats(); });
+    }
     return membership;
   }
 
@@ -207,13 +281,10 @@ class CoordinationClient::Connection {
     }
     const bool is_gone = registered_ && status.error_code() == grpc::StatusCode::UNAVAILABLE;
     return WithFailure(
-        absl::Status(
-            static_cast<absl::StatusCode>(status.error_code()),
-            absl::StrCat(is_gone ? (options_.external ? "`mirrorflow coordinator` is gone: "
-                                                      : "worker 0 is gone: ")
-                                 : "",
-                         "coordination service at ", options_.coordinator, ": ",
-                         status.error_message())),
+        absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                     absl::StrCat(is_gone ? absl::StrCat(ServerName(), " is gone: ") : "",
+                                  "coordination service at ", options_.coordinator, ": ",
+                                  status.error_message())),
         {.worker = 0});
   }
 
@@ -223,6 +294,15 @@ class CoordinationClient::Connection {
   std::string session_, key_;
   bool registered_ = false;
   std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> step_{0};  // of a session, for people
+
+  std::mutex mu_;
+  std::condition_variable stop_;
+  // Guarded by mu_:
+  bool over_ = false;
+  absl::Status lost_;                     // the service does not answer any more
+  std::set<grpc::ClientContext*> calls_;  // in progress
+  std::thread heart_;
 };
 
 // ---- the group of a session -------------------------------------------------------------------
@@ -300,6 +380,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   void OnFailure(std::function<void(const absl::Status&)> call) override {
     listener_.Set(std::move(call));
   }
+  void ReportStep(uint64_t step) override { connection_->SetStep(step); }
 
  private:
   Request NewRequest(Request::Operation operation) const {
@@ -369,6 +450,7 @@ std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {
 }
 
 absl::Status CoordinationClient::Leave(absl::Time deadline) {
+  connection_->StopHeartbeats();
   Request request;
   request.set_operation(Request::LEAVE);
   return connection_->Perform(std::move(request), deadline).status();

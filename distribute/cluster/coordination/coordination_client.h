@@ -30,6 +30,9 @@ class CoordinationClient {
     std::string job;
     TlsFiles tls = {};
     coordination::Member member;  // this worker
+    // The service takes this worker for gone if it is silent for so long, and this worker the
+    // service if it does not answer. Infinite: neither does.
+    absl::Duration heartbeat_timeout = absl::Seconds(10);
     // Receives a line every few seconds while the service cannot be reached. May be null.
     std::function<void(absl::string_view)> log = nullptr;
   };

@@ -34,6 +34,8 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);  // how late a deadline may be noticed
+// A longer pause between ticks means that this process was stopped.
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kShutdownTimeout = absl::Seconds(1);
 constexpr absl::Duration kWaitingInterval = absl::Seconds(5);  // between reports of missing workers
 constexpr int kMaxGroups = 4096;
@@ -201,6 +203,10 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   void Perform(Call* call, int worker, const Request& body, CoordinationState::Done done) {
     const absl::Time deadline = DeadlineIn(body.deadline_ms());
     if (body.operation() == Request::LEAVE) return Leave(worker, deadline, std::move(done));
+    if (body.operation() == Request::HEARTBEAT) {
+      membership_.Beat(worker, body.heartbeat());
+      return done("");
+    }
     CoordinationState* const group = GroupOf(body.group());
     if (group == nullptr) {
       done(absl::InvalidArgumentError(absl::StrCat("group out of range; expected 0 to ",
@@ -287,8 +293,9 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   // The process of the worker is gone, or the network between it and this process.
-  void Lose(int worker) {
-    const std::optional<Membership::Loss> loss = membership_.Lose(worker);
+  void Lose(int worker) { End(worker, membership_.Lose(worker)); }
+
+  void End(int worker, const std::optional<Membership::Loss>& loss) {
     if (!loss.has_value()) return;
     EndCallsOf(worker);
     if (loss->is_final) leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
@@ -306,11 +313,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   // Ends calls at their deadlines, and reports missing workers.
   void Tick() {
-    absl::Time next_report = absl::Now() + kWaitingInterval;
+    absl::Time next_report = absl::Now() + kWaitingInterval, last = absl::Now();
     std::unique_lock<std::mutex> lock(mu_);
     while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(kTick),
                            [&] { return state_ == State::kStopped; })) {
       const absl::Time now = absl::Now();
+      const absl::Duration pause = now - std::exchange(last, now);
+      if (pause > kLongestPause) membership_.ForgiveSilence(pause);
       const bool stopping = state_ == State::kStopping;
       lock.unlock();
       if (now >= next_report) {
@@ -318,6 +327,11 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         const std::string missing = membership_.WaitingText(now);
         if (!missing.empty() && options_.log != nullptr) options_.log(missing);
       }
+      for (const int worker : membership_.SilentWorkers(now)) {
+        End(worker, membership_.LoseSilent(worker, now));
+      }
+      const std::string slow = membership_.SlowWorkerText(now);
+      if (!slow.empty() && options_.log != nullptr) options_.log(slow);
       registration_.Expire(now);
       leaving_.Expire(now);
       for (CoordinationState* const group : Groups()) group->Expire(now);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/coordination/messages.h"
@@ -14,8 +15,15 @@ namespace mirrorflow {
 namespace {
 
 constexpr size_t kSequenceWindow = 1024;
+constexpr absl::Duration kWarningInterval = absl::Minutes(1);
+// A worker sends four heartbeats in its timeout.
+constexpr double kSlowFraction = 0.4;
 // How long a difference between workers is remembered for those that start later.
 constexpr absl::Duration kMismatchLifetime = absl::Milliseconds(1500);
+
+std::string SecondsText(absl::Duration duration) {
+  return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
 
 }  // namespace
 
@@ -50,7 +58,10 @@ absl::Status Membership::Admit(Candidate candidate) {
   MF_RETURN_IF_ERROR(CheckSettings(member));
   members_.emplace(worker, Registered{std::move(candidate), {}});
   complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
-  if (complete_) changed_.notify_all();
+  if (complete_) {
+    changed_.notify_all();
+    for (auto& [number, registered] : members_) registered.last_beat = absl::Now();
+  }
   return absl::OkStatus();
 }
 
@@ -156,13 +167,64 @@ void Membership::Leave(int worker, const absl::Status& why) {
 
 std::optional<Membership::Loss> Membership::Lose(int worker) {
   std::lock_guard<std::mutex> lock(mu_);
+  return LoseBecause(worker, "its connection to the coordination service has ended");
+}
+
+std::optional<Membership::Loss> Membership::LoseSilent(int worker, absl::Time now) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(worker);
+  if (found == members_.end()) return std::nullopt;
+  const Registered& member = found->second;
+  return LoseBecause(worker,
+                     absl::StrCat("no sign of life for ", SecondsText(now - member.last_beat),
+                                  ", no progress since step ", member.heartbeat.step()));
+}
+
+void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto found = members_.find(worker);
+  if (found == members_.end()) return;
+  found->second.last_beat = absl::Now();
+  found->second.heartbeat = heartbeat;
+}
+
+void Membership::ForgiveSilence(absl::Duration duration) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (auto& [worker, member] : members_) member.last_beat += duration;
+}
+
+std::vector<int> Membership::SilentWorkers(absl::Time now) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::vector<int> silent;
+  for (const auto& [worker, member] : members_) {
+    if (now > member.last_beat + member.timeout() && !HasLeft(worker)) silent.push_back(worker);
+  }
+  return silent;
+}
+
+std::string Membership::SlowWorkerText(absl::Time now) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (auto& [worker, member] : members_) {
+    const absl::Duration silence = now - member.last_beat;
+    if (silence < kSlowFraction * member.timeout() ||
+        now - member.last_warning < kWarningInterval || HasLeft(worker)) {
+      continue;
+    }
+    member.last_warning = now;
+    return absl::StrCat("WARNING: worker ", worker, " on ", member.candidate.member.host(),
+                        " is slow: no sign of life for ", SecondsText(silence), ", at step ",
+                        member.heartbeat.step());
+  }
+  return "";
+}
+
+std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string_view cause) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
   const coordination::Member& member = found->second.candidate.member;
   const absl::Status why =
-      WithFailure(absl::UnavailableError(absl::StrCat(
-                      "worker ", worker, " (process ", member.pid(), " on ", member.host(),
-                      ") is gone: its connection to the coordination service has ended")),
+      WithFailure(absl::UnavailableError(absl::StrCat("worker ", worker, " (process ", member.pid(),
+                                                      " on ", member.host(), ") is gone: ", cause)),
                   {.worker = worker});
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);

@@ -73,6 +73,20 @@ class Membership {
   // The connection of a worker has ended. Returns nothing for one that is not a member, or has
   // left.
   std::optional<Loss> Lose(int worker);
+
+  // ---- heartbeats -------------------------------------------------------------------------------
+
+  void Beat(int worker, const coordination::Heartbeat& heartbeat);
+  // This process has not listened for so long, because it was stopped.
+  void ForgiveSilence(absl::Duration duration);
+  // The workers that have been silent for longer than they have said they would be.
+  std::vector<int> SilentWorkers(absl::Time now) const;
+  // A worker that has been silent for longer than usual, as a line to log; at most one a minute for
+  // each. Empty if there is none.
+  std::string SlowWorkerText(absl::Time now);
+  // As Lose, for a worker whose heartbeats have ended.
+  std::optional<Loss> LoseSilent(int worker, absl::Time now);
+
   // The workers that have left or are gone, in this order, and why.
   std::vector<std::pair<int, absl::Status>> left() const;
   // As CoordinationServer::WaitUntilOver.
@@ -81,7 +95,16 @@ class Membership {
  private:
   struct Registered {
     Candidate candidate;
-    std::set<uint64_t> sequences;  // the latest
+    std::set<uint64_t> sequences;                   // the latest
+    absl::Time last_beat = absl::InfiniteFuture();  // from when all have registered
+    coordination::Heartbeat heartbeat;              // the last one
+    absl::Time last_warning = absl::InfinitePast();
+
+    // How long it may be silent.
+    absl::Duration timeout() const {
+      const int64_t milliseconds = candidate.member.heartbeat_timeout_ms();
+      return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
+    }
   };
 
   // All require mu_.
@@ -89,6 +112,7 @@ class Membership {
                       absl::string_view other);
   absl::Status CheckSettings(const coordination::Member& member);
   bool HasLeft(int worker) const;
+  std::optional<Loss> LoseBecause(int worker, absl::string_view cause);
 
   const int num_workers_;
   const std::vector<std::string> addresses_;
