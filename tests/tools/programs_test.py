@@ -174,8 +174,8 @@ class ProgramsTest(ProgramTest):
     def test_bad_commands_and_flags_are_reported(self):
         self.write("noop.txt", "a = NoOp()\n")
         for args, where, what in [
-            ([], "''", "expected inspect, run, devices, explain, bench, launch, coordinator, checkpoint or "
-             "failpoints"),
+            ([], "''", "expected inspect, run, devices, explain, bench, launch, coordinator, "
+             "checkpoint or failpoints"),
             (["train"], "'train'", "unknown command"),
             (["inspect"], "inspect", "expected one graph file, got 0"),
             (["inspect", "a", "b"], "inspect", "expected one graph file, got 2"),

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,11 +19,11 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// A failpoint called `place` as it is created with this environment. Never destroyed, as failpoints
-// are not.
+// A failpoint called `place` as it is created with this environment.
 Failpoint& NewFailpoint(const char* setting) {
+  static auto* const all = new std::vector<std::unique_ptr<Failpoint>>();
   setenv("MIRRORFLOW_FAILPOINTS", setting, 1);
-  return *new Failpoint("place");
+  return *all->emplace_back(std::make_unique<Failpoint>("place"));
 }
 
 class FailpointTest : public testing::Test {
