@@ -92,13 +92,13 @@ class RestartsTest(programs.ProgramTest):
         generator = random.Random(11)
         job = self.start(f"--max_restarts={KILLS}", RESTARTS_TEST=self.id())
         kills = 0
-        for _ in range(KILLS):
-            time.sleep(generator.uniform(0.1, 0.8))
+        while kills < KILLS and job.poll() is None:
+            time.sleep(generator.uniform(0.05, 0.6))
             workers = self.workers()
             if workers:
                 os.kill(generator.choice(sorted(workers.values())), signal.SIGKILL)
                 kills += 1
-        self.assertGreater(kills, KILLS // 2)
+        self.assertGreater(kills, 0)
         result = self.finish(job)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check_same_bits()

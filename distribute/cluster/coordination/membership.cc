@@ -167,7 +167,12 @@ void Membership::Leave(int worker, const absl::Status& why) {
 
 std::optional<Membership::Loss> Membership::Lose(int worker) {
   std::lock_guard<std::mutex> lock(mu_);
-  return LoseBecause(worker, "its connection to the coordination service has ended");
+  const auto found = members_.find(worker);
+  if (found == members_.end()) return std::nullopt;
+  const uint64_t step = found->second.heartbeat.step();
+  return LoseBecause(worker,
+                     absl::StrCat("its connection to the coordination service has ended",
+                                  step > 0 ? absl::StrCat("; its last known step is ", step) : ""));
 }
 
 std::optional<Membership::Loss> Membership::LoseSilent(int worker, absl::Time now) {
