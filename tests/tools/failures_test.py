@@ -54,7 +54,8 @@ class FailuresTest(programs.ProgramTest):
             if other == rank:
                 continue
             err = worker.communicate(timeout=SECONDS)[1]
-            self.assertLess(time.monotonic() - begin, HEARTBEAT + 2)
+            # Idle machines take one second more than the timeout; without heartbeats it takes 20.
+            self.assertLess(time.monotonic() - begin, HEARTBEAT + 8)
             self.assertEqual(worker.returncode, CLUSTER, err)
             self.assertRegex(err.splitlines()[-1], f"^ERROR UNAVAILABLE {expected}")
 
@@ -79,9 +80,9 @@ class FailuresTest(programs.ProgramTest):
     def test_slow_worker_is_a_warning(self):
         for rank in (0, 1):
             with self.subTest(f"worker {rank}"):
-                workers = self.start()
+                workers = self.start("--heartbeat_timeout=6s")
                 workers[rank].send_signal(signal.SIGSTOP)
-                time.sleep(1.2)
+                time.sleep(3)
                 workers[rank].send_signal(signal.SIGCONT)
                 self.wait_for_steps(self.num_steps() + 20)
                 for worker in workers:

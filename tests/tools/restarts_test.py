@@ -14,11 +14,11 @@ import programs
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
 
 SECONDS = 90  # no job takes ten; more is a hang
-STEPS = 400
+STEPS = 2000
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
 PREEMPTED, INTERRUPTED = 75, 130
 TRAIN = [*programs.TRAIN_TINY, "--model=mlp", f"--steps={STEPS}"]
-SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=20", "--loss_log=part.log",
+SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=100", "--loss_log=part.log",
         "--save_variables=part.safetensors"]
 
 
@@ -108,7 +108,7 @@ class RestartsTest(programs.ProgramTest):
             with self.subTest(f"worker {rank}"):
                 self.setUp()
                 job = self.start(RESTARTS_TEST=self.id())
-                self.wait_for_step(20)
+                self.wait_for_step(100)
                 os.kill(self.workers()[rank], signal.SIGTERM)
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
@@ -120,7 +120,7 @@ class RestartsTest(programs.ProgramTest):
             with self.subTest(number.name):
                 self.setUp()
                 job = self.start("--max_restarts=5")
-                self.wait_for_step(20)
+                self.wait_for_step(100)
                 job.send_signal(number)
                 result = self.finish(job)
                 self.assertEqual(result.returncode, code, result.stderr)
@@ -130,7 +130,7 @@ class RestartsTest(programs.ProgramTest):
 
     def test_second_signal_ends_the_job_at_once(self):
         job = self.start(MIRRORFLOW_FAILPOINTS="checkpoint/rename=hang@0#3")
-        self.wait_for_step(40)
+        self.wait_for_step(200)
         time.sleep(0.2)  # the third save hangs
         job.send_signal(signal.SIGTERM)
         time.sleep(0.2)
@@ -146,7 +146,7 @@ class RestartsTest(programs.ProgramTest):
             self.setUp()
             process = subprocess.Popen(command, cwd=self.root, text=True, stderr=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL)
-            self.wait_for_step(20)
+            self.wait_for_step(100)
             process.send_signal(number)
             err = process.communicate(timeout=SECONDS)[1]
             self.assertEqual(process.returncode, code, err)

@@ -297,12 +297,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   void End(int worker, const std::optional<Membership::Loss>& loss) {
     if (!loss.has_value()) return;
-    EndCallsOf(worker);
-    if (loss->is_final) leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
+    // Its own calls get the reason, too: it may only have been stopped, and must not go on.
     for (CoordinationState* const group : Groups()) {
       group->Fail(loss->why);
       if (loss->is_final) group->Leave(worker, loss->why);
     }
+    EndCallsOf(worker);
+    if (loss->is_final) leaving_.Join(worker, absl::InfiniteFuture(), [](const auto&) {});
   }
 
   void EndCallsOf(int worker) {
