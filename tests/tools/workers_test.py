@@ -340,9 +340,12 @@ class WorkersTest(programs.ProgramTest):
             cwd=self.root, env={**os.environ, **own(1, 2, port)}, text=True, capture_output=True,
             timeout=SECONDS)
         self.assertNotEqual(second.returncode, 0)
+        errs = []
         for worker in workers:
-            _, err = worker.communicate(timeout=SECONDS)
-            self.assertEqual(worker.returncode, 0, err)
+            errs.append(worker.communicate(timeout=SECONDS)[1])
+            self.assertEqual(worker.returncode, 0, errs[-1])
+        # A line a minute for each host of strangers, and they were there for less than a minute.
+        self.assertEqual(errs[0].count("coordination: ipv4:127.0.0.1:"), 1, errs[0])
         for stranger in strangers:
             stranger.close()
         self.assertTrue(self.read("quiet") == self.read("disturbed"), "the bits differ")

@@ -88,20 +88,23 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                      : timeout);
     SetState(
         State::kStopping);  // the ticker ends all other calls, for whose answers Shutdown waits
-    if (server_ != nullptr) {
-      server_->Shutdown(absl::ToChronoTime(absl::Now() + kShutdownTimeout));
+    listening_.listener = nullptr;
+    if (listening_.server != nullptr) {
+      listening_.server->Shutdown(absl::ToChronoTime(absl::Now() + kShutdownTimeout));
     }
     SetState(State::kStopped);
     if (ticker_.joinable()) ticker_.join();
   }
 
   absl::Status Start() {
-    MF_ASSIGN_OR_RETURN(server_, Listen(options_.address, options_.tls, this, &port_));
+    MF_ASSIGN_OR_RETURN(listening_,
+                        Listen(options_.address, options_.tls, this,
+                               [this](const std::string& peer) { strangers_.Connected(peer); }));
     ticker_ = std::thread([this] { Tick(); });
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listening_.listener->port(); }
 
   absl::Status WaitUntilOver(absl::Time start_deadline) override {
     return membership_.WaitUntilOver(start_deadline);
@@ -113,6 +116,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
                             const coordination::HelloRequest* request,
                             coordination::HelloReply* reply) override {
     ServerUnaryReactor* const reactor = context->DefaultReactor();
+    strangers_.Called(context->peer());
     if (request->protocol() != kCoordinationProtocol || request->job() != options_.job ||
         request->client_nonce().size() != kNonceBytes) {
       reactor->Finish(Refuse(context->peer(), "another protocol or job"));
@@ -127,6 +131,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   ServerUnaryReactor* Register(CallbackServerContext* context, const Signed* request,
                                Signed* reply) override {
     Call* const call = new Call(reply);
+    strangers_.Called(context->peer());
     coordination::RegisterRequest body;
     if (!body.ParseFromString(request->body()) ||
         !nonces_.HasIssued(request->session(), request->worker(), body.client_nonce())) {
@@ -174,6 +179,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   ServerUnaryReactor* Perform(CallbackServerContext* context, const Signed* request,
                               Signed* reply) override {
     Call* const call = new Call(reply);
+    strangers_.Called(context->peer());
     Request body;
     const absl::StatusOr<std::string> key = membership_.Authenticate(*request);
     if (!key.ok() || !body.ParseFromString(request->body())) {
@@ -333,6 +339,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       }
       const std::string slow = membership_.SlowWorkerText(now);
       if (!slow.empty() && options_.log != nullptr) options_.log(slow);
+      strangers_.LogSilent(now);
       registration_.Expire(now);
       leaving_.Expire(now);
       for (CoordinationState* const group : Groups()) group->Expire(now);
@@ -353,9 +360,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   State state_ = State::kServing;
   std::map<int, std::unique_ptr<CoordinationState>> groups_;
 
-  int port_ = 0;
   std::thread ticker_;
-  std::unique_ptr<grpc::Server> server_;
+  ListeningServer listening_;
 };
 
 }  // namespace

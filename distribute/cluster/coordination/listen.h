@@ -4,21 +4,30 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "distribute/cluster/coordination/connection_listener.h"
 #include "distribute/cluster/coordination/tls_files.h"
 
 namespace mirrorflow {
 
-// Serves `service` at `address`, HOST:PORT, and on no other address; `*port` is the port, which the
-// system chooses for port 0. Strangers can neither take all memory nor all connections: memory for
-// connections is limited, idle ones are closed, and messages must be small. Unavailable, with the
-// system's reason, if the address cannot be used.
-absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const std::string& address,
-                                                     const TlsFiles& tls, grpc::Service* service,
-                                                     int* port);
+// A gRPC server and what accepts its connections, which must end first.
+struct ListeningServer {
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<ConnectionListener> listener;
+};
+
+// Serves `service` at `address`, HOST:PORT, and on no other address. Strangers can neither take all
+// memory nor all connections: memory for connections is limited, idle ones are closed, and messages
+// must be small. `on_connection` learns of each connection before its first call: its peer is
+// written as in ServerContext::peer. Unavailable, with the system's reason, if the address cannot
+// be used.
+absl::StatusOr<ListeningServer> Listen(const std::string& address, const TlsFiles& tls,
+                                       grpc::Service* service,
+                                       std::function<void(const std::string& peer)> on_connection);
 
 }  // namespace mirrorflow
 

@@ -14,6 +14,8 @@
 namespace mirrorflow {
 
 inline constexpr int kCoordinationProtocol = 1;
+// Both ends check a silent connection this often, and wait as long for the answer.
+inline constexpr int kKeepaliveMilliseconds = 10000;
 // The largest message, and the largest value that one Request carries.
 inline constexpr int kMaxMessageBytes = 128 << 10;
 inline constexpr size_t kMaxValueBytes = size_t{64} << 10;

@@ -12,20 +12,30 @@
 
 namespace mirrorflow {
 
-// Logs refused callers: at most one line a minute for each host, so that strangers cannot fill the
-// log. Thread-safe.
+// Logs refused callers, and connections on which no call comes, such as those of port scanners: at
+// most one line a minute for each host, so that strangers cannot fill the log. A peer is written as
+// gRPC does, with its port. Thread-safe.
 class StrangerLog {
  public:
   // `log` receives the lines, and may be null.
   explicit StrangerLog(std::function<void(absl::string_view line)> log) : log_(std::move(log)) {}
 
-  // `peer`: as gRPC writes it, with the port.
+  // Logs what the peer did.
   void Log(const std::string& peer, absl::string_view what);
+
+  // The peer has connected.
+  void Connected(const std::string& peer);
+  // A call has come on the peer's connection.
+  void Called(const std::string& peer);
+  // Logs the connections on which no call has come within 5 s.
+  void LogSilent(absl::Time now);
 
  private:
   const std::function<void(absl::string_view line)> log_;
   std::mutex mu_;
-  std::map<std::string, absl::Time> last_;  // by host: its last line; guarded by mu_
+  // Guarded by mu_:
+  std::map<std::string, absl::Time> last_;    // by host: its last line
+  std::map<std::string, absl::Time> silent_;  // peers without a call: since when
 };
 
 }  // namespace mirrorflow

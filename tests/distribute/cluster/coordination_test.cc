@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distribute/cluster/coordination/authentication.h"
+#include "distribute/cluster/coordination/connection_listener.h"
 #include "distribute/cluster/coordination/coordination.grpc.pb.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "framework/runtime/failure.h"
@@ -33,6 +34,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 using Options = CoordinationClient::Options;
@@ -44,9 +46,10 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 class CoordinationTest : public testing::Test {
  protected:
-  void Start(int num_workers, const std::string& secret = kTestSecret) {
+  void Start(int num_workers, const std::string& secret = kTestSecret,
+             const std::string& address = "127.0.0.1:0") {
     num_workers_ = num_workers;
-    auto server = CoordinationServer::Start({.address = "127.0.0.1:0",
+    auto server = CoordinationServer::Start({.address = address,
                                              .num_workers = num_workers,
                                              .secret = secret,
                                              .job = "test",
@@ -343,8 +346,30 @@ TEST_F(CoordinationTest, GarbageDoesNotDisturbTheWorkers) {
     sockets.push_back(ConnectToPort(server_->port()));
     send(sockets.back(), text.data(), text.size(), MSG_NOSIGNAL);
   }
-  for (const Client& client : ConnectAll(2)) EXPECT_TRUE(client.ok()) << client.status();
+  std::vector<Client> clients = ConnectAll(2);
+  for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
   for (const int fd : sockets) close(fd);
+  // A line a minute names the strangers' host, of whatever is not a call.
+  const absl::Time deadline = In(30);
+  while (log().empty() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  absl::SleepFor(absl::Milliseconds(200));
+  ASSERT_THAT(log(), SizeIs(1));
+  EXPECT_THAT(log()[0], AllOf(HasSubstr("ipv4:127.0.0.1:"), HasSubstr("made no call")));
+}
+
+TEST_F(CoordinationTest, WorkersAreNoStrangers) {
+  std::vector<std::string> hosts = {"127.0.0.1"};
+  if (ConnectionListener::Listen("[::1]:0").ok()) hosts.push_back("[::1]");  // not on every host
+  for (const std::string& host : hosts) {
+    SCOPED_TRACE(host);
+    Start(2, kTestSecret, absl::StrCat(host, ":0"));
+    const std::vector<Client> clients = ConnectAll(2, 30, [&](Options* options) {
+      options->coordinator = absl::StrCat(host, ":", server_->port());
+    });
+    for (const Client& client : clients) EXPECT_TRUE(client.ok()) << client.status();
+    absl::SleepFor(absl::Seconds(6));  // longer than a connection may be silent
+    EXPECT_THAT(log(), IsEmpty());
+  }
 }
 
 // Reads from the socket until the other side closes it. Returns whether it does in time.
