@@ -60,6 +60,7 @@ def mirrorflow_workspace():
             "absl/container:flat_hash_map": "absl_flat_hash_map",
             "absl/container:flat_hash_set": "absl_flat_hash_set",
             "absl/container:inlined_vector": "absl_inlined_vector",
+            "absl/debugging:symbolize": "absl_symbolize",
             "absl/flags:flag": "absl_flags",
             "absl/flags:reflection": "absl_flags_reflection",
             "absl/functional:function_ref": "absl_function_ref",

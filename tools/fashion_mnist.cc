@@ -227,6 +227,7 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
       LossLog losses,
       LossLog::Open(PathOfWorker(absl::GetFlag(FLAGS_loss_log), strategy), checkpoints.start.step));
   loop.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
+  const CleanupWatchdog watchdog(strategy, *session);
   const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
   if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
   MF_RETURN_IF_ERROR(result.status());

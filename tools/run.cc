@@ -237,6 +237,7 @@ absl::Status RunSteps(const Strategy& strategy, std::vector<NamedFile> feeds,
   if (!step.ok()) return Annotate(step.status(), path);
   TraceWriter trace;
   StepOutputs outputs;
+  const CleanupWatchdog watchdog(strategy, **session);
   const bool traces = !absl::GetFlag(FLAGS_trace).empty();
   const int64_t steps = absl::GetFlag(FLAGS_steps);
   for (int64_t i = 0; i < steps; ++i) {

@@ -8,10 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
 namespace {
+
+Failpoint step_failpoint("train/step");
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -60,6 +63,7 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
     while (!is_over() && input.Next(&batch)) {
       is_stopped = options.preemption != nullptr && !options.preemption->MayBegin(at.step + 1);
       if (is_stopped) break;
+      MF_RETURN_IF_ERROR(step_failpoint.Pass());
       const absl::Time begin = absl::Now();
       MF_ASSIGN_OR_RETURN(const StepOutputs outputs, step.Run(batch));
       MF_ASSIGN_OR_RETURN(const float loss, LossOf(outputs));

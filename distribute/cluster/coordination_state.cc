@@ -184,6 +184,16 @@ absl::Status CoordinationState::ReportFailure(uint64_t incarnation, const absl::
   return cause;
 }
 
+bool CoordinationState::HasFailed(uint64_t incarnation) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return !CheckIncarnation(incarnation).ok();
+}
+
+uint64_t CoordinationState::incarnation() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return incarnation_;
+}
+
 void CoordinationState::WaitForFailure(int worker, uint64_t incarnation, Done done) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);

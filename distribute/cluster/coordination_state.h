@@ -52,6 +52,9 @@ class CoordinationState {
 
   // Returns the first failure of the incarnation, which is `cause` if there was none before.
   absl::Status ReportFailure(uint64_t incarnation, const absl::Status& cause);
+  // Whether the incarnation has failed, or ended.
+  bool HasFailed(uint64_t incarnation) const;
+  uint64_t incarnation() const;
   // Waits until a worker reports the first failure of the incarnation, which is the result. OK if
   // the incarnation ends without one.
   void WaitForFailure(int worker, uint64_t incarnation, Done done);

@@ -21,14 +21,15 @@
 #include "distribute/strategy/extensions.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/status.h"
+#include "framework/runtime/error_report.h"
 #include "kernels/cpu/instruction_set.h"
 
 namespace mirrorflow {
 namespace {
 
-// All workers end at about the same time, because they run the same steps.
-constexpr absl::Duration kLeaveTimeout = absl::Minutes(1);
 constexpr absl::Duration kLeaveTimeoutAfterFailure = absl::Seconds(1);
+
+Failpoint leave_failpoint("strategy/leave");
 
 absl::StatusOr<HostPort> AddressOption(const char* name, const std::string& text, int port) {
   absl::StatusOr<HostPort> address = ParseHostPort(text, port);
@@ -76,11 +77,13 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const Options& options,
       coordination_(std::make_unique<Coordination>()) {}
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
+  leave_failpoint.Pass().IgnoreError();
   coordination_->group = nullptr;
   if (coordination_->client == nullptr) return;
   const bool joined = !topology_.replicas.empty();
+  // All workers end at about the same time, because they run the same steps.
   const absl::Status left = coordination_->client->Leave(
-      absl::Now() + (joined ? kLeaveTimeout : kLeaveTimeoutAfterFailure));
+      absl::Now() + (joined ? options_.heartbeat_timeout : kLeaveTimeoutAfterFailure));
   if (left.ok() || !joined || options_.cluster.task_index != 0) return;
   std::fprintf(stderr, "mirrorflow: the other workers have not ended: %s\n",
                std::string(left.message()).c_str());
@@ -154,6 +157,7 @@ absl::Status MultiWorkerMirroredStrategy::Join() {
       .job = options_.job,
       .tls = options_.tls,
       .heartbeat_timeout = options_.heartbeat_timeout,
+      .progress_timeout = options_.progress_timeout,
       .log = PrintLine};
   client.member.set_worker(cluster.task_index);
   client.member.set_num_workers(cluster.num_workers);
@@ -244,6 +248,13 @@ absl::StatusOr<SessionBackend> MultiWorkerMirroredStrategy::MakeBackend() const 
   }
   backend.workers_owner = coordination_->client->NewGroup();
   backend.workers = backend.workers_owner.get();
+  if (options_.end_hanging_process) {
+    backend.hang_policy = {.inside_step = options_.heartbeat_timeout,
+                           .between_steps = options_.progress_timeout,
+                           .end_process = [](const absl::Status& failure) {
+                             EndHangingProcess(failure, kClusterExitCode);
+                           }};
+  }
   if (host_memory != nullptr) {
     backend.share_memory = [host_memory](size_t bytes, absl::string_view name, WorkerGroup& workers,
                                          absl::Time deadline) {

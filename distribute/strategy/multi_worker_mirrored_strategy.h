@@ -52,13 +52,20 @@ class MultiWorkerMirroredStrategy final : public Strategy {
     // A worker that is silent for so long is taken for gone, which ends the steps of all. It need
     // not be equal on all workers.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
+    // A worker that is inside a step for so long without starting a collective hangs, which ends
+    // the steps of all. Compilation does not count. It need not be equal on all workers.
+    absl::Duration progress_timeout = absl::Minutes(5);
+    // End the process, with exit code 4, if it takes no notice of a failure of the cluster, because
+    // it hangs: `heartbeat_timeout` after the failure if it is inside a step, `progress_timeout`
+    // after it otherwise.
+    bool end_hanging_process = true;
   };
   // Waits until all workers are there. InvalidArgument for options that cannot work, and if workers
   // differ; DeadlineExceeded, naming the missing workers, if one does not come; Unavailable if
   // worker 0 cannot listen on its address.
   static absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> Create(
       const Options& options);
-  // Worker 0 waits for the others to end as well, at most a minute.
+  // Worker 0 waits for the others to end as well, at most for Options::heartbeat_timeout.
   ~MultiWorkerMirroredStrategy() override;
 
   const Topology& topology() const override { return topology_; }

@@ -14,6 +14,7 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kPayloadType[] = "mirrorflow/failure";
+constexpr char kCollectivesType[] = "mirrorflow/collectives_by_worker";
 
 // The numbers come first, because a name may contain any character.
 std::string Encode(const Failure& f) {
@@ -60,6 +61,30 @@ absl::Status WithFailure(absl::Status status, const Failure& failure) {
 std::optional<Failure> FailureOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayloadType);
   return payload.has_value() ? Decode(std::string(*payload)) : std::nullopt;
+}
+
+absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives) {
+  if (status.ok()) return status;
+  status.SetPayload(kCollectivesType,
+                    absl::Cord(absl::StrJoin(collectives, " ", absl::PairFormatter(":"))));
+  return status;
+}
+
+CollectivesByWorker CollectivesOf(const absl::Status& status) {
+  CollectivesByWorker collectives;
+  const auto payload = status.GetPayload(kCollectivesType);
+  if (!payload.has_value()) return collectives;
+  const std::string text(*payload);
+  for (const absl::string_view pair : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(pair, absl::MaxSplits(':', 1));
+    int worker;
+    uint64_t count;
+    if (absl::SimpleAtoi(parts.first, &worker) && absl::SimpleAtoi(parts.second, &count)) {
+      collectives[worker] = count;
+    }
+  }
+  return collectives;
 }
 
 }  // namespace mirrorflow

@@ -6,6 +6,7 @@
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_FAILURE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -33,6 +34,13 @@ absl::Status WithFailure(absl::Status status, const Failure& failure);
 
 // Returns the Failure that `status` carries, if any.
 std::optional<Failure> FailureOf(const absl::Status& status);
+
+// The number of collectives that each worker had started when a step failed, by worker, as far as
+// it is known.
+using CollectivesByWorker = std::map<int, uint64_t>;
+// Returns `status` with these numbers attached; OK stays OK.
+absl::Status WithCollectives(absl::Status status, const CollectivesByWorker& collectives);
+CollectivesByWorker CollectivesOf(const absl::Status& status);
 
 }  // namespace mirrorflow
 

@@ -179,6 +179,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
   bases_[Plan::kArenaRegion] = replica_.arena_.get();
   kernel_bases_[Plan::kArenaRegion] = replica_.device().KernelAddress(replica_.arena_.get());
   if (replica_.communicator_ != nullptr) replica_.communicator_->BeginStep(step);
+  replica_.collective_log_->BeginStep(step);
   params_.step = step;
   params_.seed = seed;
   return WriteParams();
@@ -214,9 +215,14 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
       return lane.Copy(Address(operands[0]), Address(operands[1]), instruction.bytes);
     }
     case InstructionKind::kStart:
+      replica_.collective_log_->Start(instruction.index,
+                                      plan_->collectives[instruction.index].name);
       return collectives_[instruction.index]->Start(replica_.communicator_, lane);
-    case InstructionKind::kFinish:
-      return collectives_[instruction.index]->Finish(replica_.communicator_, lane);
+    case InstructionKind::kFinish: {
+      absl::Status status = collectives_[instruction.index]->Finish(replica_.communicator_, lane);
+      if (status.ok()) replica_.collective_log_->Finish();
+      return status;
+    }
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return RunControl(instruction);

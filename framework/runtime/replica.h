@@ -10,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -20,6 +21,7 @@
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
+#include "framework/runtime/run_progress.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -47,6 +49,9 @@ class Replica {
   // The replica's endpoint of the communicator, not owned; null in a world of one rank.
   void set_communicator(Communicator* communicator) { communicator_ = communicator; }
   Communicator* communicator() const { return communicator_; }
+
+  // Where the replica records its collectives.
+  void set_collective_log(std::shared_ptr<CollectiveLog> log) { collective_log_ = std::move(log); }
 
   // Registers the memory of gradients, which collectives reduce in place, with the communicator.
   absl::Status RegisterGradients();
@@ -77,6 +82,7 @@ class Replica {
   const int rank_;
   const VariableLayout& variable_layout_;
   Communicator* communicator_ = nullptr;
+  std::shared_ptr<CollectiveLog> collective_log_ = std::make_shared<CollectiveLog>();
   std::vector<std::shared_ptr<std::byte>> layout_;
   // One for all plans: grows to the largest size that any of them has needed in a Run.
   std::shared_ptr<std::byte> arena_;

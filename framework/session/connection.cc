@@ -4,12 +4,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "framework/core/stack_trace.h"
 #include "framework/core/status.h"
+#include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
+#include "framework/session/collectives_json.h"
 
 namespace mirrorflow {
+namespace {
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(10);
+
+}  // namespace
 
 void Connection::Disconnect() {
+  has_noticed_ = true;
   if (workers_ != nullptr) workers_->OnFailure(nullptr);  // its callback uses the communicators
   for (Replica* replica : replicas_) replica->set_communicator(nullptr);
   replicas_.clear();
@@ -30,11 +40,13 @@ absl::Status Connection::Join(absl::Time deadline) {
 
 absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> replicas,
                                  absl::Time deadline) {
+  ShareProgress(replicas);
   if (topology_.world_size() == 1) {
     state_ = State::kConnected;
     return absl::OkStatus();
   }
   state_ = State::kBroken;  // until all are connected
+  has_noticed_ = false;
   const std::vector<int> ranks = local_ranks();
   MF_ASSIGN_OR_RETURN(communicators_, connect_(topology_, ranks, workers_, incarnation_, deadline));
   if (communicators_.size() != ranks.size() || replicas.size() != ranks.size()) {
@@ -47,33 +59,70 @@ absl::Status Connection::Connect(absl::Span<const std::unique_ptr<Replica>> repl
     MF_RETURN_IF_ERROR(replicas[i]->RegisterGradients());
   }
   if (workers_ != nullptr) {
-    workers_->OnFailure([this](const absl::Status& why) {
-      for (const auto& communicator : communicators_) communicator->Abort(why);
-    });
+    workers_->OnFailure([this](const absl::Status& why) { TakeFailure(why); });
   }
   state_ = State::kConnected;
   return absl::OkStatus();
 }
 
+void Connection::ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas) {
+  progress_ = std::make_shared<RunProgress>(static_cast<int>(replicas.size()));
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    replicas[r]->set_collective_log(progress_->log(static_cast<int>(r)));
+  }
+  if (workers_ != nullptr) workers_->ShareProgress(progress_);
+}
+
+void Connection::TakeFailure(const absl::Status& why) {
+  for (const auto& communicator : communicators_) communicator->Abort(why);
+  if (hang_policy_.end_process != nullptr) AwaitNotice(why);
+}
+
+void Connection::AwaitNotice(const absl::Status& why) {
+  const absl::Time failed = absl::Now();
+  while (!has_noticed_) {
+    absl::SleepFor(kPollInterval);
+    const bool is_running = progress_->position().running;
+    const absl::Duration limit = is_running ? hang_policy_.inside_step : hang_policy_.between_steps;
+    if (has_noticed_ || absl::Now() < failed + limit) continue;
+    hang_policy_.end_process(WithDetails(
+        Locate(why, /*step=*/-1), CollectivesJson(*progress_, topology_, worker(), why), ""));
+  }
+}
+
 absl::Status Connection::Check() const {
-  for (const auto& communicator : communicators_) MF_RETURN_IF_ERROR(communicator->status());
+  for (const auto& communicator : communicators_) {
+    const absl::Status status = communicator->status();
+    if (status.ok()) continue;
+    has_noticed_ = true;
+    return status;
+  }
   return absl::OkStatus();
 }
 
-absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::Time deadline) {
-  for (const auto& communicator : communicators_) communicator->Abort(cause);
-  // An earlier failure of any local rank wins.
-  absl::Status first = communicators_.empty() ? cause : Check();
-  const Failure where = FailureOf(first).value_or(Failure());
+absl::Status Connection::Locate(const absl::Status& failure, int64_t step) const {
+  const Failure where = FailureOf(failure).value_or(Failure());
   int rank = where.rank;
   if (rank < 0 || rank >= topology_.world_size()) {
     const bool names_worker = where.worker >= 0 && where.worker < topology_.num_workers();
     rank = topology_.RanksOfWorker(names_worker ? where.worker : worker())[0];
   }
-  first = WithFailure(first, {.rank = rank,
-                              .worker = topology_.replicas[rank].worker,
-                              .step = static_cast<int64_t>(step)});
-  if (workers_ != nullptr) first = workers_->ReportFailure(first, deadline);
+  return WithFailure(failure,
+                     {.rank = rank, .worker = topology_.replicas[rank].worker, .step = step});
+}
+
+absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::Time deadline) {
+  has_noticed_ = true;
+  for (const auto& communicator : communicators_) communicator->Abort(cause);
+  // An earlier failure of any local rank wins.
+  absl::Status first = Locate(communicators_.empty() ? cause : Check(), static_cast<int64_t>(step));
+  if (workers_ != nullptr) {
+    first = Locate(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
+  }
+  if (progress_ != nullptr) {
+    first = WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first),
+                        StackOfThisThread());
+  }
   failure_ = first;
   if (topology_.world_size() > 1) state_ = State::kBroken;
   return first;

@@ -10,6 +10,7 @@
 #ifndef MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
 #define MIRRORFLOW_FRAMEWORK_SESSION_CONNECTION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "absl/types/span.h"
 #include "framework/runtime/communicator.h"
 #include "framework/runtime/replica.h"
+#include "framework/runtime/run_progress.h"
 #include "framework/runtime/topology.h"
 #include "framework/session/worker_group.h"
 
@@ -34,16 +36,26 @@ using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Commu
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
     uint64_t incarnation, absl::Time deadline)>;
 
+// What becomes of a process that does not take notice of a failure of another worker: an
+// instruction of its step hangs, or its program does between two steps. Nothing can interrupt it.
+struct HangPolicy {
+  // Limits after the failure.
+  absl::Duration inside_step = absl::InfiniteDuration();
+  absl::Duration between_steps = absl::InfiniteDuration();
+  std::function<void(const absl::Status& failure)> end_process = nullptr;
+};
+
 class Connection {
  public:
   enum class State { kBroken, kJoined, kConnected };
 
   // `workers` is borrowed; null if there is only one worker.
-  Connection(Topology topology, WorkerGroup* workers, ConnectFn connect)
+  Connection(Topology topology, WorkerGroup* workers, ConnectFn connect, HangPolicy hang_policy)
       : topology_(std::move(topology)),
         has_other_workers_(topology_.num_workers() > 1),
         workers_(workers),
-        connect_(std::move(connect)) {}
+        connect_(std::move(connect)),
+        hang_policy_(std::move(hang_policy)) {}
   ~Connection() { Disconnect(); }
 
   const Topology& topology() const { return topology_; }
@@ -61,8 +73,12 @@ class Connection {
   // Begins a new incarnation. Waits for the other workers, which must call Join as well; from then
   // on workers() can be used.
   absl::Status Join(absl::Time deadline);
-  // Connects the local replicas, in rank order. Waits for the other workers. REQUIRES: Join
+  // Connects the local replicas, in rank order, whose progress() begins anew. Waits for the other
+  // workers. REQUIRES: Join
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
+
+  // Of the local replicas since Connect, for the runs of steps to keep up to date.
+  RunProgress& progress() const { return *progress_; }
 
   // The failure that another rank has caused since Connect; OK if there is none.
   absl::Status Check() const;
@@ -73,16 +89,26 @@ class Connection {
 
  private:
   void Disconnect();
+  void ShareProgress(absl::Span<const std::unique_ptr<Replica>> replicas);
+  // Ends the waits of the local replicas after a failure of another worker, and waits until the
+  // session has noticed it.
+  void TakeFailure(const absl::Status& why);
+  void AwaitNotice(const absl::Status& why);
+  // Adds the rank and worker at fault to a failure, and what is known of the collectives.
+  absl::Status Locate(const absl::Status& failure, int64_t step) const;
 
   const Topology topology_;
   const bool has_other_workers_;  // cached, because every step reads it
   WorkerGroup* const workers_;
   const ConnectFn connect_;
+  const HangPolicy hang_policy_;
   State state_ = State::kBroken;
   absl::Status failure_;
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::vector<Replica*> replicas_;  // hold pointers to the communicators
+  std::shared_ptr<RunProgress> progress_;
+  mutable std::atomic<bool> has_noticed_{false};  // a failure since Connect
 };
 
 }  // namespace mirrorflow

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "framework/core/failpoint.h"
 #include "framework/core/status.h"
 #include "framework/session/step_state.h"
 #include "framework/session/trace_session.h"
@@ -26,6 +27,8 @@ absl::Status CheckUsable(const StepState* step) {
   }
   return absl::OkStatus();
 }
+
+Failpoint run_failpoint("session/run");
 
 std::string FeedNames(absl::Span<const Output> feeds) {
   return absl::StrJoin(feeds, ", ", [](std::string* out, const Output& feed) {
@@ -166,7 +169,8 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   const absl::Time deadline = absl::Now() + options_.step_timeout;
   const bool writes = !variant.writes.empty();
   const uint64_t step = writes ? next_step_++ : next_reading_step_++;
-  if (connection_.workers() != nullptr) connection_.workers()->ReportStep(next_step_);
+  const RunProgress::Run run(connection_.progress(), next_step_);
+  if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(run_failpoint.Pass());
   const uint64_t drawn_from = StreamOfRun(step, writes);
   MF_RETURN_IF_ERROR(MakeOutputs(variant));
   if (trace_ != nullptr) variant.spans.resize(replicas_.size());

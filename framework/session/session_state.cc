@@ -22,7 +22,7 @@ constexpr size_t kSharedAlignment = 4096;
 SessionState::SessionState(SessionBackend backend, SessionOptions options)
     : backend_(std::move(backend)),
       options_(std::move(options)),
-      connection_(backend_.topology, backend_.workers, backend_.connect) {}
+      connection_(backend_.topology, backend_.workers, backend_.connect, backend_.hang_policy) {}
 
 SessionState::~SessionState() {
   // The threads go first: they use the members that are destroyed below.
@@ -145,6 +145,7 @@ absl::Status SessionState::Reconnect() {
 
 absl::Status SessionState::OnEachReplica(absl::FunctionRef<absl::Status(Replica&, Lane&)> work) {
   std::vector<absl::Status> statuses(replicas_.size());
+  const RunProgress::Run run(connection_.progress(), next_step_);
   team_->Run([&](int r) {
     Replica& replica = *replicas_[r];
     if (replica.communicator() != nullptr) replica.communicator()->BeginStep(next_step_);

@@ -59,6 +59,7 @@ struct SessionBackend {
   WorkerGroup* workers = nullptr;                        // null if this is the only worker
   std::shared_ptr<WorkerGroup> workers_owner = nullptr;  // null if they are borrowed
   ConnectFn connect;
+  HangPolicy hang_policy = {};
   // Returns the same zeroed memory to all workers of this worker's memory domain, which they find
   // under `name`. Null if workers share no memory.
   using ShareMemoryFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(

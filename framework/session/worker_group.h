@@ -10,12 +10,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "framework/runtime/run_progress.h"
 
 namespace mirrorflow {
 
@@ -40,8 +42,11 @@ class WorkerGroup {
   // Reports to all workers why this one cannot continue. Only the first report of an incarnation
   // counts. Returns that report, or `cause` if it was first or no answer arrives by the deadline.
   virtual absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) = 0;
-  // Tells the others, for messages about this worker, which step of the session it has begun.
-  virtual void ReportStep(uint64_t step) { static_cast<void>(step); }
+  // Tells the others from time to time how far this worker has come, by which they find the one
+  // that makes no progress.
+  virtual void ShareProgress(std::shared_ptr<const RunProgress> progress) {
+    static_cast<void>(progress);
+  }
   // Sets the function to call, on any thread, when a worker, perhaps this one, reports the first
   // failure; null for none. The call comes at once if this worker knows that the incarnation has
   // failed. When OnFailure returns, no call of the previous function is in progress.

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,12 +11,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/authentication.h"
 #include "distribute/strategy/devices.h"
 #include "distribute/strategy/multi_worker_mirrored_strategy.h"
 #include "framework/core/status.h"
+#include "framework/runtime/error_report.h"
 #include "framework/runtime/failure.h"
+#include "framework/session/session_state.h"
 #include "train/checkpoint/variables_file.h"
 
 ABSL_FLAG(std::string, strategy, "auto",
@@ -28,6 +32,9 @@ ABSL_FLAG(absl::Duration, connect_timeout, absl::Minutes(5),
           "how long to wait for the coordination service and the other workers");
 ABSL_FLAG(absl::Duration, heartbeat_timeout, absl::Seconds(10),
           "how long a worker may be silent before the others take it for gone");
+ABSL_FLAG(absl::Duration, progress_timeout, absl::Minutes(5),
+          "how long a worker may be inside a step without starting a collective before the others "
+          "take it for hanging");
 ABSL_FLAG(absl::Duration, collective_timeout, absl::Minutes(5),
           "how long workers wait for each other in a collective");
 ABSL_FLAG(std::string, secret_file, "",
@@ -72,7 +79,14 @@ absl::StatusOr<std::string> SecretOfFlags() {
 }
 
 // Below it, a busy host would look like a dead one.
-constexpr absl::Duration kLeastHeartbeatTimeout = absl::Milliseconds(100);
+constexpr absl::Duration kLeastTimeout = absl::Milliseconds(100);
+
+absl::Status CheckTimeout(absl::string_view flag, absl::Duration timeout) {
+  if (timeout >= kLeastTimeout) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": out of range; expected at least ",
+                                                 absl::FormatDuration(kLeastTimeout), ", got ",
+                                                 absl::FormatDuration(timeout)));
+}
 
 // Errors about a worker carry its number.
 ExitCode CodeOfWorkers(const absl::Status& status, ExitCode code) {
@@ -152,12 +166,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
                                                       ExitCode* code) {
   *code = kExitUsage;
   MF_RETURN_IF_ERROR(ChooseDevicesOfFlags(cluster.local_size, &options));
-  if (absl::GetFlag(FLAGS_heartbeat_timeout) < kLeastHeartbeatTimeout) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--heartbeat_timeout: out of range; expected at least ",
-                     absl::FormatDuration(kLeastHeartbeatTimeout), ", got ",
-                     absl::FormatDuration(absl::GetFlag(FLAGS_heartbeat_timeout))));
-  }
+  MF_RETURN_IF_ERROR(CheckTimeout("heartbeat_timeout", absl::GetFlag(FLAGS_heartbeat_timeout)));
+  MF_RETURN_IF_ERROR(CheckTimeout("progress_timeout", absl::GetFlag(FLAGS_progress_timeout)));
   options.collective_timeout = absl::GetFlag(FLAGS_collective_timeout);
   MF_ASSIGN_OR_RETURN(CoordinationFlags flags, ReadCoordinationFlags());
   const auto collective = ParseCollectiveKind(absl::GetFlag(FLAGS_collective));
@@ -174,7 +184,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> JoinCluster(Cluster cluster,
        .external_coordinator = !absl::GetFlag(FLAGS_external_coordinator).empty(),
        .collective = *collective,
        .connect_timeout = flags.connect_timeout,
-       .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)});
+       .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout),
+       .progress_timeout = absl::GetFlag(FLAGS_progress_timeout)});
   if (strategy.ok()) return *std::move(strategy);
   *code = CodeOfJoining(strategy.status());
   return strategy.status();
@@ -205,6 +216,19 @@ absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
     MF_RETURN_IF_ERROR(session.ReadVariable(name).status());
   }
   return absl::OkStatus();
+}
+
+CleanupWatchdog::~CleanupWatchdog() {
+  if (strategy_.topology().num_workers() == 1) return;
+  const absl::Duration timeout = 2 * absl::GetFlag(FLAGS_heartbeat_timeout);
+  const absl::Status failure = session_.state().connection().failure();
+  std::thread([timeout, failure] {
+    absl::SleepFor(timeout);
+    const std::string what = absl::StrCat("cleanup: hangs; expected the process to end within ",
+                                          absl::FormatDuration(timeout));
+    if (failure.ok()) EndHangingProcess(absl::InternalError(what), kExitInternal);
+    EndHangingProcess(Annotate(failure, what), kExitCluster);
+  }).detach();
 }
 
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code) {

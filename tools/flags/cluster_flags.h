@@ -52,6 +52,21 @@ std::string PathOfWorker(const std::string& path, const Strategy& strategy);
 absl::Status SaveVariablesOfWorkers(Session& session, const std::string& path,
                                     const Strategy& strategy);
 
+// From its end on, gives a process of several workers twice --heartbeat_timeout to end; then ends
+// it at once, with kExitCluster after a failure of the cluster, or else kExitInternal. Declare it
+// after all objects whose destructors might hang.
+class CleanupWatchdog {
+ public:
+  CleanupWatchdog(const Strategy& strategy, const Session& session)
+      : strategy_(strategy), session_(session) {}
+  ~CleanupWatchdog();
+  CleanupWatchdog(const CleanupWatchdog&) = delete;
+
+ private:
+  const Strategy& strategy_;
+  const Session& session_;
+};
+
 // Returns kExitCluster for an error that another worker of the strategy has caused, or else `code`.
 ExitCode ExitCodeOf(const absl::Status& status, const Strategy& strategy, ExitCode code);
 

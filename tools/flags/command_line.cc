@@ -9,21 +9,15 @@
 #include <new>
 
 #include "absl/flags/reflection.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "framework/core/failpoint.h"
 #include "framework/core/file.h"
-#include "framework/core/json.h"
 #include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "framework/graph/op_registry.h"
-#include "framework/runtime/failure.h"
+#include "framework/runtime/error_report.h"
 
 namespace mirrorflow {
 namespace {
@@ -169,37 +163,6 @@ int FlushOutput() {
 }
 
 namespace {
-// Escapes control characters, which could move the cursor or recolour the terminal: messages may
-// contain names from files.
-std::string ForTerminal(absl::string_view line) {
-  std::string text;
-  for (const char c : line) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-      absl::StrAppend(&text, absl::CEscape(absl::string_view(&c, 1)));
-    } else {
-      text += c;
-    }
-  }
-  return text;
-}
-
-// Tells the launcher why this process ends, if it has given a file for that. As JSON; the fields
-// are those of torchelastic's error files, which have a place for other facts.
-void WriteErrorFile(const absl::Status& status, ExitCode code) {
-  const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
-  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
-  if (file == nullptr) return;
-  const Failure where = FailureOf(status).value_or(Failure());
-  const std::string text =
-      absl::StrCat("{\"message\":", JsonQuote(status.message()),
-                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
-                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
-                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
-                   code == kExitCluster ? ",\"cause\":\"another worker\"" : "", "}\n");
-  std::fputs(text.c_str(), file);
-  std::fclose(file);
-}
-
 ExitCode CodeOf(const absl::Status& status, ExitCode code) {
   if (status.code() == absl::StatusCode::kResourceExhausted) return kExitResources;
   return status.code() == absl::StatusCode::kInternal ? kExitInternal : code;
@@ -207,20 +170,8 @@ ExitCode CodeOf(const absl::Status& status, ExitCode code) {
 }  // namespace
 
 int ExitWithError(const absl::Status& status, ExitCode code) {
-  const std::string name = absl::StatusCodeToString(status.code());
-  const absl::string_view message = status.message();
-  // A message may hold all errors of a file; each line names the file.
-  const absl::string_view where = message.substr(0, message.find(": "));
-  bool first = true;
-  for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    const std::string text =
-        absl::StrCat("ERROR ", name, " ",
-                     ForTerminal(absl::StrCat(first ? "" : where, first ? "" : ": ", line)), "\n");
-    std::fputs(text.c_str(), stderr);
-    first = false;
-  }
   code = CodeOf(status, code);
-  WriteErrorFile(status, code);
+  ReportError(status, /*is_victim=*/code == kExitCluster);
   return code;
 }
 

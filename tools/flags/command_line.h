@@ -13,15 +13,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/runtime/error_report.h"
 
 namespace mirrorflow {
 
 // Exit codes of all our programs.
 enum ExitCode {
   kExitOk = 0,
-  kExitUsage = 2,     // flags, configuration
-  kExitBadInput = 3,  // a file, a graph, data
-  kExitCluster = 4,   // another worker: missing, different or failed
+  kExitUsage = 2,                   // flags, configuration
+  kExitBadInput = 3,                // a file, a graph, data
+  kExitCluster = kClusterExitCode,  // another worker: missing, different or failed
   kExitResources = 5,
   kExitNumeric = 6,  // the loss is not finite
   kExitInternal = 70,

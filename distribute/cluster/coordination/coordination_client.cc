@@ -35,6 +35,8 @@ constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
 constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
+// The others have been told, but their answers may be on the way.
+constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
 // The service answers at a call's deadline; this long after it, the service is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
@@ -126,7 +128,14 @@ class CoordinationClient::Connection {
     return Perform(std::move(request), deadline, &context);
   }
 
-  void SetStep(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  void SetProgress(std::shared_ptr<const RunProgress> progress) {
+    std::lock_guard<std::mutex> lock(mu_);
+    progress_ = std::move(progress);
+  }
+
+  // A failure of the cluster has been reported by this worker or to it.
+  void SetFailed() { failed_ = true; }
+  bool has_failed() const { return failed_; }
 
   void StopHeartbeats() {
     {
@@ -142,14 +151,16 @@ class CoordinationClient::Connection {
   // ends all calls.
   void SendHeartbeats() {
     const absl::Duration timeout = options_.heartbeat_timeout;
+    const absl::Duration interval = std::min(timeout, options_.progress_timeout) / 4;
     absl::Time answered = absl::Now(), awake = answered;
     std::unique_lock<std::mutex> lock(mu_);
-    while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(timeout / 4), [&] { return over_; })) {
+    while (!stop_.wait_for(lock, absl::ToChronoNanoseconds(interval), [&] { return over_; })) {
       // A process that was stopped itself has not listened.
       const absl::Time begin = absl::Now();
       if (begin - awake > timeout / 2) answered = begin;
+      const std::shared_ptr<const RunProgress> progress = progress_;
       lock.unlock();
-      const absl::Status beat = SendHeartbeat(answered + timeout);
+      const absl::Status beat = SendHeartbeat(progress.get(), answered + timeout);
       lock.lock();
       awake = absl::Now();
       const bool was_stopped = awake - begin > 2 * timeout;
@@ -166,11 +177,18 @@ class CoordinationClient::Connection {
     }
   }
 
-  absl::Status SendHeartbeat(absl::Time deadline) {
+  absl::Status SendHeartbeat(const RunProgress* progress, absl::Time deadline) {
     Request request;
     request.set_operation(Request::HEARTBEAT);
-    coordination::Heartbeat& heartbeat = *request.mutable_heartbeat();
-    heartbeat.set_step(step_.load(std::memory_order_relaxed));
+    if (progress != nullptr) {
+      const RunProgress::Position at = progress->position();
+      coordination::Heartbeat& heartbeat = *request.mutable_heartbeat();
+      heartbeat.set_step(at.step);
+      heartbeat.set_running(at.running);
+      heartbeat.set_runs(at.runs);
+      heartbeat.set_collectives(at.collectives);
+      heartbeat.set_collective(at.collective);
+    }
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
     return Call(kPerform, request.SerializeAsString(), &context).status();
@@ -213,6 +231,10 @@ class CoordinationClient::Connection {
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
       request.mutable_member()->set_heartbeat_timeout_ms(
           absl::ToInt64Milliseconds(options_.heartbeat_timeout));
+    }
+    if (options_.progress_timeout < absl::InfiniteDuration()) {
+      request.mutable_member()->set_progress_timeout_ms(
+          absl::ToInt64Milliseconds(options_.progress_timeout));
     }
     grpc::ClientContext context;
     SetDeadline(deadline, &context);
@@ -294,14 +316,15 @@ class CoordinationClient::Connection {
   std::string session_, key_;
   bool registered_ = false;
   std::atomic<uint64_t> sequence_{0};
-  std::atomic<uint64_t> step_{0};  // of a session, for people
+  std::atomic<bool> failed_{false};
 
   std::mutex mu_;
   std::condition_variable stop_;
   // Guarded by mu_:
   bool over_ = false;
-  absl::Status lost_;                     // the service does not answer any more
-  std::set<grpc::ClientContext*> calls_;  // in progress
+  absl::Status lost_;                            // the service does not answer any more
+  std::set<grpc::ClientContext*> calls_;         // in progress
+  std::shared_ptr<const RunProgress> progress_;  // of the latest session
   std::thread heart_;
 };
 
@@ -370,6 +393,7 @@ class CoordinationClient::Group final : public WorkerGroup {
   }
 
   absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) override {
+    connection_->SetFailed();
     Request request = NewRequest(Request::REPORT_FAILURE);
     *request.mutable_failure() = StatusToProto(cause);
     const absl::StatusOr<std::string> answer = connection_->Perform(std::move(request), deadline);
@@ -380,7 +404,9 @@ class CoordinationClient::Group final : public WorkerGroup {
   void OnFailure(std::function<void(const absl::Status&)> call) override {
     listener_.Set(std::move(call));
   }
-  void ReportStep(uint64_t step) override { connection_->SetStep(step); }
+  void ShareProgress(std::shared_ptr<const RunProgress> progress) override {
+    connection_->SetProgress(std::move(progress));
+  }
 
  private:
   Request NewRequest(Request::Operation operation) const {
@@ -408,7 +434,9 @@ class CoordinationClient::Group final : public WorkerGroup {
                                        ->Perform(NewRequest(Request::WAIT_FOR_FAILURE),
                                                  absl::InfiniteFuture(), context_.get())
                                        .status();
-      if (!failure.ok() && !absl::IsCancelled(failure)) listener_.Notify(failure);
+      if (failure.ok() || absl::IsCancelled(failure)) return;
+      connection_->SetFailed();
+      listener_.Notify(failure);
     });
   }
 
@@ -451,6 +479,7 @@ std::unique_ptr<WorkerGroup> CoordinationClient::NewGroup() {
 
 absl::Status CoordinationClient::Leave(absl::Time deadline) {
   connection_->StopHeartbeats();
+  if (connection_->has_failed()) deadline = std::min(deadline, absl::Now() + kLeaveAfterFailure);
   Request request;
   request.set_operation(Request::LEAVE);
   return connection_->Perform(std::move(request), deadline).status();

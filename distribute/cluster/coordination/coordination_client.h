@@ -33,6 +33,9 @@ class CoordinationClient {
     // The service takes this worker for gone if it is silent for so long, and this worker the
     // service if it does not answer. Infinite: neither does.
     absl::Duration heartbeat_timeout = absl::Seconds(10);
+    // This worker hangs if it is inside a step for so long without coming further. It need not be
+    // equal on all workers. Infinite: never.
+    absl::Duration progress_timeout = absl::InfiniteDuration();
     // Receives a line every few seconds while the service cannot be reached. May be null.
     std::function<void(absl::string_view)> log = nullptr;
   };
@@ -52,7 +55,8 @@ class CoordinationClient {
   std::unique_ptr<WorkerGroup> NewGroup();
 
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
-  // waits until all workers have left, because it may serve the service.
+  // waits until all workers have left, because it may serve the service; after a failure, which
+  // they have been told, only for a moment.
   absl::Status Leave(absl::Time deadline);
 
  private:

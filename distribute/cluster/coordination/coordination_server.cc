@@ -20,6 +20,7 @@
 #include "distribute/cluster/coordination/membership.h"
 #include "distribute/cluster/coordination/messages.h"
 #include "distribute/cluster/coordination/stranger_log.h"
+#include "distribute/cluster/coordination/suspicions.h"
 #include "distribute/cluster/coordination_state.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -230,10 +231,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       case Request::BARRIER:
         return group->Barrier(worker, incarnation, body.name(), deadline, std::move(done));
       case Request::REPORT_FAILURE:
-        // The first failure is the answer, not an error of the call.
-        return done(
-            StatusToProto(group->ReportFailure(incarnation, StatusFromProto(body.failure())))
-                .SerializeAsString());
+        return ReportFailure(group, incarnation, StatusFromProto(body.failure()), std::move(done));
       case Request::WAIT_FOR_FAILURE:
         call->OnLost([this, worker] { Lose(worker); });
         return group->WaitForFailure(worker, incarnation, std::move(done));
@@ -244,6 +242,15 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
         return done(absl::UnimplementedError(
             absl::StrCat("unknown operation ", static_cast<int>(body.operation()))));
     }
+  }
+
+  // The first failure is the answer, not an error of the call.
+  void ReportFailure(CoordinationState* group, uint64_t incarnation, const absl::Status& failure,
+                     CoordinationState::Done done) {
+    if (absl::IsDeadlineExceeded(failure)) {
+      return suspicions_.Add(group, incarnation, failure, std::move(done));
+    }
+    done(StatusToProto(group->ReportFailure(incarnation, failure)).SerializeAsString());
   }
 
   static absl::StatusOr<std::string> ToResult(const absl::Status& status) {
@@ -339,6 +346,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       }
       const std::string slow = membership_.SlowWorkerText(now);
       if (!slow.empty() && options_.log != nullptr) options_.log(slow);
+      const absl::Status standstill = membership_.Standstill(now);
+      if (!standstill.ok()) {
+        for (CoordinationState* const group : Groups()) {
+          suspicions_.Add(group, group->incarnation(), standstill, [](const auto&) {});
+        }
+      }
+      suspicions_.Decide(membership_, stopping ? absl::InfiniteFuture() : now);
       strangers_.LogSilent(now);
       registration_.Expire(now);
       leaving_.Expire(now);
@@ -352,6 +366,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   const NonceIssuer nonces_;
   StrangerLog strangers_;
   Membership membership_;
+  Suspicions suspicions_;
   CoordinationState registration_;
   CoordinationState leaving_;
   std::mutex mu_;

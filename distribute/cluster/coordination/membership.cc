@@ -60,7 +60,9 @@ absl::Status Membership::Admit(Candidate candidate) {
   complete_ = complete_ || static_cast<int>(members_.size()) == num_workers_;
   if (complete_) {
     changed_.notify_all();
-    for (auto& [number, registered] : members_) registered.last_beat = absl::Now();
+    for (auto& [number, registered] : members_) {
+      registered.last_beat = registered.last_progress = absl::Now();
+    }
   }
   return absl::OkStatus();
 }
@@ -189,13 +191,22 @@ void Membership::Beat(int worker, const coordination::Heartbeat& heartbeat) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto found = members_.find(worker);
   if (found == members_.end()) return;
-  found->second.last_beat = absl::Now();
-  found->second.heartbeat = heartbeat;
+  Registered& member = found->second;
+  member.last_beat = absl::Now();
+  const bool moved = member.position() != std::pair(heartbeat.runs(), heartbeat.collectives()) ||
+                     heartbeat.running() != member.heartbeat.running();
+  member.heartbeat = heartbeat;
+  if (!moved) return;
+  member.last_progress = member.last_beat;
+  member.stands_still = false;
 }
 
 void Membership::ForgiveSilence(absl::Duration duration) {
   std::lock_guard<std::mutex> lock(mu_);
-  for (auto& [worker, member] : members_) member.last_beat += duration;
+  for (auto& [worker, member] : members_) {
+    member.last_beat += duration;
+    member.last_progress += duration;
+  }
 }
 
 std::vector<int> Membership::SilentWorkers(absl::Time now) const {
@@ -216,21 +227,87 @@ std::string Membership::SlowWorkerText(absl::Time now) {
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: worker ", worker, " on ", member.candidate.member.host(),
-                        " is slow: no sign of life for ", SecondsText(silence), ", at step ",
-                        member.heartbeat.step());
+    return absl::StrCat("WARNING: ", member.ToString(), " is slow: no sign of life for ",
+                        SecondsText(silence), ", at step ", member.heartbeat.step());
   }
   return "";
+}
+
+absl::Status Membership::Standstill(absl::Time now) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (auto& [worker, member] : members_) {
+    if (HasLeft(worker) || !member.heartbeat.running() || member.stands_still ||
+        now - member.last_progress < member.progress_timeout()) {
+      continue;
+    }
+    member.stands_still = true;
+    return absl::DeadlineExceededError(
+        absl::StrCat(member.ToString(), " has been in step ", member.heartbeat.step(), " for ",
+                     SecondsText(now - member.last_progress), " without progress"));
+  }
+  return absl::OkStatus();
+}
+
+bool Membership::HasHeardFromAllSince(absl::Time time) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
+    return member.second.last_beat > time || HasLeft(member.first);
+  });
+}
+
+absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  const Registered *slowest = nullptr, *fastest = nullptr;
+  for (const auto& [worker, member] : members_) {
+    if (HasLeft(worker)) continue;
+    if (slowest == nullptr || member.position() < slowest->position()) slowest = &member;
+    if (fastest == nullptr || member.position() > fastest->position()) fastest = &member;
+  }
+  if (slowest == nullptr || slowest->position() == fastest->position()) {
+    return WithCollectives(timeout, Collectives());
+  }
+  const auto place = [](const Registered& member) {
+    const coordination::Heartbeat& at = member.heartbeat;
+    return absl::StrCat("step ", at.step(), ", collective ", at.collectives(),
+                        at.collective().empty() ? "" : absl::StrCat(" '", at.collective(), "'"));
+  };
+  std::vector<std::string> as_slow;
+  for (const auto& [worker, member] : members_) {
+    if (HasLeft(worker) || &member == slowest || member.position() != slowest->position()) continue;
+    as_slow.push_back(absl::StrCat("; ", member.ToString(), " has come no further"));
+  }
+  const absl::Status blame = absl::DeadlineExceededError(
+      absl::StrCat(slowest->ToString(), ": no progress since ", place(*slowest),
+                   absl::StrJoin(as_slow, ""), "; worker ", fastest->candidate.member.worker(),
+                   " has reached ", place(*fastest), "; ", timeout.message()));
+  return WithCollectives(
+      WithFailure(blame, {.worker = slowest->candidate.member.worker(),
+                          .step = static_cast<int64_t>(slowest->heartbeat.step())}),
+      Collectives());
+}
+
+CollectivesByWorker Membership::Collectives() const {
+  CollectivesByWorker collectives;
+  for (const auto& [worker, member] : members_) {
+    collectives[worker] = member.heartbeat.collectives();
+  }
+  return collectives;
+}
+
+std::string Membership::Registered::ToString() const {
+  const coordination::Member& member = candidate.member;
+  return absl::StrCat("worker ", member.worker(), " (process ", member.pid(), " on ", member.host(),
+                      ")");
 }
 
 std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string_view cause) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
-  const coordination::Member& member = found->second.candidate.member;
-  const absl::Status why =
-      WithFailure(absl::UnavailableError(absl::StrCat("worker ", worker, " (process ", member.pid(),
-                                                      " on ", member.host(), ") is gone: ", cause)),
-                  {.worker = worker});
+  const absl::Status why = WithCollectives(
+      WithFailure(
+          absl::UnavailableError(absl::StrCat(found->second.ToString(), " is gone: ", cause)),
+          {.worker = worker}),
+      Collectives());
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);
   changed_.notify_all();

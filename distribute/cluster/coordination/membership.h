@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distribute/cluster/coordination/coordination.pb.h"
+#include "framework/runtime/failure.h"
 
 namespace mirrorflow {
 
@@ -87,6 +88,15 @@ class Membership {
   // As Lose, for a worker whose heartbeats have ended.
   std::optional<Loss> LoseSilent(int worker, absl::Time now);
 
+  // DeadlineExceeded, once for each standstill, if a worker is inside a step for longer than it has
+  // allowed without coming further. Another one may be the cause.
+  absl::Status Standstill(absl::Time now);
+  // Whether each worker that has not left has sent a heartbeat since then.
+  bool HasHeardFromAllSince(absl::Time time) const;
+  // The error of a worker that has waited in vain, about the worker that is furthest behind; as it
+  // is if all have come equally far.
+  absl::Status BlameSlowest(const absl::Status& timeout) const;
+
   // The workers that have left or are gone, in this order, and why.
   std::vector<std::pair<int, absl::Status>> left() const;
   // As CoordinationServer::WaitUntilOver.
@@ -95,9 +105,11 @@ class Membership {
  private:
   struct Registered {
     Candidate candidate;
-    std::set<uint64_t> sequences;                   // the latest
-    absl::Time last_beat = absl::InfiniteFuture();  // from when all have registered
-    coordination::Heartbeat heartbeat;              // the last one
+    std::set<uint64_t> sequences;                       // the latest
+    absl::Time last_beat = absl::InfiniteFuture();      // from when all have registered
+    coordination::Heartbeat heartbeat;                  // the last one
+    absl::Time last_progress = absl::InfiniteFuture();  // when it last came further, or began
+    bool stands_still = false;                          // and Standstill has said so
     absl::Time last_warning = absl::InfinitePast();
 
     // How long it may be silent.
@@ -105,6 +117,16 @@ class Membership {
       const int64_t milliseconds = candidate.member.heartbeat_timeout_ms();
       return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
     }
+    absl::Duration progress_timeout() const {
+      const int64_t milliseconds = candidate.member.progress_timeout_ms();
+      return milliseconds > 0 ? absl::Milliseconds(milliseconds) : absl::InfiniteDuration();
+    }
+    // Grows as the worker comes further.
+    std::pair<uint64_t, uint64_t> position() const {
+      return {heartbeat.runs(), heartbeat.collectives()};
+    }
+    // `worker 1 (process 77 on host a)`
+    std::string ToString() const;
   };
 
   // All require mu_.
@@ -113,6 +135,7 @@ class Membership {
   absl::Status CheckSettings(const coordination::Member& member);
   bool HasLeft(int worker) const;
   std::optional<Loss> LoseBecause(int worker, absl::string_view cause);
+  CollectivesByWorker Collectives() const;
 
   const int num_workers_;
   const std::vector<std::string> addresses_;

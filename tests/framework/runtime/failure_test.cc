@@ -33,5 +33,13 @@ TEST(FailureTest, StatusHasNoFailureUnlessPayloadParses) {
   }
 }
 
+TEST(FailureTest, CarriesTheCollectivesOfTheWorkers) {
+  const CollectivesByWorker collectives = {{0, 17}, {2, uint64_t{1} << 40}};
+  EXPECT_EQ(CollectivesOf(WithCollectives(absl::AbortedError("it fails"), collectives)),
+            collectives);
+  EXPECT_TRUE(WithCollectives(absl::OkStatus(), collectives).ok());
+  EXPECT_TRUE(CollectivesOf(absl::AbortedError("it fails")).empty());
+}
+
 }  // namespace
 }  // namespace mirrorflow

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Suspicions: timeouts whose cause is not known yet. A worker that has waited in vain is a victim;
+// who has kept it waiting is known once the others have said how far they have come, or are gone.
+#ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
+#define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
+
+#include <cstdint>
+#include <list>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "distribute/cluster/coordination/membership.h"
+#include "distribute/cluster/coordination_state.h"
+
+namespace mirrorflow {
+
+// Thread-safe.
+class Suspicions {
+ public:
+  // Keeps a worker's report of a timeout until its cause is known. `done` receives the first
+  // failure of the incarnation, as a serialized proto::Status.
+  void Add(CoordinationState* group, uint64_t incarnation, const absl::Status& timeout,
+           CoordinationState::Done done);
+
+  // Decides those whose cause is known, and those that are older than 5 s; all of them if `now` is
+  // the infinite future.
+  void Decide(const Membership& membership, absl::Time now);
+
+ private:
+  struct Suspicion {
+    CoordinationState* group;
+    uint64_t incarnation;
+    absl::Status timeout;
+    CoordinationState::Done done;
+    absl::Time since;
+  };
+
+  std::mutex mu_;
+  std::list<Suspicion> suspicions_;  // guarded by mu_
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_

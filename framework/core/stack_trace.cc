@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/core/stack_trace.h"
+
+#include <dirent.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "absl/debugging/symbolize.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int kMaxFrames = 64;
+constexpr int kMaxThreads = 256;
+constexpr int kWaitMilliseconds = 200;
+
+// `skip`: frames of this file.
+std::string FramesText(void* const* frames, int count, int skip) {
+  std::string text;
+  for (int i = skip; i < count; ++i) {
+    char name[512];
+    // The address of a frame is that after the call.
+    const auto* const call = static_cast<const char*>(frames[i]) - 1;
+    const bool known = absl::Symbolize(call, name, sizeof name);
+    absl::StrAppendFormat(&text, "  %p %s\n", frames[i], known ? name : "?");
+  }
+  return text;
+}
+
+// What the signal handler writes; one thread at a time.
+struct {
+  void* frames[kMaxFrames];
+  std::atomic<int> count{-1};  // -1: not yet written
+} interrupted;
+
+void OnSignal(int) { interrupted.count = backtrace(interrupted.frames, kMaxFrames); }
+
+std::vector<pid_t> ThreadsOfThisProcess() {
+  std::vector<pid_t> threads;
+  DIR* const directory = opendir("/proc/self/task");
+  if (directory == nullptr) return threads;
+  while (const dirent* const entry = readdir(directory)) {
+    const int thread = std::atoi(entry->d_name);
+    if (thread > 0 && threads.size() < kMaxThreads) threads.push_back(thread);
+  }
+  closedir(directory);
+  return threads;
+}
+
+std::string NameOf(pid_t thread) {
+  std::ifstream file(absl::StrCat("/proc/self/task/", thread, "/comm"));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace
+
+std::string StackOfThisThread() {
+  void* frames[kMaxFrames];
+  return FramesText(frames, backtrace(frames, kMaxFrames), 1);
+}
+
+std::string StacksOfAllThreads() {
+  void* frame;
+  backtrace(&frame, 1);  // the first call loads a library, which a signal handler must not do
+  const int signal = SIGRTMAX - 1;
+  struct sigaction action = {}, before = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  if (sigaction(signal, &action, &before) != 0) return "";
+  std::string text;
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  for (const pid_t thread : ThreadsOfThisProcess()) {
+    absl::StrAppend(&text, "thread ", thread, " (", NameOf(thread), ")",
+                    thread == getpid() ? ", the main thread" : "", ":\n");
+    if (thread == self) {
+      text += StackOfThisThread();
+      continue;
+    }
+    interrupted.count = -1;
+    if (syscall(SYS_tgkill, getpid(), thread, signal) != 0) continue;
+    for (int i = 0; interrupted.count < 0 && i < kWaitMilliseconds; ++i) {
+      const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
+      nanosleep(&millisecond, nullptr);
+    }
+    const int count = interrupted.count;
+    text += count < 0 ? "  it does not answer\n" : FramesText(interrupted.frames, count, 2);
+  }
+  sigaction(signal, &before, nullptr);
+  return text;
+}
+
+}  // namespace mirrorflow

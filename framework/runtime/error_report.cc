@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/error_report.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "framework/core/json.h"
+#include "framework/core/stack_trace.h"
+#include "framework/runtime/failure.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr char kCollectives[] = "mirrorflow/collectives";
+constexpr char kStack[] = "mirrorflow/stack";
+
+// Escapes control characters, which could move the cursor or recolour the terminal: messages may
+// contain names from files.
+std::string ForTerminal(absl::string_view line) {
+  std::string text;
+  for (const char c : line) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppend(&text, absl::CEscape(absl::string_view(&c, 1)));
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string PayloadOr(const absl::Status& status, const char* type, absl::string_view otherwise) {
+  const auto payload = status.GetPayload(type);
+  return payload.has_value() ? std::string(*payload) : std::string(otherwise);
+}
+
+void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_view stack) {
+  const char* const path = std::getenv("MIRRORFLOW_ERROR_FILE");
+  std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
+  if (file == nullptr) return;
+  const Failure where = FailureOf(status).value_or(Failure());
+  const std::string text =
+      absl::StrCat("{\"message\":", JsonQuote(status.message()),
+                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
+                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
+                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
+                   is_victim ? ",\"cause\":\"another worker\"" : "",
+                   ",\"stack\":", JsonQuote(stack.empty() ? PayloadOr(status, kStack, "") : stack),
+                   ",\"collectives\":", PayloadOr(status, kCollectives, "[]"), "}\n");
+  std::fputs(text.c_str(), file);
+  std::fclose(file);
+}
+
+}  // namespace
+
+absl::Status WithDetails(absl::Status status, std::string collectives_json, std::string stack) {
+  if (status.ok()) return status;
+  status.SetPayload(kCollectives, absl::Cord(std::move(collectives_json)));
+  status.SetPayload(kStack, absl::Cord(std::move(stack)));
+  return status;
+}
+
+void ReportError(const absl::Status& status, bool is_victim, absl::string_view stack) {
+  const std::string name = absl::StatusCodeToString(status.code());
+  const absl::string_view message = status.message();
+  // A message may hold all errors of a file; each line names the file.
+  const absl::string_view where = message.substr(0, message.find(": "));
+  bool first = true;
+  for (absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
+    const std::string text =
+        absl::StrCat("ERROR ", name, " ",
+                     ForTerminal(absl::StrCat(first ? "" : where, first ? "" : ": ", line)), "\n");
+    std::fputs(text.c_str(), stderr);
+    first = false;
+  }
+  WriteErrorFile(status, is_victim, stack);
+}
+
+void EndHangingProcess(const absl::Status& why, int exit_code) {
+  const std::string stacks = StacksOfAllThreads();
+  std::fputs(stacks.c_str(), stderr);
+  ReportError(why, /*is_victim=*/false, stacks);
+  _exit(exit_code);
+}
+
+}  // namespace mirrorflow

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tests what the coordination service concludes from the heartbeats of workers.
+#include "distribute/cluster/coordination/membership.h"
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "framework/runtime/failure.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int kWorkers = 3;
+
+class MembershipTest : public testing::Test {
+ protected:
+  MembershipTest() {
+    for (int w = 0; w < kWorkers; ++w) {
+      Membership::Candidate candidate;
+      candidate.member.set_worker(w);
+      candidate.member.set_num_workers(kWorkers);
+      candidate.member.set_host("host");
+      candidate.member.set_pid(100 + w);
+      candidate.member.set_heartbeat_timeout_ms(10'000);
+      candidate.member.set_progress_timeout_ms(5'000);
+      EXPECT_TRUE(membership_.Admit(candidate).ok());
+    }
+  }
+
+  void Beat(int worker, uint64_t runs, uint64_t collectives, bool running = true) {
+    coordination::Heartbeat heartbeat;
+    heartbeat.set_step(1000 + runs);
+    heartbeat.set_runs(runs);
+    heartbeat.set_collectives(collectives);
+    heartbeat.set_running(running);
+    heartbeat.set_collective("gradient");
+    membership_.Beat(worker, heartbeat);
+  }
+
+  Membership membership_{kWorkers, {}};
+  const absl::Time begin_ = absl::Now();
+};
+
+TEST_F(MembershipTest, SilentWorkerIsLost) {
+  EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(9)), IsEmpty());
+  const absl::Time late = begin_ + absl::Seconds(11);
+  EXPECT_THAT(membership_.SilentWorkers(late), ElementsAre(0, 1, 2));
+  Beat(1, 7, 20);
+  const auto loss = membership_.LoseSilent(1, late);
+  ASSERT_TRUE(loss.has_value());
+  EXPECT_TRUE(loss->is_final);
+  EXPECT_EQ(FailureOf(loss->why)->worker, 1);
+  EXPECT_THAT(std::string(loss->why.message()),
+              AllOf(HasSubstr("worker 1 (process 101 on host) is gone"),
+                    HasSubstr("no progress since step 1007")));
+  EXPECT_EQ(CollectivesOf(loss->why), (CollectivesByWorker{{0, 0}, {1, 20}, {2, 0}}));
+  EXPECT_THAT(membership_.SilentWorkers(late), ElementsAre(0, 2));
+  EXPECT_FALSE(membership_.LoseSilent(1, late).has_value());
+}
+
+TEST_F(MembershipTest, SilenceIsForgivenToWorkersOfAServiceThatWasStopped) {
+  membership_.ForgiveSilence(absl::Seconds(5));
+  EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(11)), IsEmpty());
+  EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(16)), ElementsAre(0, 1, 2));
+}
+
+TEST_F(MembershipTest, SlowWorkerIsReportedOnceAMinute) {
+  EXPECT_EQ(membership_.SlowWorkerText(begin_ + absl::Seconds(3)), "");
+  const absl::Time late = begin_ + absl::Seconds(5);
+  for (int w = 0; w < kWorkers; ++w) {
+    EXPECT_THAT(membership_.SlowWorkerText(late), HasSubstr("is slow: no sign of life for 5.0 s"));
+  }
+  EXPECT_EQ(membership_.SlowWorkerText(late), "");
+  EXPECT_NE(membership_.SlowWorkerText(late + absl::Minutes(1)), "");
+}
+
+TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 1, 3, /*running=*/w != 0);
+  EXPECT_TRUE(membership_.Standstill(begin_ + absl::Seconds(4)).ok());
+  const absl::Time late = begin_ + absl::Seconds(6);
+  // Worker 0 is between two steps, which may take any time.
+  const absl::Status standstill = membership_.Standstill(late);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(standstill)) << standstill;
+  EXPECT_THAT(std::string(standstill.message()),
+              AllOf(HasSubstr("worker 1"), HasSubstr("in step 1001"), HasSubstr("6.0 s")));
+  EXPECT_THAT(std::string(membership_.Standstill(late).message()), HasSubstr("worker 2"));
+  EXPECT_TRUE(membership_.Standstill(late).ok());
+  Beat(1, 1, 4);  // it goes on, and stops again
+  EXPECT_TRUE(membership_.Standstill(absl::Now() + absl::Seconds(4)).ok());
+  EXPECT_FALSE(membership_.Standstill(absl::Now() + absl::Seconds(6)).ok());
+}
+
+TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
+  const absl::Status timeout =
+      WithFailure(absl::DeadlineExceededError("waited in vain"), {.rank = 0, .worker = 0});
+  Beat(0, 5, 12);
+  Beat(1, 5, 11);
+  Beat(2, 5, 12);
+  const absl::Status blame = membership_.BlameSlowest(timeout);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(blame));
+  EXPECT_EQ(FailureOf(blame)->worker, 1);
+  EXPECT_THAT(std::string(blame.message()),
+              AllOf(HasSubstr("worker 1 (process 101 on host): no progress since step 1005, "
+                              "collective 11 'gradient'"),
+                    HasSubstr("worker 0 has reached step 1005, collective 12"),
+                    HasSubstr("waited in vain"), Not(HasSubstr("worker 2"))));
+  EXPECT_EQ(CollectivesOf(blame), (CollectivesByWorker{{0, 12}, {1, 11}, {2, 12}}));
+  Beat(2, 4, 11);  // a step behind
+  Beat(1, 4, 11);
+  EXPECT_THAT(std::string(membership_.BlameSlowest(timeout).message()),
+              AllOf(HasSubstr("worker 1 (process 101 on host): no progress since step 1004"),
+                    HasSubstr("worker 2 (process 102 on host) has come no further")));
+}
+
+TEST_F(MembershipTest, NobodyIsBlamedIfAllHaveComeEquallyFar) {
+  const absl::Status timeout =
+      WithFailure(absl::DeadlineExceededError("waited in vain"), {.rank = 0, .worker = 0});
+  for (int w = 0; w < kWorkers; ++w) Beat(w, 5, 12);
+  const absl::Status blame = membership_.BlameSlowest(timeout);
+  EXPECT_EQ(blame.message(), "waited in vain");
+  EXPECT_EQ(FailureOf(blame), FailureOf(timeout));
+}
+
+TEST_F(MembershipTest, WorkersThatHaveLeftAreNotAwaited) {
+  const absl::Time before = absl::Now();
+  Beat(0, 1, 1);
+  Beat(1, 1, 1);
+  EXPECT_FALSE(membership_.HasHeardFromAllSince(before));
+  membership_.Leave(2, absl::CancelledError("it has left"));
+  EXPECT_TRUE(membership_.HasHeardFromAllSince(before));
+  EXPECT_THAT(membership_.SilentWorkers(begin_ + absl::Seconds(11)), Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace mirrorflow

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/runtime/run_progress.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+TEST(CollectiveLogTest, KeepsTheLatest) {
+  CollectiveLog log;
+  for (int step = 1; step <= 30; ++step) {
+    log.BeginStep(step);
+    for (int i = 0; i < 3; ++i) {
+      log.Start(i, absl::StrCat("step ", step, ", ", i));
+      if (step < 30) log.Finish();
+    }
+  }
+  log.Finish();
+  const std::vector<CollectiveLog::Entry> latest = log.Latest();
+  ASSERT_EQ(latest.size(), CollectiveLog::kSize);
+  EXPECT_EQ(latest.front().number, 90 - CollectiveLog::kSize + 1);
+  EXPECT_EQ(latest.back().number, 90u);
+  EXPECT_EQ(latest.back().step, 30u);
+  EXPECT_EQ(latest.back().sequence, 2);
+  EXPECT_EQ(latest.back().name, "step 30, 2");
+  EXPECT_FALSE(latest.back().finished);
+  EXPECT_TRUE(latest[latest.size() - 3].finished);
+}
+
+TEST(CollectiveLogTest, LongNamesAreCut) {
+  CollectiveLog log;
+  log.Start(0, std::string(1000, 'x'));
+  const std::string name = log.Latest()[0].name;
+  EXPECT_GT(name.size(), 80u);
+  EXPECT_EQ(name, std::string(name.size(), 'x'));
+}
+
+TEST(CollectiveLogTest, MayBeReadWhileItIsWritten) {
+  CollectiveLog log;
+  std::thread writer([&log] {
+    for (int i = 0; i < 20'000; ++i) {
+      log.Start(i % 7, "a name");
+      log.Finish();
+    }
+  });
+  while (log.finished() < 20'000) {
+    for (const CollectiveLog::Entry& entry : log.Latest()) EXPECT_LT(entry.sequence, 7);
+  }
+  writer.join();
+}
+
+TEST(RunProgressTest, PositionIsThatOfTheSlowestReplica) {
+  RunProgress progress(2);
+  EXPECT_FALSE(progress.position().running);
+  {
+    const RunProgress::Run run(progress, 17);
+    progress.log(0)->Start(0, "first");
+    progress.log(0)->Start(1, "second");
+    progress.log(1)->Start(0, "first");
+    const RunProgress::Position at = progress.position();
+    EXPECT_TRUE(at.running);
+    EXPECT_EQ(at.step, 17u);
+    EXPECT_EQ(at.runs, 1u);
+    EXPECT_EQ(at.collectives, 1u);
+    EXPECT_EQ(at.collective, "first");
+  }
+  EXPECT_FALSE(progress.position().running);
+}
+
+}  // namespace
+}  // namespace mirrorflow
