@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that fail in the middle of a training: the others end in time and name them."""
 
+import json
 import os
 import signal
+import socket
+import struct
 import subprocess
+import threading
 import time
 import unittest
 
@@ -13,19 +17,71 @@ from programs import CLUSTER, USAGE, free_port
 
 SECONDS = 60  # no job takes that long; more is a hang
 HEARTBEAT = 2
+# With heartbeats, an idle machine takes one second more than the timeouts; without, it takes 20.
+SLACK = 8
 WORKERS = 3
+INTERNAL = 70
+
+
+class Proxy:
+    """Forwards connections to a port of this host, until it is told to break them."""
+
+    def __init__(self, to_port):
+        self.to_port = to_port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.pairs = []
+        self.mode = "forward"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                inner, _ = self.listener.accept()
+            except OSError:
+                return  # closed
+            try:
+                outer = socket.create_connection(("127.0.0.1", self.to_port))
+            except ConnectionRefusedError:  # the service starts later
+                inner.close()
+                continue
+            self.pairs.append((inner, outer))
+            for a, b in ((inner, outer), (outer, inner)):
+                threading.Thread(target=self.forward, args=(a, b), daemon=True).start()
+
+    def forward(self, a, b):
+        try:
+            while data := a.recv(65536):
+                if self.mode == "forward":
+                    b.sendall(data)
+        except OSError:
+            pass
+
+    def break_connections(self, how):
+        self.mode = how  # "drop" swallows all that comes
+        for inner, outer in self.pairs:
+            if how == "half-close":
+                inner.shutdown(socket.SHUT_WR)
+            elif how == "reset":
+                for end in (inner, outer):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    end.shutdown(socket.SHUT_RD)  # ends the thread that reads
+                    end.close()
 
 
 class FailuresTest(programs.ProgramTest):
 
-    def start(self, *flags):
+    def start(self, *flags, coordinator_port=None, **variables):
         """Starts workers that train until they are stopped, and waits until they do."""
-        port = free_port()
+        (self.root / "losses.log").unlink(missing_ok=True)
+        port = coordinator_port or free_port()
         workers = []
         for rank in range(WORKERS):
             environment = {**os.environ, "MIRRORFLOW_NUM_WORKERS": str(WORKERS),
                            "MIRRORFLOW_WORKER_INDEX": str(rank),
-                           "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
+                           "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}",
+                           "MIRRORFLOW_ERROR_FILE": str(self.root / f"error{rank}.json"),
+                           **variables}
             command = [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp", "--replicas=1",
                        "--steps=1000000000", f"--heartbeat_timeout={HEARTBEAT}s",
                        "--loss_log=losses.log", *flags]
@@ -45,19 +101,16 @@ class FailuresTest(programs.ProgramTest):
             self.assertLess(time.monotonic(), until, "no progress")
             time.sleep(0.02)
 
-    def tearDown(self):
-        (self.root / "losses.log").unlink(missing_ok=True)
-
-    def check_others_end(self, workers, rank, expected):
+    def check_others_end(self, workers, rank, expected, code="UNAVAILABLE", timeout=HEARTBEAT):
+        """Checks that all workers but `rank` name the culprit at the end of their output."""
         begin = time.monotonic()
         for other, worker in enumerate(workers):
             if other == rank:
                 continue
             err = worker.communicate(timeout=SECONDS)[1]
-            # Idle machines take one second more than the timeout; without heartbeats it takes 20.
-            self.assertLess(time.monotonic() - begin, HEARTBEAT + 8)
+            self.assertLess(time.monotonic() - begin, timeout + SLACK)
             self.assertEqual(worker.returncode, CLUSTER, err)
-            self.assertRegex(err.splitlines()[-1], f"^ERROR UNAVAILABLE {expected}")
+            self.assertRegex(err.splitlines()[-1], f"^ERROR {code} {expected}")
 
     def test_stopped_worker_is_named_within_the_heartbeat_timeout(self):
         for collective in ("shared_memory", "ucx"):
@@ -67,7 +120,7 @@ class FailuresTest(programs.ProgramTest):
                     workers[rank].send_signal(signal.SIGSTOP)
                     self.check_others_end(
                         workers, rank,
-                        "worker 0 is gone: no answer from the coordination service"
+                        "worker 0 is gone, says worker [12]: no answer from the coordination service"
                         if rank == 0 else
                         rf"worker {rank} \(process {workers[rank].pid} on .*\) is gone: no sign of "
                         r"life for 2\.\d s, no progress since step \d+")
@@ -75,8 +128,7 @@ class FailuresTest(programs.ProgramTest):
                     workers[rank].send_signal(signal.SIGCONT)
                     err = workers[rank].communicate(timeout=SECONDS)[1]
                     self.assertEqual(workers[rank].returncode, CLUSTER, err)
-                    self.tearDown()
-
+    
     def test_slow_worker_is_a_warning(self):
         for rank in (0, 1):
             with self.subTest(f"worker {rank}"):
@@ -90,9 +142,8 @@ class FailuresTest(programs.ProgramTest):
                     worker.kill()
                 errors = [worker.communicate(timeout=SECONDS)[1] for worker in workers]
                 if rank == 1:
-                    self.assertRegex(errors[0], "WARNING: worker 1 on .* is slow: no sign of life")
+                    self.assertRegex(errors[0], r"WARNING: worker 1 \(process \d+ on .*\) is slow: no sign of life")
                 self.assertNotIn("ERROR", "".join(errors))
-                self.tearDown()
 
     def test_killed_worker_is_named_at_once(self):
         for rank in range(WORKERS):
@@ -100,7 +151,75 @@ class FailuresTest(programs.ProgramTest):
                 workers = self.start()
                 workers[rank].kill()
                 self.check_others_end(workers, rank, f"worker {rank} .*is gone")
-                self.tearDown()
+
+    def test_hanging_worker_is_named_and_ends(self):
+        for collective, timeout, place in (
+                # Found by the one that waits for it in a collective, or by its lack of progress.
+                ("shared_memory", "collective", "session/run"),
+                ("shared_memory", "progress", "session/run"),
+                ("ucx", "progress", "session/run"),
+                ("shared_memory", "collective", "train/step")):
+            with self.subTest(f"{collective}, {timeout}, {place}"):
+                rank = 1
+                workers = self.start(f"--collective={collective}", f"--{timeout}_timeout=2s",
+                                     *(["--progress_timeout=4s"] * (place == "train/step")),
+                                     MIRRORFLOW_FAILPOINTS=f"{place}=hang@{rank}#20")
+                named = (rf"worker {rank} \(process {workers[rank].pid} on .*\): no progress since "
+                         r"step \d+, collective \d+ '.*'; worker \d has reached step 20")
+                # It also ends itself, at last.
+                self.check_others_end(workers, None, named, "DEADLINE_EXCEEDED", 2 + 4)
+                self.check_error_files(rank)
+
+    def check_error_files(self, culprit):
+        for rank in range(WORKERS):
+            error = json.loads((self.root / f"error{rank}.json").read_text())
+            self.assertEqual(error["code"], "DEADLINE_EXCEEDED")
+            self.assertIn(f"worker {culprit}", error["message"])
+            self.assertEqual(error["rank"], culprit)
+            self.assertEqual(error.get("cause"), None if rank == culprit else "another worker")
+            self.assertIn("TrainLoop", error["stack"])
+            collectives = error["collectives"]
+            self.assertEqual(len(collectives), 64)
+            if rank == culprit:
+                self.assertTrue(all(c["finished"] for c in collectives))
+            else:
+                self.assertIn(culprit, collectives[-1]["missing_ranks"])
+                self.assertFalse(collectives[-1]["finished"])
+                self.assertEqual(collectives[0]["missing_ranks"], [])
+
+    def test_cleanup_that_hangs_ends(self):
+        for rank in (0, 1):
+            with self.subTest(f"worker {rank}"):
+                workers = self.start("--steps=20",
+                                     MIRRORFLOW_FAILPOINTS=f"strategy/leave=hang@{rank}")
+                begin = time.monotonic()
+                for other, worker in enumerate(workers):
+                    err = worker.communicate(timeout=SECONDS)[1]
+                    self.assertEqual(worker.returncode, INTERNAL if other == rank else 0, err)
+                    if other == rank:
+                        self.assertIn("ERROR INTERNAL cleanup: hangs", err)
+                        self.assertIn("~MultiWorkerMirroredStrategy", err)
+                self.assertLess(time.monotonic() - begin, 2 * HEARTBEAT + SLACK)
+
+    def test_broken_connection_to_the_service_ends_both_sides(self):
+        for how in ("drop", "half-close", "reset"):
+            with self.subTest(how):
+                port = free_port()
+                proxy = Proxy(port)
+                workers = self.start(f"--bind=127.0.0.1:{port}", coordinator_port=proxy.port)
+                proxy.break_connections(how)
+                begin = time.monotonic()
+                for worker in workers:
+                    err = worker.communicate(timeout=SECONDS)[1]
+                    self.assertLess(time.monotonic() - begin, HEARTBEAT + SLACK)
+                    self.assertEqual(worker.returncode, CLUSTER, err)
+                    # The service, or a worker, whoever notices it first.
+                    self.assertRegex(
+                        err.splitlines()[-1],
+                        r"^ERROR UNAVAILABLE (worker [12] \(process \d+ on .*\) is gone: (no sign of "
+                        "life|its connection to the coordination service has ended)"
+                        "|worker 0 is gone, says worker [12]: )")
+                proxy.listener.close()
 
     def test_timeout_out_of_range_is_a_usage_error(self):
         result = subprocess.run(

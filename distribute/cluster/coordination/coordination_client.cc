@@ -168,8 +168,8 @@ class CoordinationClient::Connection {
       if (awake - answered < timeout) continue;
       lost_ = WithFailure(
           absl::UnavailableError(absl::StrCat(
-              ServerName(), " is gone: no answer from the coordination service at ",
-              options_.coordinator, " for ",
+              IsGone(), "no answer from the coordination service at ", options_.coordinator,
+              " for ",
               absl::FormatDuration(absl::Trunc(awake - answered, absl::Milliseconds(100))))),
           {.worker = 0});
       for (grpc::ClientContext* const call : calls_) call->TryCancel();
@@ -194,8 +194,10 @@ class CoordinationClient::Connection {
     return Call(kPerform, request.SerializeAsString(), &context).status();
   }
 
-  const char* ServerName() const {
-    return options_.external ? "`mirrorflow coordinator`" : "worker 0";
+  // Both ends of the connection that has ended: perhaps only the network between them has.
+  std::string IsGone() const {
+    return absl::StrCat(options_.external ? "`mirrorflow coordinator`" : "worker 0",
+                        " is gone, says worker ", worker(), ": ");
   }
 
   absl::StatusOr<coordination::Membership> TryRegister(absl::Time deadline) {
@@ -304,9 +306,8 @@ class CoordinationClient::Connection {
     const bool is_gone = registered_ && status.error_code() == grpc::StatusCode::UNAVAILABLE;
     return WithFailure(
         absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                     absl::StrCat(is_gone ? absl::StrCat(ServerName(), " is gone: ") : "",
-                                  "coordination service at ", options_.coordinator, ": ",
-                                  status.error_message())),
+                     absl::StrCat(is_gone ? IsGone() : "", "coordination service at ",
+                                  options_.coordinator, ": ", status.error_message())),
         {.worker = 0});
   }
 
