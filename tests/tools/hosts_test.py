@@ -121,16 +121,19 @@ class LaunchersTest(programs.ProgramTest):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "MIRRORFLOW_SECRET_FILE": str(self.root / "secret")})
 
-    def run_by_spec(self, *flags):
-        """Runs a worker on each host, without a launcher; returns exit codes and messages."""
+    def start_by_spec(self, *flags):
+        """Starts a worker on each host, without a launcher."""
         self.write("secret", "0123456789abcdef0123456789abcdef")
         (self.root / "secret").chmod(0o600)
         spec = ",".join(f"{a}:2222" for a in HOSTS.values())
-        workers = [self.start_on(h, *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
-                                                  f"--task_index={i}", *flags))
-                   for i, h in enumerate(HOSTS)]
+        return [self.start_on(h, *self.command("two", "--replicas=1", f"--cluster_spec={spec}",
+                                               f"--task_index={i}", *flags))
+                for i, h in enumerate(HOSTS)]
+
+    def run_by_spec(self, *flags):
+        """Runs a worker on each host; returns exit codes and messages."""
         results = []
-        for worker in workers:
+        for worker in self.start_by_spec(*flags):
             _, err = worker.communicate(timeout=SECONDS)
             results.append((worker.returncode, err))
         return results
@@ -148,6 +151,38 @@ class LaunchersTest(programs.ProgramTest):
             self.assertEqual(code, programs.USAGE, err)
             self.assertIn("shared_memory: expected all workers on one host", err)
 
+    def test_link_that_goes_down_ends_both_hosts(self):
+        self.needs_hosts()
+        host = next(iter(HOSTS))
+        workers = self.start_by_spec("--steps=1000000000", "--checkpoint_dir=cut",
+                                     "--checkpoint_every=20", "--heartbeat_timeout=2s")
+        self.addCleanup(lambda: [w.kill() for w in workers])
+        self.addCleanup(lambda: ip("-n", host, "link", "set", "eth0", "up"))
+        deadline = time.monotonic() + SECONDS
+        while not list((self.root / "cut").glob("step-*")):
+            self.assertLess(time.monotonic(), deadline, "no checkpoint")
+            time.sleep(0.02)
+        self.assertEqual(ip("-n", host, "link", "set", "eth0", "down").returncode, 0)
+        begin = time.monotonic()
+        errs = [worker.communicate(timeout=SECONDS)[1] for worker in workers]
+        # Without heartbeats, UCX and TCP notice it after minutes.
+        self.assertLess(time.monotonic() - begin, 2 + 8)
+        for worker, err in zip(workers, errs):
+            self.assertEqual(worker.returncode, programs.CLUSTER, err)
+        last = [err.splitlines()[-1] for err in errs]
+        self.assertRegex(last[0], r"ERROR UNAVAILABLE worker 1 \(process \d+ on .*\) is gone")
+        self.assertRegex(last[1], r"ERROR UNAVAILABLE worker 0 is gone, says worker 1")
+        ip("-n", host, "link", "set", "eth0", "up")
+
+        # Nothing of the step that was cut is in the newest checkpoint.
+        steps = max(int(p.name[5:]) for p in (self.root / "cut").glob("step-*"))
+        for code, err in self.run_by_spec(f"--steps={steps}", "--checkpoint_dir=whole",
+                                          "--checkpoint_every=20"):
+            self.assertEqual(code, 0, err)
+        name = f"step-{steps:09}/variables.safetensors"
+        self.assertTrue((self.root / "cut" / name).read_bytes() ==
+                        (self.root / "whole" / name).read_bytes(), "the variables differ")
+
     def test_only_the_given_address_listens(self):
         self.needs_hosts()
         self.write("secret", "0123456789abcdef0123456789abcdef")
@@ -163,9 +198,7 @@ class LaunchersTest(programs.ProgramTest):
             while not listening and time.monotonic() < deadline:
                 out = self.run_launcher("ip", "netns", "exec", host, "ss", "-Hltn").stdout
                 listening = [line.split()[3] for line in out.splitlines()]
-            # An IPv4 address is also written as one of IPv6.
-            self.assertEqual([l.replace("[::ffff:", "").replace("]", "") for l in listening],
-                             [f"{address}:2223"])
+            self.assertEqual(listening, [f"{address}:2223"])
         finally:
             worker.kill()
             worker.communicate(timeout=SECONDS)
