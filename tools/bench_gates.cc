@@ -19,6 +19,7 @@
 #include "framework/core/status.h"
 #include "tools/bench_all_reduce.h"
 #include "tools/bench_compile.h"
+#include "tools/bench_fault_tolerance.h"
 #include "tools/bench_kernels.h"
 #include "tools/bench_overhead.h"
 #include "tools/bench_overlap.h"
@@ -217,6 +218,8 @@ std::vector<GateCase> GateCases() {
   }
   add("C21", "start-up", BenchStartup);
   add_steps("C22");
+  add("C23", "checkpoints", BenchCheckpoints);
+  add("C24", "heartbeats", BenchHeartbeats);
   return cases;
 }
 

@@ -36,7 +36,9 @@ ABSL_FLAG(std::string, transport, "threads",
           "bench allreduce: between threads of one process, or between two processes over "
           "shared_memory or ucx");
 ABSL_FLAG(int64_t, bytes, 1 << 20, "bench allreduce_peer: size of the value");
+ABSL_FLAG(std::string, save_to, "", "bench peer: directory of checkpoints; empty: none");
 ABSL_DECLARE_FLAG(std::optional<int>, replicas);
+ABSL_DECLARE_FLAG(absl::Duration, heartbeat_timeout);
 
 namespace mirrorflow {
 namespace {
@@ -124,11 +126,13 @@ absl::StatusOr<absl::Duration> MeasureWork(const Work& step) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartTraining(const TrainingCase& training) {
-  return StartThisProgram({"peer", absl::StrCat("--model=", training.model),
-                           absl::StrCat("--batch_size=", training.batch_size),
-                           absl::StrCat("--optimizer=", training.optimizer),
-                           absl::StrCat("--replicas=", training.replicas),
-                           absl::StrCat("--workers=", training.workers)});
+  return StartThisProgram(
+      {"peer", absl::StrCat("--model=", training.model),
+       absl::StrCat("--batch_size=", training.batch_size),
+       absl::StrCat("--optimizer=", training.optimizer),
+       absl::StrCat("--replicas=", training.replicas), absl::StrCat("--workers=", training.workers),
+       absl::StrCat("--save_to=", training.checkpoint_dir),
+       absl::StrCat("--heartbeat_timeout=", absl::FormatDuration(training.heartbeat_timeout))});
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartAllReduce(int64_t bytes,
@@ -142,16 +146,30 @@ absl::Status TrainAsPeer(Report* /*report*/) {
                                  .batch_size = absl::GetFlag(FLAGS_batch_size),
                                  .replicas = absl::GetFlag(FLAGS_replicas).value_or(1),
                                  .optimizer = absl::GetFlag(FLAGS_optimizer),
-                                 .workers = absl::GetFlag(FLAGS_workers)};
+                                 .workers = absl::GetFlag(FLAGS_workers),
+                                 .checkpoint_dir = absl::GetFlag(FLAGS_save_to),
+                                 .heartbeat_timeout = absl::GetFlag(FLAGS_heartbeat_timeout)};
   MF_ASSIGN_OR_RETURN(const Cluster cluster, ForkWorkers(training.workers));
   UseCores(cluster.task_index * training.replicas, training.replicas);
   MF_ASSIGN_OR_RETURN(TrainingStep t, PrepareTraining(training, cluster));
-  const auto step = [&t] { return t.step.Run(t.feeds).status(); };
+  std::unique_ptr<CheckpointManager> checkpoints;
+  if (!training.checkpoint_dir.empty()) {
+    MF_ASSIGN_OR_RETURN(
+        checkpoints, CheckpointManager::Create(*t.session, {.directory = training.checkpoint_dir}));
+  }
+  float loss = 0;
+  int64_t steps = 0;
+  const auto step = [&]() -> absl::Status {
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    loss = out[0].scalar<float>();
+    const bool saves = ++steps % kStepsBetweenSaves == 0 && checkpoints != nullptr;
+    return saves ? checkpoints->Save({.step = steps}) : absl::OkStatus();
+  };
   if (cluster.task_index > 0) Follow(step);
   std::printf("version %s\n", Implementation().version.c_str());
   for (int i = 0; i < kCheckedSteps; ++i) {
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
-    std::printf("loss %.9g\n", out[0].scalar<float>());
+    MF_RETURN_IF_ERROR(step());
+    std::printf("loss %.9g\n", loss);
     std::fflush(stdout);
   }
   MF_ASSIGN_OR_RETURN(const absl::Duration step_time, MeasureWork(step));

@@ -231,7 +231,8 @@ absl::StatusOr<TrainingStep> PrepareTraining(const TrainingCase& training, const
   if (cluster.num_workers == 1) return PrepareTraining(training);
   MF_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create(
                                          {.cluster = cluster,
-                                          .replicas = ReplicasOf(training, training.replicas)}));
+                                          .replicas = ReplicasOf(training, training.replicas),
+                                          .heartbeat_timeout = training.heartbeat_timeout}));
   return PrepareTraining(training, std::move(strategy));
 }
 

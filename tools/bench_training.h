@@ -9,11 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "mirrorflow_debug.h"
 
 namespace mirrorflow {
 
 inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
+
+// Of a case that saves checkpoints.
+inline constexpr int64_t kStepsBetweenSaves = 100;
 
 // The model to train and the way to train it.
 struct TrainingCase {
@@ -23,6 +27,9 @@ struct TrainingCase {
   std::vector<std::string> without = {};  // compiler passes to leave out
   std::string optimizer = "sgd";
   int workers = 1;
+  // Of several workers:
+  std::string checkpoint_dir = {};  // empty: without checkpoints
+  absl::Duration heartbeat_timeout = absl::Seconds(10);
 
   int num_replicas() const { return workers * replicas; }
 };

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench_fault_tolerance.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "framework/core/status.h"
+#include "tools/bench_peer.h"
+#include "tools/bench_training.h"
+#include "tools/peer_process.h"
+
+ABSL_DECLARE_FLAG(int, rounds);
+
+namespace mirrorflow {
+namespace {
+
+// Removed, with all that is in it, at the end.
+class TemporaryDirectory {
+ public:
+  static std::unique_ptr<TemporaryDirectory> Create() {
+    std::string path = "/tmp/mirrorflow_bench_XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) path.clear();
+    return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(std::move(path)));
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+// Measures training `with` something against training without it, which gate `goal` bounds.
+absl::Status MeasureCost(Goal goal, const TrainingCase& with, const TrainingCase& without,
+                         double round_ms, Report* report) {
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> costly, StartTraining(with));
+  MF_ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> plain, StartTraining(without));
+  const Side sides[] = {[&](double ms) { return costly->Run(ms); },
+                        [&](double ms) { return plain->Run(ms); }};
+  MF_ASSIGN_OR_RETURN(const Rounds rounds,
+                      MeasureInTurns(sides, {.rounds = absl::GetFlag(FLAGS_rounds),
+                                             .round_ms = round_ms,
+                                             .canary_threads = with.workers}));
+  goal.what =
+      absl::StrCat(with.model, " ", with.batch_size, ", ", with.workers, " workers, ", goal.what);
+  goal.ours = FormatMs(TimingOf(rounds, 0).median_ms);
+  goal.peer = absl::StrCat("without ", FormatMs(TimingOf(rounds, 1).median_ms));
+  goal.figure = RatioOf(rounds.ms[1], rounds.ms[0]);
+  report->Add(goal);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status BenchCheckpoints(Report* report) {
+  const TrainingCase without = {.model = "big", .workers = 2};
+  TrainingCase with = without;
+  const std::unique_ptr<TemporaryDirectory> directory = TemporaryDirectory::Create();
+  with.checkpoint_dir = directory->path();
+  // Two saves in each round.
+  constexpr double kRoundMs = 5000;
+  return MeasureCost({.gate = "C23",
+                      .what = absl::StrCat("a checkpoint every ", kStepsBetweenSaves, " steps"),
+                      .bound = 0.98},
+                     with, without, kRoundMs, report);
+}
+
+absl::Status BenchHeartbeats(Report* report) {
+  // Four heartbeats in each second, which is ten times as many as usual.
+  const TrainingCase with = {.model = "mlp", .workers = 2, .heartbeat_timeout = absl::Seconds(1)};
+  TrainingCase without = with;
+  without.heartbeat_timeout = absl::InfiniteDuration();
+  constexpr double kRoundMs = 1000;
+  return MeasureCost({.gate = "C24", .what = "four heartbeats a second", .bound = 0.995}, with,
+                     without, kRoundMs, report);
+}
+
+}  // namespace mirrorflow
