@@ -3,6 +3,7 @@
 """Kills trainings while they save checkpoints, damages what they have saved, and goes on."""
 
 import itertools
+import json
 import os
 import random
 import shutil
@@ -58,7 +59,10 @@ class CheckpointsTest(programs.ProgramTest):
             self.assertEqual((self.root / f"part.{name}").read_bytes(),
                              (self.root / f"whole.{name}").read_bytes(), name)
         names = [p.name for p in (self.root / "saved").iterdir()]
-        self.assertCountEqual(names, ["lock", "step-000000035", "step-000000040"])
+        self.assertCountEqual(names, ["events.jsonl", "lock", "step-000000035", "step-000000040"])
+        events = [json.loads(l) for l in (self.root / "saved/events.jsonl").read_text().splitlines()]
+        self.assertLessEqual({e["event"] for e in events}, {"joined", "started", "saved"})
+        self.assertEqual([e["step"] for e in events if e["event"] == "saved"][-1], 40)
         return result
 
     def test_killed_at_every_failpoint_of_a_save(self):

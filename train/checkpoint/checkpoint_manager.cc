@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint/checkpoint_manager.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
@@ -14,6 +20,7 @@
 #include "framework/session/session_state.h"
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
+#include "train/checkpoint/event_log.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/variables_file.h"
 
@@ -51,8 +58,10 @@ absl::Status CheckSettings(const CheckpointManifest& saved, const CheckpointMani
 class CheckpointManager::Writer {
  public:
   Writer(const Options& options, std::unique_ptr<CheckpointDirectory> directory)
-      : options_(options), directory_(std::move(directory)) {}
+      : options_(options), directory_(std::move(directory)), events_(directory_->path()) {}
   ~Writer() { Wait().IgnoreError(); }
+
+  const EventLog& events() const { return events_; }
 
   void Log(absl::string_view line) const {
     if (options_.log != nullptr) return options_.log(line);
@@ -102,6 +111,7 @@ class CheckpointManager::Writer {
     MF_RETURN_IF_ERROR(directory_->Commit(manifest.step, [&](const std::string& path) {
       return WriteCheckpointData(path, contents, manifest);
     }));
+    events_.Saved(manifest.step);
     const absl::Status removed = directory_->RemoveObsolete(manifest.step, options_.keep);
     if (!removed.ok()) Log(absl::StrCat("WARNING: old checkpoint: ", removed.message()));
     return absl::OkStatus();
@@ -109,13 +119,17 @@ class CheckpointManager::Writer {
 
   const Options& options_;
   const std::unique_ptr<CheckpointDirectory> directory_;
+  const EventLog events_;
   std::thread thread_;
   absl::Status status_;  // of the thread's work, once it has ended
 };
 
 CheckpointManager::CheckpointManager(Session& session, const Options& options)
     : session_(session), options_(options) {}
-CheckpointManager::~CheckpointManager() = default;
+CheckpointManager::~CheckpointManager() {
+  const absl::Status& failure = session_.state().connection().failure();
+  if (writer_ != nullptr && !failure.ok()) writer_->events().Lost(failure);
+}
 
 absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
     Session& session, const Options& options) {
@@ -138,7 +152,37 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Create(
     }
   }
   MF_RETURN_IF_ERROR(manager->TakeFromWorker0(opened).status());
+  MF_RETURN_IF_ERROR(manager->LogWorkers());
   return manager;
+}
+
+absl::Status CheckpointManager::LogWorkers() {
+  char host[HOST_NAME_MAX + 1] = {};
+  gethostname(host, sizeof host - 1);
+  if (writer_ != nullptr) {
+    const char* const count = std::getenv("MIRRORFLOW_RESTART_COUNT");
+    const char* const reason = std::getenv("MIRRORFLOW_RESTART_REASON");
+    int64_t restarts = 0;
+    if (count != nullptr && absl::SimpleAtoi(count, &restarts) && restarts > 0) {
+      writer_->events().Restarted(restarts, reason == nullptr ? "" : reason);
+    }
+    writer_->events().Joined(0, host, getpid());
+  }
+  if (!session_.state().connection().has_other_workers()) return absl::OkStatus();
+  WorkerGroup& workers = *session_.state().connection().workers();
+  const absl::Time deadline = absl::Now() + options_.timeout;
+  const auto key_of = [](int worker) { return absl::StrCat("checkpoint worker ", worker); };
+  if (writer_ == nullptr) {
+    return workers.Put(key_of(workers.worker()), absl::StrCat(getpid(), " ", host), deadline);
+  }
+  for (int w = 1; w < workers.num_workers(); ++w) {
+    MF_ASSIGN_OR_RETURN(const std::string text, workers.Get(key_of(w), deadline));
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(text, absl::MaxSplits(' ', 1));
+    int64_t process = 0;
+    if (absl::SimpleAtoi(parts.first, &process)) writer_->events().Joined(w, parts.second, process);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
@@ -180,7 +224,15 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
   };
   MF_ASSIGN_OR_RETURN(const std::string text,
                       TakeFromWorker0(writer_ != nullptr ? choose() : std::string()));
-  if (text.empty()) return TrainingPosition();
+  const Topology& topology = session_.state().connection().topology();
+  const auto log_start = [&](int64_t step) {
+    if (writer_ == nullptr) return;
+    writer_->events().Started(step, topology.num_workers(), topology.world_size());
+  };
+  if (text.empty()) {
+    log_start(0);
+    return TrainingPosition();
+  }
   MF_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ParseManifest(text));
   std::vector<std::string> names;
   for (const auto& [name, tensor] : manifest.tensors) names.push_back(name);
@@ -189,8 +241,8 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
       session_.AssignFromWorker0(names, data.has_value() ? data->contents.tensors : no_values));
   session_.SetStep(manifest.session_step);
   last_step_ = manifest.step;
+  log_start(manifest.step);
   if (writer_ != nullptr) {
-    const Topology& topology = session_.state().connection().topology();
     const std::string was = MeshText(manifest.num_workers, manifest.num_replicas);
     const std::string is = MeshText(topology.num_workers(), topology.world_size());
     writer_->Log(absl::StrCat("resumed from ", CheckpointPath(options_.directory, manifest.step),

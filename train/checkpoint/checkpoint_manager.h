@@ -9,7 +9,7 @@
 //   TrainLoop(…, {.start = position, .checkpoints = checkpoints.get(), .checkpoint_every = 100});
 //
 // Only worker 0 uses the directory: it writes the files and, on resuming, reads and checks them and
-// sends the values to the others.
+// sends the values to the others. It also logs there what happens to training (EventLog).
 #ifndef MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define MIRRORFLOW_TRAIN_CHECKPOINT_CHECKPOINT_MANAGER_H_
 
@@ -63,7 +63,7 @@ class CheckpointManager {
   // directory; InvalidArgument for options out of range.
   static absl::StatusOr<std::unique_ptr<CheckpointManager>> Create(Session& session,
                                                                    const Options& options);
-  // Waits until a save that is in progress has ended.
+  // Waits until a save that is in progress has ended. The session must still exist.
   ~CheckpointManager();
 
   // Sets the variables and Session::step() from a checkpoint, as Options::resume says. Returns
@@ -87,6 +87,8 @@ class CheckpointManager {
   class Writer;  // of worker 0
 
   CheckpointManager(Session& session, const Options& options);
+  // Records which workers take part.
+  absl::Status LogWorkers();
   // Returns worker 0's result on all workers. The others pass nothing.
   absl::StatusOr<std::string> TakeFromWorker0(const absl::StatusOr<std::string>& result);
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EventLog: what has happened to a training, in `events.jsonl` of its directory of checkpoints. The
+// file outlives the processes: each of them appends to it, a JSON object a line.
+//
+//   {"time":"2026-11-25T04:55:00.123Z","event":"saved","step":400}
+#ifndef MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
+#define MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace mirrorflow {
+
+// Thread-safe. What cannot be written is left out: training does not depend on it.
+class EventLog {
+ public:
+  explicit EventLog(const std::string& directory) : path_(directory + "/events.jsonl") {}
+
+  // The launcher has started the job again, for the `count`-th time, because of `reason`, which may
+  // be empty.
+  void Restarted(int64_t count, absl::string_view reason) const;
+  void Joined(int worker, absl::string_view host, int64_t process) const;
+  // Training starts, or goes on, after `step`.
+  void Started(int64_t step, int num_workers, int num_replicas) const;
+  void Saved(int64_t step) const;
+  // A failure of the cluster has ended training.
+  void Lost(const absl::Status& failure) const;
+
+ private:
+  // `fields`: those after the time, as JSON.
+  void Append(absl::string_view event, absl::string_view fields) const;
+
+  const std::string path_;
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TRAIN_CHECKPOINT_EVENT_LOG_H_
