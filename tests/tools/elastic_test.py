@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, whose hosts come and go. Both are this machine,
-behind a remote shell that fails or hangs for a host while a file says so."""
+"""Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, whose hosts come and go. Both hosts are this
+machine, behind a remote shell that fails or hangs for a host while a file says so."""
 
 import os
 import pathlib
