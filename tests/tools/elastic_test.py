@@ -8,7 +8,6 @@ import pathlib
 import signal
 import subprocess
 import time
-import unittest
 
 import programs
 
