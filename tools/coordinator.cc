@@ -16,6 +16,13 @@
 ABSL_FLAG(int, num_workers, 0, "coordinator: number of workers of the job");
 
 namespace mirrorflow {
+namespace {
+
+void Log(absl::string_view line) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+}
+
+}  // namespace
 
 absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
   *code = kExitUsage;
@@ -37,21 +44,23 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                      ": no secret; expected --secret_file, or --insecure in a network where every "
                      "process is trusted"));
   }
-  MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
-                      CoordinationServer::Start({.address = bind->ToString(),
-                                                 .num_workers = num_workers,
-                                                 .secret = flags.secret,
-                                                 .job = flags.job,
-                                                 .tls = flags.tls,
-                                                 .log = [](absl::string_view line) {
-                                                   std::fprintf(stderr, "%.*s\n",
-                                                                static_cast<int>(line.size()),
-                                                                line.data());
-                                                 }}));
-  std::fprintf(stderr, "coordinating %d workers at %s\n", num_workers,
-               advertise->ToString().c_str());
-  *code = kExitCluster;
-  return server->WaitUntilOver(absl::Now() + flags.connect_timeout);
+  const CoordinationServer::Options options = {.address = bind->ToString(),
+                                               .num_workers = num_workers,
+                                               .secret = flags.secret,
+                                               .job = flags.job,
+                                               .tls = flags.tls,
+                                               .log = Log};
+  while (true) {
+    // A server for each start of the workers: it does not know the sessions of earlier ones.
+    MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
+                        CoordinationServer::Start(options));
+    Log(absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
+    *code = kExitCluster;
+    const absl::Status over = server->WaitUntilOver(absl::Now() + flags.connect_timeout);
+    if (!absl::IsUnavailable(over)) return over;
+    Log(absl::StrCat("coordinator: the workers have ended: ", over.message(),
+                     "; waiting for them to start again"));
+  }
 }
 
 }  // namespace mirrorflow

@@ -13,7 +13,8 @@
 
 namespace mirrorflow {
 
-// Serves until all workers have left. On an error, `*code` is the exit code.
+// Serves until all workers have left without a failure. After a failure, serves them anew when they
+// start again. On an error, `*code` is the exit code.
 absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code);
 
 }  // namespace mirrorflow

@@ -86,15 +86,26 @@ absl::Status CoordinationState::TimedOut(const Wait& wait) const {
   return missing.empty() ? status : WithFailure(status, {.worker = missing[0]});
 }
 
-absl::Status CoordinationState::CheckAllPresent() const { return first_left_; }
+absl::Status CoordinationState::CheckAllPresent() {
+  missed_ = missed_ || !first_left_.ok();
+  return first_left_;
+}
+
+absl::Status CoordinationState::failure() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!failure_.ok()) return failure_;
+  return missed_ ? first_left_ : absl::OkStatus();
+}
 
 void CoordinationState::Leave(int worker, const absl::Status& why) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   if (first_left_.ok()) first_left_ = why;
   joining_.erase(worker);
-  EndIf([](const Wait& wait) { return wait.kind != Kind::kFailure; }, CheckAllPresent(), "",
-        &answers);
+  const auto needs_all = [](const Wait& wait) { return wait.kind != Kind::kFailure; };
+  if (std::any_of(waits_.begin(), waits_.end(), needs_all)) {
+    EndIf(needs_all, CheckAllPresent(), "", &answers);
+  }
 }
 
 void CoordinationState::Join(int worker, absl::Time deadline, Done done) {

@@ -67,6 +67,9 @@ class CoordinationState {
   void Leave(int worker, const absl::Status& why);
   // Records a failure that no worker reported, such as the loss of one. Ends all calls with it.
   void Fail(const absl::Status& why);
+  // The failure of the incarnation, or why a worker has left that a call of another one needed. OK
+  // if there is neither: the workers that have left were done.
+  absl::Status failure() const;
   // Ends all calls of a worker, which no longer counts as joining. A WaitForFailure that arrives
   // later in this incarnation, because calls overtake one another, ends as well.
   void Cancel(int worker);
@@ -93,8 +96,8 @@ class CoordinationState {
              const absl::StatusOr<std::string>& failure, Answers* answers);
   std::vector<int> MissingFrom(const std::set<int>& present) const;
   absl::Status TimedOut(const Wait& wait) const;
-  // OK if no worker has left.
-  absl::Status CheckAllPresent() const;
+  // OK if no worker has left. Otherwise a call fails because of that.
+  absl::Status CheckAllPresent();
 
   const int num_workers_;
   mutable std::mutex mu_;
@@ -106,6 +109,7 @@ class CoordinationState {
   std::map<std::string, std::set<int>, std::less<>> barriers_;
   absl::Status failure_;               // the first of the incarnation
   absl::Status first_left_;            // why the first worker has left; OK if none has
+  bool missed_ = false;                // a call has failed because of that
   std::map<int, absl::Time> gave_up_;  // by worker: when its last Join expired
   std::map<int, uint64_t> cancelled_;  // by worker: the incarnation of the last Cancel()
   std::list<Wait> waits_;

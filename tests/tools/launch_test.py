@@ -179,7 +179,8 @@ class LaunchTest(programs.ProgramTest):
         result = self.launch("--hosts=a,b", f"--rsh={self.root}/slow", "--start_timeout=300ms",
                              "--grace=100ms", "--", "true")
         self.assertEqual(result.returncode, 124, result.stderr)
-        self.assertIn("0 of 2 workers started within 300ms; missing: 0, 1", result.stderr)
+        self.assertIn("0 of 2 workers started within 300ms; missing: 0 on host a, 1 on host b",
+                      result.stderr)
         self.assertEqual(commands_with("sleep 65.5"), [])
 
     def test_other_hosts_get_environment_and_command_on_standard_input(self):

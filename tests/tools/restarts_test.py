@@ -4,39 +4,23 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import programs
+import restarts
 from programs import BAD_INPUT, MIRRORFLOW, USAGE
+from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
-SECONDS = 90  # no job takes ten; more is a hang
-STEPS = 2000
 KILLS = int(os.environ.get("MIRRORFLOW_KILLS", "4"))
-PREEMPTED, INTERRUPTED = 75, 130
-TRAIN = [*programs.TRAIN_TINY, "--model=mlp", f"--steps={STEPS}"]
-SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=100", "--loss_log=part.log",
-        "--save_variables=part.safetensors"]
 
 
-class RestartsTest(programs.ProgramTest):
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        subprocess.run([programs.FASHION_MNIST, *TRAIN, "--replicas=2", "--loss_log=whole.log",
-                        "--save_variables=whole.safetensors"], cwd=cls.root, check=True,
-                       timeout=SECONDS, capture_output=True)
-
-    def setUp(self):
-        shutil.rmtree(self.root / "saved", ignore_errors=True)
+class RestartsTest(restarts.RestartsTestCase):
 
     def start(self, *flags, **environment):
         return subprocess.Popen(
-            [MIRRORFLOW, "launch", "-n", "2", *flags, "--", programs.FASHION_MNIST, *TRAIN,
+            [MIRRORFLOW, "launch", "-n", "2", *flags, "--", *self.train,
              "--replicas=1", *SAVE], cwd=self.root, text=True, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env={**os.environ, **environment})
 
@@ -58,21 +42,6 @@ class RestartsTest(programs.ProgramTest):
             if is_own and os.path.basename(executable) == "fashion_mnist":
                 found[int(variables["RANK"])] = int(process)
         return found
-
-    def wait_for_step(self, step):
-        """Waits until a checkpoint of this step or a later one has been saved."""
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            names = [p.name for p in (self.root / "saved").glob("step-*")]
-            if any(int(name[5:]) >= step for name in names):
-                return
-            time.sleep(0.005)
-        self.fail(f"no checkpoint of step {step}")
-
-    def check_same_bits(self):
-        for name in ("log", "safetensors"):
-            self.assertEqual((self.root / f"part.{name}").read_bytes(),
-                             (self.root / f"whole.{name}").read_bytes(), name)
 
     def check_goes_on(self):
         result = self.finish(self.start())
@@ -113,7 +82,24 @@ class RestartsTest(programs.ProgramTest):
                 result = self.finish(job)
                 self.assertEqual(result.returncode, PREEMPTED, result.stderr)
                 self.assertRegex(result.stderr, r"stopped by SIGTERM after step \d+")
+                self.check_stop_is_reported(result)
                 self.check_goes_on()
+
+    def check_stop_is_reported(self, result):
+        self.assertRegex(result.stderr, r"mirrorflow launch: stopped and saved after 00:\d\d:\d\d, "
+                                        r"first worker [01] \(pid \d+\) with exit code 75; the "
+                                        r"same command goes on\n")
+        self.assertNotIn("FAILED", result.stderr)
+
+    def test_stopped_worker_is_started_again_if_restarts_are_left(self):
+        job = self.start("--max_restarts=1", RESTARTS_TEST=self.id())
+        self.wait_for_step(100)
+        os.kill(self.workers()[1], signal.SIGTERM)
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_stop_is_reported(result)
+        self.assertIn("restart 1 of at most 1", result.stderr)
+        self.check_same_bits()
 
     def test_signal_to_the_launcher_stops_the_job_and_does_not_restart_it(self):
         for number, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, INTERRUPTED)):
@@ -126,6 +112,7 @@ class RestartsTest(programs.ProgramTest):
                 self.assertEqual(result.returncode, code, result.stderr)
                 self.assertRegex(result.stderr, rf"stopped by {number.name} after step \d+")
                 self.assertNotIn("restart", result.stderr)
+                self.assertNotIn("FAILED", result.stderr)
                 self.check_goes_on()
 
     def test_second_signal_ends_the_job_at_once(self):
@@ -141,7 +128,7 @@ class RestartsTest(programs.ProgramTest):
         self.check_goes_on()
 
     def test_single_process_stops_likewise(self):
-        command = [programs.FASHION_MNIST, *TRAIN, "--steps=100000000", "--replicas=2", *SAVE]
+        command = [*self.train, "--steps=100000000", "--replicas=2", *SAVE]
         for number, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, INTERRUPTED)):
             self.setUp()
             process = subprocess.Popen(command, cwd=self.root, text=True, stderr=subprocess.PIPE,
@@ -169,6 +156,44 @@ class RestartsTest(programs.ProgramTest):
                 self.assertEqual(result.returncode, code)
                 self.assertEqual(result.stdout, "".join(
                     f"[worker 0] attempt {i}\n" for i in range(restarts + 1)))
+
+    def launch_script(self, *arguments):
+        """Runs a script as several workers; the last of `arguments`."""
+        *flags, script = arguments
+        return subprocess.run([MIRRORFLOW, "launch", *flags, "--", "sh", "-c", script], text=True,
+                              capture_output=True, timeout=SECONDS, check=False)
+
+    def test_workers_that_save_are_not_disturbed_when_one_has_stopped(self):
+        script = "[ $RANK = 1 ] && exit 75; trap 'exit 9' TERM; sleep {} & wait; exit 75"
+        result = self.launch_script("-n", "2", script.format(1))
+        self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+        self.assertIn("stopped and saved", result.stderr)
+        # One that does not stop is ended after the grace.
+        begin = time.monotonic()
+        result = self.launch_script("-n", "2", "--grace=300ms", script.format(60))
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(result.returncode, PREEMPTED, result.stderr)
+        self.assertIn("FAILED", result.stderr)
+        self.assertIn("first failure : worker 1", result.stderr)
+
+    def test_restarted_workers_are_told_why(self):
+        say = 'echo "why: $MIRRORFLOW_RESTART_REASON"; '
+        fail = ("[ $RANK$MIRRORFLOW_RESTART_COUNT = 10 ] && {}; "
+                "sleep $((1 - MIRRORFLOW_RESTART_COUNT))")
+        message = """printf %s '{"code": "INTERNAL", "message": "two\\nlines"}'"""
+        for failure, reason in (("kill -9 $$", "signal 9 (KILL)"), ("exit 7", "exit code 7"),
+                                (f"{message} > $MIRRORFLOW_ERROR_FILE && exit 7",
+                                 "exit code 7: INTERNAL: two lines"),
+                                ("exit 75", "exit code 75")):
+            for flags, worker in ((["-n", "2"], "worker 1"),
+                                  (["--hosts=a=127.0.0.1,b=127.0.0.1", "--rsh=env HOST={host}"],
+                                   "worker 1 on host b")):
+                with self.subTest(f"{worker}: {failure}"):
+                    result = self.launch_script(*flags, "--max_restarts=1", "--show=0",
+                                                say + fail.format(failure))
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertEqual(result.stdout, "[worker 0] why: \n"
+                                                    f"[worker 0] why: {worker}: {reason}\n")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@
 #include "tools/launch/launcher.h"
 #include "tools/launch/placement.h"
 
-ABSL_FLAG(std::optional<int>, n, std::nullopt,
-          "launch: number of workers; default: the slots of --hosts, or 1");
+ABSL_FLAG(std::string, n, "",
+          "launch: number of workers, or MIN:MAX for as many as hosts answer, at each start and "
+          "restart; default: the slots of --hosts, or 1");
 ABSL_FLAG(std::vector<std::string>, hosts, {},
           "launch: where to start workers, NAME[=ADDRESS][:SLOTS],…; the first serves the "
           "coordination service; default: this machine");
@@ -29,7 +30,7 @@ ABSL_FLAG(std::vector<std::string>, show, {},
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(30),
           "launch: how long workers may take to end after SIGTERM, before SIGKILL");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(300),
-          "launch: how long starting all workers may take");
+          "launch: how long starting all workers, or MIN of them, may take");
 ABSL_FLAG(
     int, max_restarts, 0,
     "launch: how often to start all workers again after a failure; with checkpoints, training "
@@ -72,7 +73,14 @@ absl::Status Launch(const std::vector<std::string>& command, const std::vector<s
   if (!hosts.empty() && options.remote_shell.empty()) {
     return absl::InvalidArgumentError("--rsh: empty; expected a command such as 'ssh {host}'");
   }
-  MF_ASSIGN_OR_RETURN(options.workers, PlaceWorkers(std::move(hosts), absl::GetFlag(FLAGS_n)));
+  std::optional<WorkerCount> count;
+  if (const std::string n = absl::GetFlag(FLAGS_n); !n.empty()) {
+    MF_ASSIGN_OR_RETURN(count, ParseWorkerCount(n));
+  }
+  MF_ASSIGN_OR_RETURN(
+      options.workers,
+      PlaceWorkers(std::move(hosts), count ? std::optional<int>(count->most) : std::nullopt));
+  options.min_workers = count ? count->least : static_cast<int>(options.workers.size());
   MF_ASSIGN_OR_RETURN(const int exit_code, RunJob(options));
   *code = static_cast<ExitCode>(exit_code);
   return absl::OkStatus();

@@ -5,10 +5,12 @@
 #include <csignal>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
+#include "tools/flags/command_line.h"
 
 namespace mirrorflow {
 namespace {
@@ -25,6 +27,11 @@ std::string WhereItRan(const WorkerEnd& end) {
   if (!end.host.empty()) absl::StrAppend(&text, text.empty() ? "" : ", ", "host ", end.host);
   if (!end.gpu.empty()) absl::StrAppend(&text, text.empty() ? "" : ", ", "GPU ", end.gpu);
   return text.empty() ? "" : absl::StrCat(" (", text, ")");
+}
+
+std::string DurationText(absl::Duration duration) {
+  const int64_t seconds = absl::ToInt64Seconds(duration);
+  return absl::StrFormat("%02d:%02d:%02d", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
 }  // namespace
@@ -48,18 +55,57 @@ const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends) {
   for (const WorkerEnd& end : ends) {
     if (end.exit_code == 0) continue;
     // Its end is only what the launcher has asked for.
-    if (end.asked_to_end && (end.signal != 0 || end.exit_code >= 128)) continue;
+    if (end.asked_to_end &&
+        (end.signal != 0 || end.exit_code >= 128 || end.exit_code == kExitPreempted)) {
+      continue;
+    }
     const bool better = first == nullptr || (first->is_victim && !end.is_victim);
     if (better || (first->is_victim == end.is_victim && end.time < first->time)) first = &end;
   }
   return first;
 }
 
+std::string EndText(const WorkerEnd& end) {
+  constexpr size_t kMaxText = 1000;  // it becomes an environment variable
+  std::string text = absl::StrCat("worker ", end.worker,
+                                  end.host.empty() ? "" : absl::StrCat(" on host ", end.host), ": ",
+                                  HowItEnded(end));
+  if (!end.message.empty()) absl::StrAppend(&text, ": ", end.message);
+  if (text.size() > kMaxText) {
+    size_t size = kMaxText;
+    while ((text[size] & 0xC0) == 0x80) --size;  // keep characters of UTF-8 whole
+    text.resize(size);
+  }
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+  }
+  return text;
+}
+
+bool HasStopped(absl::Span<const WorkerEnd> ends) {
+  const WorkerEnd* const first = FirstFailure(ends);
+  // A worker that is stopped before the first step does not tell the others, which miss it.
+  const bool by_itself = first != nullptr && first->exit_code == kExitPreempted;
+  const auto is_stopped = [&](const WorkerEnd& end) {
+    return end.exit_code == 0 || end.exit_code == kExitPreempted || (by_itself && end.is_victim);
+  };
+  return std::all_of(ends.begin(), ends.end(), is_stopped) &&
+         std::any_of(ends.begin(), ends.end(),
+                     [](const WorkerEnd& end) { return end.exit_code == kExitPreempted; });
+}
+
+std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after) {
+  const auto first = std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) {
+    return end.exit_code == kExitPreempted;
+  });
+  return absl::StrCat("mirrorflow launch: stopped and saved after ", DurationText(after),
+                      ", first worker ", first->worker, WhereItRan(*first), " with exit code ",
+                      first->exit_code, "; the same command goes on\n");
+}
+
 std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,
                           absl::Duration after, const std::deque<std::string>& last_lines) {
-  const int64_t seconds = absl::ToInt64Seconds(after);
-  std::string report = absl::StrFormat("mirrorflow launch: FAILED after %02d:%02d:%02d\n",
-                                       seconds / 3600, seconds / 60 % 60, seconds % 60);
+  std::string report = absl::StrCat("mirrorflow launch: FAILED after ", DurationText(after), "\n");
   absl::StrAppend(&report, "  first failure : worker ", first.worker, WhereItRan(first), " ",
                   HowItEnded(first), " at ",
                   absl::FormatTime("%H:%M:%E3S", first.time, absl::LocalTimeZone()), "\n");

@@ -37,6 +37,16 @@ void TakeErrorFile(const std::string& text, WorkerEnd* end);
 // that only noticed the failure of another. Null if none failed.
 const WorkerEnd* FirstFailure(absl::Span<const WorkerEnd> ends);
 
+// How a worker ended, as one line: `worker 1 on host b: signal 9 (KILL): MESSAGE`.
+std::string EndText(const WorkerEnd& end);
+
+// Whether the workers have stopped because they were asked to, by their scheduler or by the
+// launcher, and go on when they start again:
+// with kExitPreempted.
+bool HasStopped(absl::Span<const WorkerEnd> ends);
+// One line about such a job.
+std::string StopReport(absl::Span<const WorkerEnd> ends, absl::Duration after);
+
 // The report, several lines.
 std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> ends,
                           absl::Duration after, const std::deque<std::string>& last_lines);

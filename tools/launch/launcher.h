@@ -14,7 +14,10 @@
 namespace mirrorflow {
 
 struct LaunchOptions {
-  std::vector<Placement> workers;
+  std::vector<Placement> workers;  // as many as the job may have
+  // With fewer than `workers`, the job is elastic: it starts, and starts again, with the workers of
+  // the hosts that answer, if they are so many.
+  int min_workers = 1;
   std::vector<std::string> command;  // of each worker
   // Runs a command on a host: words, with `{host}` in place of its name.
   std::vector<std::string> remote_shell;

@@ -75,6 +75,20 @@ absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string>
   return parsed;
 }
 
+absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  WorkerCount count;
+  if (!absl::SimpleAtoi(parts.front(), &count.least) ||
+      !absl::SimpleAtoi(parts.back(), &count.most)) {
+    return absl::InvalidArgumentError(absl::StrCat("-n: expected N or MIN:MAX, got '", text, "'"));
+  }
+  if (count.least < 1 || count.least > count.most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-n: out of range; expected 1 <= MIN <= MAX, got ", text));
+  }
+  return count;
+}
+
 absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> hosts,
                                                     std::optional<int> num_workers) {
   if (hosts.empty()) hosts = {{.name = "", .address = kLoopback, .slots = kMaxWorkers}};
@@ -85,11 +99,22 @@ absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> host
     return absl::InvalidArgumentError(absl::StrCat("-n: out of range; expected 1 to ",
                                                    std::min(slots, kMaxWorkers), ", got ", wanted));
   }
-  std::vector<Placement> workers;
+  std::vector<LaunchHost> host_of_worker;
   for (const LaunchHost& host : hosts) {
-    const int here = std::min(host.slots, wanted - static_cast<int>(workers.size()));
-    for (int i = 0; i < here; ++i) workers.push_back({host, i, here});
+    const int left = wanted - static_cast<int>(host_of_worker.size());
+    host_of_worker.insert(host_of_worker.end(), std::min(host.slots, left), host);
   }
+  return RankOnHosts(std::move(host_of_worker));
+}
+
+std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker) {
+  std::map<std::string, int> size;  // by name of the host
+  std::vector<Placement> workers;
+  for (LaunchHost& host : host_of_worker) {
+    const int local_rank = size[host.name]++;
+    workers.push_back({std::move(host), local_rank});
+  }
+  for (Placement& worker : workers) worker.local_size = size[worker.host.name];
   return workers;
 }
 

@@ -31,10 +31,22 @@ struct Placement {
 // InvalidArgument for anything else, and for a host that is named twice.
 absl::StatusOr<std::vector<LaunchHost>> ParseHosts(absl::Span<const std::string> hosts);
 
+// How many workers a job may have.
+struct WorkerCount {
+  int least = 1;
+  int most = 1;
+};
+// From -n, N or MIN:MAX. InvalidArgument for anything else.
+absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text);
+
 // Fills the hosts in order. Without hosts, all workers are on this machine. `num_workers`: the
 // number of slots if it is not set. InvalidArgument if there are not enough slots.
 absl::StatusOr<std::vector<Placement>> PlaceWorkers(std::vector<LaunchHost> hosts,
                                                     std::optional<int> num_workers);
+
+// The placements of workers on these hosts, in this order. A host is there once for each of its
+// workers.
+std::vector<Placement> RankOnHosts(std::vector<LaunchHost> host_of_worker);
 
 // The variables that tell worker `index` about its cluster, for programs of this framework,
 // PyTorch and TensorFlow. `ports` are free on the host of worker 0: one for the coordination

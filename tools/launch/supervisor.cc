@@ -79,6 +79,9 @@ class Supervisor {
     sigprocmask(SIG_BLOCK, &blocked, nullptr);
     signals_ = signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) return absl::ErrnoToStatus(errno, "signalfd");
+    launch::Event ready;
+    ready.mutable_ready();
+    MF_RETURN_IF_ERROR(WriteMessage(STDOUT_FILENO, ready));
     while (!ended_) MF_RETURN_IF_ERROR(Serve());
     KillDescendants();
     DrainOutput();

@@ -79,7 +79,10 @@ class CoordinationClient::Connection {
     absl::Time next_report = start + kReportInterval;
     for (int tries = 1;; ++tries) {
       const absl::StatusOr<coordination::Membership> membership = TryRegister(deadline);
-      if (!absl::IsUnavailable(membership.status())) return membership;
+      // A service that is about to end cancels calls.
+      const bool may_come_back =
+          absl::IsUnavailable(membership.status()) || absl::IsCancelled(membership.status());
+      if (!may_come_back) return membership;
       const absl::Time now = absl::Now();
       if (now + pause >= deadline) {
         return absl::DeadlineExceededError(absl::StrCat(

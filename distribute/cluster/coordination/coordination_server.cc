@@ -108,7 +108,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   int port() const override { return listening_.listener->port(); }
 
   absl::Status WaitUntilOver(absl::Time start_deadline) override {
-    return membership_.WaitUntilOver(start_deadline);
+    const absl::Status over = membership_.WaitUntilOver(start_deadline);
+    if (absl::IsDeadlineExceeded(over)) return over;
+    for (CoordinationState* const group : Groups()) {
+      const absl::Status failure = group->failure();
+      if (!failure.ok()) return absl::UnavailableError(failure.message());
+    }
+    return over;
   }
 
   // ---- handlers -------------------------------------------------------------------------------

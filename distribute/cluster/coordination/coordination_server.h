@@ -40,8 +40,9 @@ class CoordinationServer {
 
   virtual int port() const = 0;
 
-  // Waits until all workers have registered and left again. DeadlineExceeded, naming those that are
-  // missing, if not all have registered by `start_deadline`; the reason if one of them is gone.
+  // Waits until all workers have registered, and each of them has left again or is gone.
+  // DeadlineExceeded, naming those that are missing, if not all have registered by
+  // `start_deadline`; Unavailable, with the first reason, if one of them has failed or is gone.
   virtual absl::Status WaitUntilOver(absl::Time start_deadline) = 0;
 };
 

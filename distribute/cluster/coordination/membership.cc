@@ -40,6 +40,11 @@ absl::Status Membership::Admit(Candidate candidate) {
     know_mismatch_.clear();
   }
   MF_RETURN_IF_ERROR(mismatch_);
+  // A worker that has been started again waits for the next cluster.
+  if (complete_ && !left_.empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("worker ", left_[0].first, " has left; waiting for the end of the others"));
+  }
   if (member.num_workers() != num_workers_) {
     return Differ(worker, "number of workers", absl::StrCat(num_workers_),
                   absl::StrCat(member.num_workers()));

@@ -40,8 +40,9 @@ class Membership {
 
   // ---- registration -----------------------------------------------------------------------------
 
-  // AlreadyExists if another process is this worker. InvalidArgument, from then on for all workers,
-  // if a setting differs from those of the workers before it.
+  // AlreadyExists if another process is this worker. Unavailable once a worker of the complete
+  // cluster has left or is gone: the next cluster is another one. InvalidArgument, from then on for
+  // all workers, if a setting differs from those of the workers before it.
   absl::Status Admit(Candidate candidate);
   // Frees the place of a worker whose registration has ended with `why`, so that it can start
   // again.

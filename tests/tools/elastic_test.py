@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs elastic jobs, `mirrorflow launch -n MIN:MAX`, whose hosts come and go. Both hosts are this
+machine, behind a remote shell that fails or hangs for a host while a file says so."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import programs
+
+SECONDS = 90  # no job takes twenty; more is a hang
+STEPS = 1500
+TRAIN = [*programs.TRAIN_TINY, "--model=mlp", "--global_batch_size=20", f"--steps={STEPS}"]
+HOSTS = "--hosts=a=127.0.0.1:2,b=127.0.0.1:2"
+REMOTE_SHELL = """#!/bin/sh
+cd "$(dirname "$0")"
+host=$1; shift
+[ -e $host.fails ] && echo connecting >&2 && echo "no route to $host" >&2 && exit 255
+[ -e $host.hangs ] && exec sleep 68.5
+[ -e $host.takes_one ] && ! mkdir $host.taken 2> /dev/null && exit 255
+ELASTIC_HOST=$host exec "$@"
+"""
+SHOW = ["sh", "-c", "echo $ELASTIC_HOST $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE "
+                    "$MIRRORFLOW_WORKER_INDEX/$MIRRORFLOW_NUM_WORKERS; echo $TF_CONFIG >&2"]
+
+
+class ElasticTest(programs.ProgramTest):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("rsh", REMOTE_SHELL)
+        (cls.root / "rsh").chmod(0o755)
+
+    def setUp(self):
+        for state in ("fails", "hangs", "takes_one"):
+            for path in self.root.glob(f"*.{state}"):
+                path.unlink()
+
+    def start(self, *arguments):
+        return subprocess.Popen(
+            [programs.MIRRORFLOW, "launch", HOSTS, f"--rsh={self.root}/rsh {{host}}", *arguments],
+            cwd=self.root, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "ELASTIC_TEST": self.id()})
+
+    def finish(self, job):
+        out, err = job.communicate(timeout=SECONDS)
+        return subprocess.CompletedProcess(job.args, job.returncode, out, err)
+
+    def launch(self, *arguments):
+        return self.finish(self.start(*arguments))
+
+    def processes(self):
+        """The processes behind the remote shell, with their variables."""
+        found = {}
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                text = pathlib.Path(f"/proc/{process}/environ").read_text(encoding="utf-8")
+            except OSError:
+                continue
+            variables = dict(v.split("=", 1) for v in text.split("\0") if "=" in v)
+            if variables.get("ELASTIC_TEST") == self.id() and "ELASTIC_HOST" in variables:
+                found[int(process)] = variables
+        return found
+
+    def kill(self, host, rank=None):
+        """Kills all that runs for a host, or only the worker `rank`."""
+        for process, variables in self.processes().items():
+            if variables["ELASTIC_HOST"] == host and rank in (None, variables.get("RANK")):
+                os.kill(process, signal.SIGKILL)
+
+    def wait_until(self, condition, what):
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.01)
+
+    def step(self):
+        """The last step with a checkpoint."""
+        return max((int(p.name[5:]) for p in (self.root / "saved").glob("step-*")), default=0)
+
+    def wait_for_workers(self, size):
+        """Waits until so many workers run, and have saved a checkpoint since."""
+        sizes = {str(rank): str(size) for rank in range(size)}
+        self.wait_until(
+            lambda: {v["RANK"]: v["WORLD_SIZE"] for v in self.processes().values()
+                     if "RANK" in v} == sizes, f"{size} workers")
+        begin = self.step()
+        self.wait_until(lambda: self.step() > begin, "a step")
+
+    def losses(self, name):
+        return [line.split() for line in (self.root / name).read_text().splitlines()]
+
+    def test_training_goes_on_with_the_hosts_that_are_left(self):
+        job = self.start("-n", "2:4", "--max_restarts=5", "--", programs.FASHION_MNIST, *TRAIN,
+                         "--replicas=1", "--checkpoint_dir=saved", "--checkpoint_every=50",
+                         "--loss_log=part.log")
+        self.wait_for_workers(4)
+        self.write("b.fails", "")
+        self.kill("b")
+        self.wait_for_workers(2)
+        (self.root / "b.fails").unlink()
+        self.kill("a", rank="1")
+        self.wait_for_workers(4)
+        self.assertLess(self.step(), STEPS, "training ended before the hosts changed")
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("its supervisor has ended", result.stderr)
+        self.assertIn("mirrorflow launch: 2 of at most 4 workers; host b does not answer "
+                      "(no route to b)\n", result.stderr)
+        self.assertIn("restart 2 of at most 5", result.stderr)
+        self.assertNotIn("restart 3", result.stderr)
+        self.assertEqual(result.stderr.count("of at most 4 workers"), 1, result.stderr)
+
+        subprocess.run([programs.FASHION_MNIST, *TRAIN, "--replicas=1", "--loss_log=whole.log"],
+                       cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
+        whole, part = self.losses("whole.log"), self.losses("part.log")
+        self.assertEqual([step for step, _ in part], [step for step, _ in whole])
+        for (step, a), (_, b) in zip(part, whole, strict=True):
+            self.assertLess(abs(float(a) - float(b)), 1e-4 * float(b), f"step {step}")
+
+    def test_workers_of_the_hosts_that_answer_are_numbered_from_zero(self):
+        self.write("a.fails", "")
+        begin = time.monotonic()
+        result = self.launch("-n", "1:4", "--log_dir=logs", "--show=1", "--", *SHOW)
+        self.assertLess(time.monotonic() - begin, 4, "waited for a host that cannot answer")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "[worker 1] b 1/2 1/2 1/2\n")
+        self.assertRegex(result.stderr, r"\[worker 1\] .*\"worker\":\[\"127.0.0.1:\d+\","
+                                        r"\"127.0.0.1:\d+\"\]}.*\"index\":1")
+        self.assertIn("2 of at most 4 workers; host a does not answer (no route to a)\n",
+                      result.stderr)
+        logs = self.root / "logs"
+        self.assertEqual((logs / "worker_0.out").read_text(), "b 0/2 0/2 0/2\n")
+        self.assertEqual((logs / "worker_2.out").read_text(), "")
+
+    def test_host_may_answer_for_some_of_its_workers(self):
+        self.write("a.takes_one", "")
+        result = self.launch("-n", "3:4", "--", *SHOW)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         ["[worker 0] a 0/3 0/1 0/3", "[worker 1] b 1/3 0/2 1/3",
+                          "[worker 2] b 2/3 1/2 2/3"])
+        self.assertIn("3 of at most 4 workers; host a answers for 1 of 2 workers\n", result.stderr)
+
+    def test_silent_host_is_waited_for_only_a_moment(self):
+        self.write("b.hangs", "")
+        begin = time.monotonic()
+        result = self.launch("-n", "1:4", "--max_restarts=1", "--", "sh", "-c",
+                             f"rm -f {self.root}/b.hangs; echo $RANK/$WORLD_SIZE; "
+                             "sleep 0.5; exit $((1 - MIRRORFLOW_RESTART_COUNT))")
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()), sorted(
+            [f"[worker {r}] {r}/2" for r in range(2)] + [f"[worker {r}] {r}/4" for r in range(4)]))
+        self.assertIn("2 of at most 4 workers; host b does not answer\n", result.stderr)
+        self.assertNotRegex(result.stderr, r"(failed|failure|us) +:.*host b")
+        listing = subprocess.run(["ps", "-eo", "args"], text=True, capture_output=True, check=True)
+        self.assertNotIn("sleep 68.5", listing.stdout.splitlines())
+
+    def test_too_few_hosts_miss_the_start_timeout(self):
+        for state, why in (("fails", r" \(no route to b\)"), ("hangs", "")):
+            with self.subTest(state):
+                self.setUp()
+                self.write(f"b.{state}", "")
+                result = self.launch("-n", "3:4", "--start_timeout=1500ms", "--", "true")
+                self.assertEqual(result.returncode, 124, result.stderr)
+                self.assertRegex(
+                    result.stderr, r"mirrorflow launch: 2 of at least 3 workers started within "
+                                   rf"1.5s; missing: 2 on host b{why}, 3 on host b{why}\n")
+                self.assertNotIn("FAILED", result.stderr)
+
+    def test_host_that_is_needed_is_asked_again(self):
+        self.write("b.fails", "")
+        job = self.start("-n", "3:4", "--", *SHOW)
+        time.sleep(1.5)
+        (self.root / "b.fails").unlink()
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 4)
+        self.assertNotIn("of at most", result.stderr)
+
+    def test_interruption_does_not_wait_for_silent_hosts(self):
+        self.write("b.hangs", "")
+        job = self.start("-n", "3:4", "--", "true")
+        time.sleep(0.5)
+        begin = time.monotonic()
+        job.send_signal(signal.SIGTERM)
+        result = self.finish(job)
+        self.assertEqual(result.returncode, 128 + signal.SIGTERM, result.stderr)
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_all_workers_of_this_machine_take_part(self):
+        result = subprocess.run([programs.MIRRORFLOW, "launch", "-n", "1:3", "--", *SHOW],
+                                text=True, capture_output=True, timeout=SECONDS, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stdout.splitlines()), 3)
+
+    def test_wrong_numbers_of_workers_are_usage_errors(self):
+        for n, part in (("3:2", "got 3:2"), ("0:2", "got 0:2"), ("0", "got 0"), ("-1:2", "got"),
+                        ("two", "got 'two'"), ("2:", "got '2:'"), (":2", "got ':2'"),
+                        ("1:2:3", "got '1:2:3'"), ("1:5", "expected 1 to 4, got 5")):
+            with self.subTest(n):
+                result = self.launch(f"-n={n}", "--", "true")
+                self.assertEqual(result.returncode, programs.USAGE, result.stderr)
+                self.assertRegex(result.stderr, rf"^ERROR INVALID_ARGUMENT -n: .*{part}")
+
+
+if __name__ == "__main__":
+    programs.main()

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that tests share whose trainings end early and go on from their checkpoints."""
+
+import shutil
+import subprocess
+import time
+
+import programs
+
+SECONDS = 90  # no job takes ten; more is a hang
+PREEMPTED, INTERRUPTED = 75, 130
+SAVE = ["--checkpoint_dir=saved", "--checkpoint_every=100", "--loss_log=part.log",
+        "--save_variables=part.safetensors"]
+
+
+class RestartsTestCase(programs.ProgramTest):
+    """Trains once without a disturbance, for comparison."""
+
+    STEPS = 2000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.train = [programs.FASHION_MNIST, *programs.TRAIN_TINY, "--model=mlp",
+                     f"--steps={cls.STEPS}"]
+        subprocess.run([*cls.train, "--replicas=2", "--loss_log=whole.log",
+                        "--save_variables=whole.safetensors"], cwd=cls.root, check=True,
+                       timeout=SECONDS, capture_output=True)
+
+    def setUp(self):
+        shutil.rmtree(self.root / "saved", ignore_errors=True)
+
+    def wait_for_step(self, step):
+        """Waits until a checkpoint of this step or a later one has been saved."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            names = [p.name for p in (self.root / "saved").glob("step-*")]
+            if any(int(name[5:]) >= step for name in names):
+                return
+            time.sleep(0.005)
+        self.fail(f"no checkpoint of step {step}")
+
+    def check_same_bits(self):
+        for name in ("log", "safetensors"):
+            self.assertEqual((self.root / f"part.{name}").read_bytes(),
+                             (self.root / f"whole.{name}").read_bytes(), name)

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attempt: the workers of a job from their start to their end, each under a supervisor.
+//
+// It asks the hosts of all placements to run a supervisor. Once enough of them have answered, it
+// numbers the workers, starts them, and waits for their end. The next attempt asks all hosts again,
+// so one that has returned takes part.
+#ifndef MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
+#define MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tools/launch/launch.pb.h"
+#include "tools/launch/launch_report.h"
+#include "tools/launch/launcher.h"
+#include "tools/launch/placement.h"
+#include "tools/launch/supervisor_process.h"
+#include "tools/launch/worker_output.h"
+
+namespace mirrorflow {
+
+class Attempt {
+ public:
+  struct Restart {
+    int count = 0;       // the attempts before this one
+    std::string reason;  // why the last one has ended; empty for the first attempt
+  };
+  // `signals`: a signalfd for the signals that ask the launcher to end.
+  Attempt(const LaunchOptions& options, Restart restart, int signals, WorkerOutput& output)
+      : options_(options), restart_(std::move(restart)), signals_(signals), output_(output) {}
+
+  // Returns the exit code.
+  absl::StatusOr<int> Run();
+
+  // Whether the launcher was asked to end.
+  bool is_interrupted() const { return interrupted_; }
+  // After a failure: its cause, as one line.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  // A worker, or, until Begin(), a placement that may become one.
+  struct Worker {
+    LaunchHost host;
+    std::unique_ptr<SupervisorProcess> supervisor;
+    std::string early_errors;  // of an elastic job: what its remote shell says before Begin()
+    bool ready = false;        // its supervisor has answered
+    bool started = false;
+    bool ended = false;
+    WorkerEnd end;
+  };
+
+  bool is_elastic() const {
+    return options_.min_workers < static_cast<int>(options_.workers.size());
+  }
+  bool has_numbers() const { return !is_elastic() || !placed_.empty(); }
+  bool is_over() const;
+  bool is_starting() const;
+  int num_ready() const;
+  // Whether each host has answered, or cannot.
+  bool has_heard_all() const;
+  absl::Time NextDeadline() const;
+
+  absl::Status Spawn(Worker& worker);
+  absl::Status Gather();
+  std::string AbsentText() const;
+  void Begin();
+  void StartWorkers(const launch::Ports& ports);
+  launch::Order StartOrder(int index, absl::Span<const int> ports);
+
+  absl::Status Serve();
+  void PassDeadlines();
+  void MissStartDeadline();
+  void KillSupervisors();
+  void TakeSignals();
+  void EndAll(int signal);
+  void TakeErrors(int index);
+  void TakeEvents(int index);
+  void TakeEvent(int index, const launch::Event& event);
+  void FailToAnswer(int index);
+  void End(int index, int exit_code);
+  int ExitCodeOfJob();
+
+  const LaunchOptions& options_;
+  const Restart restart_;
+  const int signals_;
+  WorkerOutput& output_;
+  std::vector<Worker> workers_;    // by placement until Begin(), then by number
+  std::vector<Placement> placed_;  // the workers, from Begin()
+  std::string secret_;
+  absl::Time begin_;
+  absl::Time ask_again_at_ = absl::InfiniteFuture();
+  absl::Time end_all_at_ = absl::InfiniteFuture();
+  absl::Time kill_at_ = absl::InfiniteFuture();
+  bool gathering_ = true;  // until Begin(), or the attempt ends before it
+  bool ending_ = false;    // all workers
+  bool interrupted_ = false;
+  bool killing_ = false;  // the supervisors
+  int exit_code_ = 0;     // of the job, if the workers do not decide it
+  std::string reason_;
+  std::vector<WorkerEnd> ends_;  // in order of time
+};
+
+}  // namespace mirrorflow
+
+#endif  // MIRRORFLOW_TOOLS_LAUNCH_ATTEMPT_H_
