@@ -68,7 +68,7 @@ std::string Describe(const std::vector<uint32_t>& checksums) {
 absl::Status SessionState::CheckReplicas() {
   std::vector<const VariableInfo*> variables;
   for (const VariableInfo& variable : layout_.variables()) {
-    if (!variable.on_read) variables.push_back(&variable);
+    if (!variable.on_read && variable.bytes() > 0) variables.push_back(&variable);
   }
   if (world_size() == 1 || variables.empty()) return absl::OkStatus();
   if (connection_.state() == Connection::State::kBroken) MF_RETURN_IF_ERROR(Reconnect());
@@ -125,8 +125,8 @@ absl::StatusOr<std::vector<uint32_t>> SessionState::GatherChecksums(
   MF_RETURN_IF_ERROR(OnEachReplica([&](Replica& replica, Lane& lane) -> absl::Status {
     Device& device = replica.device();
     const size_t r = replica.rank() - first_rank;
-    MF_ASSIGN_OR_RETURN(ins[r], device.Allocate(bytes));
-    MF_ASSIGN_OR_RETURN(outs[r], device.Allocate(bytes * counts.size()));
+    MF_ASSIGN_OR_RETURN(ins[r], device.AllocateForCollectives(bytes));
+    MF_ASSIGN_OR_RETURN(outs[r], device.AllocateForCollectives(bytes * counts.size()));
     MF_RETURN_IF_ERROR(
         device.CopyIn(reinterpret_cast<const std::byte*>(own[r].data()), ins[r].get(), bytes));
     return replica.communicator()->Run({.operation = AllGather{counts},

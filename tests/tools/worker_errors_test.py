@@ -14,7 +14,7 @@ import time
 import programs
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, NUMERIC, RESOURCES, USAGE, own
 
-# An idle machine takes less than half a second; a worker that is not told waits for minutes.
+# An idle machine takes less than half a second. A worker that waits in vain takes minutes.
 SOON = 15
 TRAIN = ["--model=mlp", "--replicas=1"]
 ENDLESS = ["--epochs=100000", "--steps=100000000"]
