@@ -14,7 +14,7 @@ import time
 import programs
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, NUMERIC, RESOURCES, USAGE, own
 
-# An idle machine takes less than half a second. A worker that waits in vain takes minutes.
+# An idle machine takes less than half a second. Without a report of the failure it takes minutes.
 SOON = 15
 TRAIN = ["--model=mlp", "--replicas=1"]
 ENDLESS = ["--epochs=100000", "--steps=100000000"]
