@@ -55,6 +55,8 @@ ABSL_FLAG(std::string, save_graph, "", "write the graph to this file (.pb, .pbtx
 ABSL_FLAG(std::string, trace, "", "write a Chrome trace of some steps to this file");
 ABSL_FLAG(bool, check_plan, false,
           "check each plan before it runs: every value is written before it is read");
+ABSL_FLAG(int64_t, check_replicas, 0,
+          "steps between comparisons of all replicas' variables, which must be equal; 0: never");
 ABSL_FLAG(std::string, log_format, "auto", "format of the progress: auto, bar, text, json or off");
 
 namespace mirrorflow {
@@ -152,6 +154,7 @@ absl::Status CheckFlags() {
   MF_RETURN_IF_ERROR(CheckFlagRange("epochs", absl::GetFlag(FLAGS_epochs), 1,
                                     std::numeric_limits<int32_t>::max()));
   MF_RETURN_IF_ERROR(CheckFlagRange("steps", absl::GetFlag(FLAGS_steps), 0));
+  MF_RETURN_IF_ERROR(CheckFlagRange("check_replicas", absl::GetFlag(FLAGS_check_replicas), 0));
   MF_RETURN_IF_ERROR(CheckCheckpointFlags());
   MF_RETURN_IF_ERROR(CheckFlagRange("logical_gpus", absl::GetFlag(FLAGS_logical_gpus), 0, 16));
   // Fail now, not after hours of training.
@@ -214,7 +217,9 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
                         .steps = absl::GetFlag(FLAGS_steps),
                         .start = checkpoints.start,
                         .checkpoints = checkpoints.manager.get(),
-                        .checkpoint_every = checkpoints.every};
+                        .checkpoint_every = checkpoints.every,
+                        .check_replicas = absl::GetFlag(FLAGS_check_replicas),
+                        .session = session.get()};
   std::unique_ptr<PreemptionHandler> preemption;
   if (checkpoints.manager != nullptr) {
     MF_ASSIGN_OR_RETURN(preemption, PreemptionHandler::Create(*session, checkpoints.start.step));
@@ -229,7 +234,11 @@ absl::Status TrainAndTest(const Strategy& strategy, LogFormat format, ExitCode* 
   loop.on_step = [&](int64_t step, float loss) { return losses.Add(step, loss); };
   const CleanupWatchdog watchdog(strategy, *session);
   const absl::StatusOr<TrainResult> result = TrainLoop(strategy, train_step, train, progress, loop);
-  if (result.status().code() == absl::StatusCode::kOutOfRange) *code = kExitNumeric;
+  const absl::StatusCode ended = result.status().code();
+  // The loss is not finite, or the replicas differ.
+  if (ended == absl::StatusCode::kOutOfRange || ended == absl::StatusCode::kDataLoss) {
+    *code = kExitNumeric;
+  }
   MF_RETURN_IF_ERROR(result.status());
   preemption = nullptr;  // the rest has nothing to save
   if (result->stopped_by.has_value()) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/core/status.h"
 #include "train/gzip_reader.h"
 
 namespace mirrorflow {
@@ -80,7 +82,9 @@ absl::StatusOr<Tensor> ReadIdx(absl::string_view path) {
     return Bad(*file, absl::StrCat(contents, " is cut short; expected ", bytes,
                                    " bytes, got a file that holds at most ", file->max_bytes()));
   }
-  MF_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(header.dtype, header.shape));
+  absl::StatusOr<Tensor> allocated = Tensor::Allocate(header.dtype, header.shape);
+  if (!allocated.ok()) return Annotate(allocated.status(), path);
+  Tensor tensor = *std::move(allocated);
   MF_RETURN_IF_ERROR(ReadExactly(*file, bytes, tensor.raw(), contents));
   // This read also makes zlib verify the checksum at the end of the stream.
   std::byte beyond;

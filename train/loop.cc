@@ -43,6 +43,10 @@ absl::StatusOr<float> LossOf(StepOutputs outputs) {
 
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options) {
+  if (options.check_replicas > 0 && options.session == nullptr) {
+    return absl::InvalidArgumentError(
+        "train loop: check_replicas is set; expected the session of the step, got none");
+  }
   TrainingPosition at = options.start;
   TrainResult result;
   std::vector<double> step_ms, host_us;
@@ -82,8 +86,12 @@ absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const
         return absl::OutOfRangeError(absl::StrCat(
             "step ", at.step, ": the loss is not finite; expected a number, got ", loss));
       }
-      const bool is_due = options.checkpoint_every > 0 && at.step % options.checkpoint_every == 0;
-      if (options.checkpoints != nullptr && is_due) {
+      const auto is_due = [&](int64_t every) { return every > 0 && at.step % every == 0; };
+      if (is_due(options.check_replicas)) {
+        MF_RETURN_IF_ERROR(
+            Annotate(options.session->CheckReplicas(), absl::StrCat("step ", at.step)));
+      }
+      if (options.checkpoints != nullptr && is_due(options.checkpoint_every)) {
         MF_RETURN_IF_ERROR(options.checkpoints->Save(at));
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TrainLoop: runs a training step over the epochs of a dataset, shows progress, and stops at a loss
-// that is not finite.
+// that is not finite or when replicas differ.
 #ifndef MIRRORFLOW_TRAIN_LOOP_H_
 #define MIRRORFLOW_TRAIN_LOOP_H_
 
@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "distribute/strategy/strategy.h"
+#include "framework/session/session.h"
 #include "train/checkpoint/checkpoint_manager.h"
 #include "train/dataset.h"
 #include "train/preemption.h"
@@ -28,6 +29,10 @@ struct TrainLoopOptions {
   // null; else it must outlive the loop.
   CheckpointManager* checkpoints = nullptr;
   int64_t checkpoint_every = 0;
+  // Compares the copies of all variables after every `check_replicas` steps (0: never), by
+  // Session::CheckReplicas on `session`, which is that of the step. A difference ends training.
+  int64_t check_replicas = 0;
+  Session* session = nullptr;
   // Stops all workers after the same step when one of them is asked to end. May be null; else it
   // must outlive the loop.
   PreemptionHandler* preemption = nullptr;
@@ -48,6 +53,8 @@ struct TrainResult {
 // the loss, a float scalar; otherwise the result is InvalidArgument after the first Run. The
 // dataset must be batched. Returns OutOfRange, naming the step, if the loss is not finite; that
 // step leaves the variables that Minimize updates unchanged, and no checkpoint of it is saved.
+// Returns DataLoss, naming the step, the variable and the ranks, if the replicas' copies of a
+// variable differ; no checkpoint of that step is saved either.
 absl::StatusOr<TrainResult> TrainLoop(const Strategy& strategy, Step step, const Dataset& dataset,
                                       Progress& progress, const TrainLoopOptions& options);
 

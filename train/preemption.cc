@@ -81,7 +81,12 @@ void PreemptionHandler::StopThreads() {
   if (!workers_.joinable()) return;
   // Ends the wait of WatchWorkers on all workers, unless a signal was first.
   WorkerGroup& group = *session_.state().connection().workers();
-  group.Put(key_, kNoSignal, absl::Now() + kAgreementTimeout).IgnoreError();
+  const absl::Time deadline = absl::Now() + kAgreementTimeout;
+  const absl::Status told = group.Put(key_, kNoSignal, deadline);
+  // A failure of the workers also ends the wait, and the service may have no room for the key.
+  if (!told.ok() && !absl::IsAlreadyExists(told)) {
+    group.ReportFailure(told, deadline).IgnoreError();
+  }
   const uint64_t one = 1;
   (void)!write(end_of_threads_, &one, sizeof one);
   signals_.join();

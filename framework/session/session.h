@@ -182,6 +182,12 @@ class Session {
                                  const std::map<std::string, Tensor>& values);
   // Whether the variable has a value and is not indeterminate.
   bool IsInitialized(absl::string_view name) const;
+  // Compares all replicas' copies of the variables, by the CRC-32C of their bytes. All workers must
+  // call it, between the same steps. DataLoss, the same on all workers, if a copy differs: it names
+  // the first such variable in the order of the layout, and the ranks by their checksums. Leaves
+  // out variables that are synchronised on read, whose parts differ by design. Reads each copy
+  // once; replicas that share a copy read it once together.
+  absl::Status CheckReplicas();
 
   // Every later Run adds its timeline to `trace`, which must outlive it; null stops tracing.
   void TraceTo(TraceWriter* trace);

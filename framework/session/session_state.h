@@ -112,6 +112,7 @@ class SessionState {
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);
   bool IsInitialized(absl::string_view name) const;
+  absl::Status CheckReplicas();
   uint64_t seed() const { return options_.seed; }
 
   void TraceTo(TraceWriter* trace) { trace_ = trace; }
@@ -170,6 +171,8 @@ class SessionState {
   absl::Status AgreeOn(const StepState& step, StepVariant& variant);
   absl::Status TakeTuningOfWorker0(absl::string_view agreement);
   absl::StatusOr<Tensor> SumOverRanks(int variable);
+  absl::StatusOr<std::vector<uint32_t>> GatherChecksums(
+      const std::vector<std::vector<uint32_t>>& own);
   // Waits for the other workers, if this one shares variables with some of them.
   absl::Status WaitForSharers();
   // Calls work(replica, lane) for each local replica, on its thread and its communication lane.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that the checks can fail: each test plants a bug that a check must find.
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "tests/support/compare_with_reference.h"
+#include "tests/support/flipping_device.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_session.h"
@@ -190,39 +192,13 @@ TEST(PlantedBugsTest, CorrectProgramPassesWithoutPlantedBug) {
   EXPECT_EQ(*difference, "");
 }
 
-// A CPU device that flips the first bit of the first value that is copied in.
-class FlippingDevice final : public Device {
- public:
-  explicit FlippingDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
-  absl::string_view name() const override { return device_->name(); }
-  const DeviceTraits& traits() const override { return device_->traits(); }
-  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
-    return device_->Allocate(bytes);
-  }
-  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
-    MF_RETURN_IF_ERROR(device_->CopyIn(host, device, bytes));
-    if (!flipped_) *device ^= std::byte{1};
-    flipped_ = true;
-    return absl::OkStatus();
-  }
-  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
-    return device_->CopyOut(device, host, bytes);
-  }
-  Lane& lane(LaneKind kind) override { return device_->lane(kind); }
-  absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
-  absl::Status Execute(const Execution& execution) override { return device_->Execute(execution); }
-
- private:
-  const std::unique_ptr<Device> device_;
-  bool flipped_ = false;
-};
-
 TEST(PlantedBugsTest, FlippedBitInOneCopyOfVariableIsFound) {
   ProgramSetting setting = TwoReplicas();
   setting.session.session.compile.disabled_passes = {"reduce_in_updates"};  // it shares one copy
-  setting.session.wrap_device = [](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
+  std::atomic<bool> flips{true};
+  setting.session.wrap_device = [&](std::unique_ptr<Device> device) -> std::unique_ptr<Device> {
     if (device->name() != "CPU:1") return device;
-    return std::make_unique<FlippingDevice>(std::move(device));
+    return std::make_unique<FlippingDevice>(std::move(device), &flips);
   };
   const auto difference = CompareWithReference(TwoLayers(), setting);
   ASSERT_TRUE(difference.ok()) << difference.status();

@@ -65,6 +65,7 @@ absl::StatusOr<Results> Run(const Training& training, Session& session,
     if (!session.IsInitialized(variable.name)) continue;
     MF_ASSIGN_OR_RETURN(results.variables[variable.name], session.ReadVariable(variable.name));
   }
+  MF_RETURN_IF_ERROR(session.CheckReplicas());
   return results;
 }
 

@@ -30,6 +30,12 @@ def free_port():
         return s.getsockname()[1]
 
 
+def own(rank, size, port):
+    """The environment of a worker, in Mirrorflow's own variables."""
+    return {"MIRRORFLOW_NUM_WORKERS": str(size), "MIRRORFLOW_WORKER_INDEX": str(rank),
+            "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
+
+
 def idx(dims, contents):
     """An IDX file of bytes."""
     return bytes([0, 0, 8, len(dims)]) + b"".join(struct.pack(">I", d) for d in dims) + contents
@@ -123,6 +129,48 @@ class ProgramTest(unittest.TestCase):
     def check_inspect_fails(self, name, contents, what, code="INVALID_ARGUMENT"):
         self.write(name, contents)
         self.check_fails(MIRRORFLOW, ["inspect", name], BAD_INPUT, code, name, what)
+
+
+class WorkersTestCase(ProgramTest):
+    """Runs `fashion_mnist` as several workers."""
+
+    SECONDS = 60  # no run takes ten; more is a hang
+
+    def start_workers(self, launcher, workers, common=(), of_worker=lambda rank: (), **options):
+        """Starts the workers, with the environment launcher(rank, workers, port)."""
+        port = free_port()
+        started = []
+        for rank in range(workers):
+            command = [FASHION_MNIST, *TRAIN_TINY, *common, *of_worker(rank)]
+            environment = {**os.environ, **launcher(rank, workers, port)}
+            started.append(subprocess.Popen(
+                command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, **options))
+        return started
+
+    def results_of(self, workers):
+        """Waits for the workers and returns their results, by rank."""
+        results = []
+        for worker in workers:
+            out, err = worker.communicate(timeout=self.SECONDS)
+            results.append(subprocess.CompletedProcess(worker.args, worker.returncode, out, err))
+        return results
+
+    def run_workers(self, *args, **kwargs):
+        return self.results_of(self.start_workers(*args, **kwargs))
+
+    def check_all_fail(self, results, exit_code, *parts):
+        for rank, result in enumerate(results):
+            with self.subTest(f"worker {rank}"):
+                self.assertEqual(result.returncode, exit_code, result.stderr)
+                last = result.stderr.splitlines()[-1]
+                self.assertRegex(last, r"^ERROR ")
+                for part in parts:
+                    self.assertIn(part, last)
+
+    def check_all_succeed(self, results):
+        for result in results:
+            self.assertEqual(result.returncode, 0, result.stderr)
 
 
 class Recorder(unittest.TextTestResult):

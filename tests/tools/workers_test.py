@@ -11,7 +11,7 @@ import time
 import unittest
 
 import programs
-from programs import CLUSTER, MIRRORFLOW, free_port
+from programs import CLUSTER, MIRRORFLOW, free_port, own
 
 SECONDS = 60  # no run takes ten; more is a hang
 GRAPH = (
@@ -19,11 +19,6 @@ GRAPH = (
     " key: 'shape' value { shape { dim { size: -1 } dim { size: 2 } } } } }\n"
     + programs.node("square", "Mul", "x", "x", T="DT_FLOAT") + programs.VERSIONS)
 ENDLESS = ["--epochs=100000", "--steps=100000000"]
-
-
-def own(rank, size, port):
-    return {"MIRRORFLOW_NUM_WORKERS": str(size), "MIRRORFLOW_WORKER_INDEX": str(rank),
-            "MIRRORFLOW_COORDINATOR": f"127.0.0.1:{port}"}
 
 
 def tf_config(rank, size, port):
@@ -48,32 +43,7 @@ def slurm(rank, size, port):
             "SLURM_NTASKS": str(size), "SLURM_STEP_NODELIST": "node7"}
 
 
-class WorkersTest(programs.ProgramTest):
-
-    def run_workers(self, launcher, workers, common=(), of_worker=lambda rank: ()):
-        """Runs the workers and returns their results, by rank."""
-        port = free_port()
-        processes = []
-        for rank in range(workers):
-            command = [programs.FASHION_MNIST, *programs.TRAIN_TINY, *common, *of_worker(rank)]
-            environment = {**os.environ, **launcher(rank, workers, port)}
-            processes.append(subprocess.Popen(
-                command, cwd=self.root, env=environment, text=True, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE))
-        results = []
-        for process in processes:
-            out, err = process.communicate(timeout=SECONDS)
-            results.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
-        return results
-
-    def check_all_fail(self, results, exit_code, *parts):
-        for rank, result in enumerate(results):
-            with self.subTest(f"worker {rank}"):
-                self.assertEqual(result.returncode, exit_code, result.stderr)
-                last = result.stderr.splitlines()[-1]
-                self.assertRegex(last, r"^ERROR ")
-                for part in parts:
-                    self.assertIn(part, last)
+class WorkersTest(programs.WorkersTestCase):
 
     def files_of(self, name):
         return [f"--loss_log={name}.log", f"--save_variables={name}.safetensors"]
@@ -87,10 +57,6 @@ class WorkersTest(programs.ProgramTest):
     def train_alone(self, name, *flags):
         subprocess.run([programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, *self.files_of(name)],
                        cwd=self.root, check=True, timeout=SECONDS, capture_output=True)
-
-    def check_all_succeed(self, results):
-        for result in results:
-            self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_two_workers_compute_what_two_replicas_compute(self):
         for model in ("mlp", "cnn"):

@@ -96,6 +96,14 @@ TEST_P(TrainLoopTest, VisitsDatasetOncePerEpoch) {
   EXPECT_FLOAT_EQ(result->examples_per_s, 4 * 1000 / result->median_step_ms);
 }
 
+TEST_P(TrainLoopTest, ChecksReplicasOfItsSession) {
+  const auto result = Train(Line().Batch(4), {.check_replicas = 1, .session = session_.get()});
+  EXPECT_TRUE(result.ok()) << result.status();
+  const auto without = Train(Line().Batch(4), {.check_replicas = 1});
+  EXPECT_EQ(without.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(without.status().message()), HasSubstr("expected the session"));
+}
+
 TEST_P(TrainLoopTest, StepLimitOverridesEpochs) {
   for (const int64_t steps : {1, 3, 4, 8}) {
     steps_.clear();

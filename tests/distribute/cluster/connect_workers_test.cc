@@ -75,6 +75,7 @@ absl::StatusOr<std::string> Train(const Model& model, Session& session) {
     MF_ASSIGN_OR_RETURN(const Tensor value, session.ReadVariable(name));
     absl::StrAppend(&log, name, " ", HashOf(value), "\n");
   }
+  MF_RETURN_IF_ERROR(session.CheckReplicas());
   return log;
 }
 
