@@ -38,6 +38,8 @@ constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
 // How much longer than --grace the launcher waits for a supervisor, which may be on another host.
 constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
+// How long the worker that another one blames may take to end by itself.
+constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // How long supervisors may take to end after SIGTERM.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 
@@ -406,7 +408,8 @@ void Attempt::TakeEvent(int index, const launch::Event& event) {
   }
 }
 
-// The host of a placement of an elastic job cannot be reached, for now.
+// The host of a placement of an elastic job cannot be reached. If too few others can, it is asked
+// again.
 void Attempt::FailToAnswer(int index) {
   Worker& worker = workers_[index];
   worker.supervisor->Signal(SIGTERM);
@@ -435,12 +438,13 @@ void Attempt::End(int index, int exit_code) {
   worker.end.exit_code = exit_code;
   ends_.push_back(worker.end);
   if (exit_code == 0 || worker.end.asked_to_end) return;
-  if (exit_code == kExitPreempted) {
-    // The others stop after the same step. A second signal would end one that is saving.
-    end_all_at_ = std::min(end_all_at_, absl::Now() + options_.grace);
-  } else {
-    EndAll(SIGTERM);
-  }
+  // After a stop, the others stop after the same step: a second signal would end one that is
+  // saving. The worker that a victim blames may be about to say itself why it ends.
+  const absl::Duration patience = exit_code == kExitPreempted ? options_.grace
+                                  : worker.end.is_victim      ? kCauseTimeout
+                                                              : absl::ZeroDuration();
+  end_all_at_ = std::min(end_all_at_, absl::Now() + patience);
+  if (patience == absl::ZeroDuration()) EndAll(SIGTERM);
 }
 
 int Attempt::ExitCodeOfJob() {
