@@ -132,7 +132,7 @@ void CoordinationState::Join(int worker, absl::Time deadline, Done done) {
 }
 
 absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::string_view key,
-                                    std::string value) {
+                                    std::string value, int gets) {
   Answers answers;
   std::lock_guard<std::mutex> lock(mu_);
   MF_RETURN_IF_ERROR(CheckIncarnation(incarnation));
@@ -146,10 +146,20 @@ absl::Status CoordinationState::Put(int worker, uint64_t incarnation, absl::stri
                                                      kMaxKeys, " keys and ", kMaxBytes, " bytes"));
   }
   store_bytes_ += value.size();
-  const auto entry = store_.emplace(std::string(key), std::move(value)).first;
-  EndIf([&](const Wait& wait) { return wait.kind == Kind::kGet && wait.name == key; },
-        entry->second, "", &answers);
+  const auto entry = store_.emplace(std::string(key), Entry{std::move(value), gets}).first;
+  const auto waits_for_it = [&](const Wait& wait) {
+    return wait.kind == Kind::kGet && wait.name == key;
+  };
+  const auto count = std::count_if(waits_.begin(), waits_.end(), waits_for_it);
+  EndIf(waits_for_it, entry->second.value, "", &answers);
+  for (auto i = 0; i < count; ++i) CountGet(entry);
   return absl::OkStatus();
+}
+
+void CoordinationState::CountGet(std::map<std::string, Entry, std::less<>>::iterator entry) {
+  if (entry->second.gets == 0 || --entry->second.gets > 0) return;
+  store_bytes_ -= entry->second.value.size();
+  store_.erase(entry);
 }
 
 void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view key,
@@ -160,7 +170,8 @@ void CoordinationState::Get(int worker, uint64_t incarnation, absl::string_view 
   if (absl::Status status = CheckIncarnation(incarnation); !status.ok()) {
     answers.Add(std::move(done), status);
   } else if (entry != store_.end()) {
-    answers.Add(std::move(done), entry->second);
+    answers.Add(std::move(done), entry->second.value);
+    CountGet(entry);
   } else if (status = CheckAllPresent(); !status.ok()) {
     answers.Add(std::move(done), status);
   } else {

@@ -44,8 +44,10 @@ class CoordinationState {
   // calls name an incarnation, and fail with FailedPrecondition if it is not the current one.
   void Join(int worker, absl::Time deadline, Done done);
 
-  // AlreadyExists for a key that is set, ResourceExhausted if the store is full.
-  absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value);
+  // AlreadyExists for a key that is set, ResourceExhausted if the store is full. The key is removed
+  // after so many Gets; 0: never.
+  absl::Status Put(int worker, uint64_t incarnation, absl::string_view key, std::string value,
+                   int gets = 0);
   void Get(int worker, uint64_t incarnation, absl::string_view key, absl::Time deadline, Done done);
   void Barrier(int worker, uint64_t incarnation, absl::string_view name, absl::Time deadline,
                Done done);
@@ -84,10 +86,15 @@ class CoordinationState {
     Done done;
     absl::Time begun = absl::Now();
   };
+  struct Entry {
+    std::string value;
+    int gets;  // until it is removed; 0: it stays
+  };
   // The answers that a change of the state gives. They are delivered without the lock.
   class Answers;
 
   // All require mu_.
+  void CountGet(std::map<std::string, Entry, std::less<>>::iterator entry);
   absl::Status CheckIncarnation(uint64_t incarnation) const;
   void End(std::list<Wait>::iterator wait, absl::StatusOr<std::string> result, Answers* answers);
   // Ends all waits that fulfil `condition`. Those for a failure get `failure`, all others `result`.
@@ -104,7 +111,7 @@ class CoordinationState {
   // Guarded by mu_:
   uint64_t incarnation_;
   std::set<int> joining_;
-  std::map<std::string, std::string, std::less<>> store_;
+  std::map<std::string, Entry, std::less<>> store_;
   size_t store_bytes_ = 0;
   std::map<std::string, std::set<int>, std::less<>> barriers_;
   absl::Status failure_;               // the first of the incarnation

@@ -44,8 +44,11 @@ class Member final : public MemoryWorkerGroup {
   }
 
   absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
-    return state_->Put(worker_, incarnation_, key, std::move(value));
+    return Put(key, std::move(value), deadline, /*gets=*/0);
+  }
+  absl::Status PutForOthers(absl::string_view key, std::string value,
+                            absl::Time deadline) override {
+    return Put(key, std::move(value), deadline, num_workers() - 1);
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
@@ -103,6 +106,11 @@ class Member final : public MemoryWorkerGroup {
       return Wait(deadline, [&] { return !silent; });
     }
   };
+
+  absl::Status Put(absl::string_view key, std::string value, absl::Time deadline, int gets) {
+    if (!own_->Reach(deadline)) return TimedOut(absl::StrCat("put '", key, "'"));
+    return state_->Put(worker_, incarnation_, key, std::move(value), gets);
+  }
 
   // Waits for the failure of the current incarnation.
   void Listen() {

@@ -34,6 +34,10 @@ class WorkerGroup {
 
   // A key-value store. Get waits until the key exists. Each key may be put only once.
   virtual absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) = 0;
+  // As Put, for a key that each other worker gets once: it is removed with the last Get, so that
+  // any number of them may follow one another.
+  virtual absl::Status PutForOthers(absl::string_view key, std::string value,
+                                    absl::Time deadline) = 0;
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) = 0;
 
   // Returns once all workers have called it with this name.

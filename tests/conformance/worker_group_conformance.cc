@@ -71,6 +71,20 @@ TEST_P(WorkerGroupConformance, GetWaitsForTheKey) {
   EXPECT_EQ(group(1).Get("none", Soon()).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST_P(WorkerGroupConformance, KeyForOthersIsRemovedOnceAllHaveIt) {
+  const std::string values[] = {"short", std::string(200'000, 'x'), ""};
+  for (const std::string& value : values) {
+    std::thread early([&] {  // before the key is there
+      EXPECT_EQ(group(1).Get("key", Late()).value_or("none"), value);
+    });
+    EXPECT_EQ(group(0).PutForOthers("key", value, Late()), absl::OkStatus());
+    early.join();
+    EXPECT_EQ(group(0).PutForOthers("key", "again", Late()).code(),
+              absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(group(2).Get("key", Late()).value_or("none"), value);
+  }
+}
+
 TEST_P(WorkerGroupConformance, BarrierBlocksUntilAllWorkersArrive) {
   std::atomic<int> arrived{0};
   OnEach([&](WorkerGroup& group) {

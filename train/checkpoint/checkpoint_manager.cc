@@ -193,9 +193,10 @@ absl::StatusOr<std::string> CheckpointManager::TakeFromWorker0(
   const absl::Time deadline = absl::Now() + options_.timeout;
   if (workers.worker() == 0) {
     const std::string status = StatusToProto(result.status()).SerializeAsString();
-    MF_RETURN_IF_ERROR(workers.Put(key, status, deadline));
-    if (result.ok())
-      MF_RETURN_IF_ERROR(workers.Put(absl::StrCat(key, " value"), *result, deadline));
+    MF_RETURN_IF_ERROR(workers.PutForOthers(key, status, deadline));
+    if (result.ok()) {
+      MF_RETURN_IF_ERROR(workers.PutForOthers(absl::StrCat(key, " value"), *result, deadline));
+    }
     return result;
   }
   MF_ASSIGN_OR_RETURN(const std::string text, workers.Get(key, deadline));

@@ -360,19 +360,12 @@ class CoordinationClient::Group final : public WorkerGroup {
     return incarnation;
   }
 
-  // A long value is put in parts, the first of them last, under the key itself. It begins with the
-  // number of parts.
   absl::Status Put(absl::string_view key, std::string value, absl::Time deadline) override {
-    const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
-    for (size_t i = parts; i-- > 0;) {
-      Request request = NewRequest(Request::PUT);
-      request.set_name(PartOf(key, i));
-      request.set_value(
-          absl::StrCat(i == 0 ? absl::StrCat(parts, " ") : "",
-                       absl::string_view(value).substr(i * kMaxValueBytes, kMaxValueBytes)));
-      MF_RETURN_IF_ERROR(connection_->Perform(std::move(request), deadline).status());
-    }
-    return absl::OkStatus();
+    return Put(key, value, deadline, /*for_others=*/false);
+  }
+  absl::Status PutForOthers(absl::string_view key, std::string value,
+                            absl::Time deadline) override {
+    return Put(key, value, deadline, /*for_others=*/true);
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
@@ -419,6 +412,22 @@ class CoordinationClient::Group final : public WorkerGroup {
     request.set_group(group_);
     request.set_incarnation(incarnation_);
     return request;
+  }
+
+  // A long value is put in parts, the first of them last, under the key itself. It begins with the
+  // number of parts.
+  absl::Status Put(absl::string_view key, absl::string_view value, absl::Time deadline,
+                   bool for_others) {
+    const size_t parts = std::max<size_t>((value.size() + kMaxValueBytes - 1) / kMaxValueBytes, 1);
+    for (size_t i = parts; i-- > 0;) {
+      Request request = NewRequest(Request::PUT);
+      request.set_name(PartOf(key, i));
+      request.set_for_others(for_others);
+      request.set_value(absl::StrCat(i == 0 ? absl::StrCat(parts, " ") : "",
+                                     value.substr(i * kMaxValueBytes, kMaxValueBytes)));
+      MF_RETURN_IF_ERROR(connection_->Perform(std::move(request), deadline).status());
+    }
+    return absl::OkStatus();
   }
 
   static std::string PartOf(absl::string_view key, size_t part) {

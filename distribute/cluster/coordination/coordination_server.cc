@@ -231,7 +231,8 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
       case Request::JOIN:
         return group->Join(worker, deadline, std::move(done));
       case Request::PUT:
-        return done(ToResult(group->Put(worker, incarnation, body.name(), body.value())));
+        return done(ToResult(group->Put(worker, incarnation, body.name(), body.value(),
+                                        body.for_others() ? options_.num_workers - 1 : 0)));
       case Request::GET:
         return group->Get(worker, incarnation, body.name(), deadline, std::move(done));
       case Request::BARRIER:
