@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
+#include "tests/support/forwarding_device.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"
 
@@ -306,35 +307,21 @@ TEST_P(SessionTest, FetchesStayValidWhileLargerStepIsCompiled) {
 }
 
 // A device that counts how much of its memory is in use.
-class CountingDevice final : public Device {
+class CountingDevice final : public ForwardingDevice {
  public:
   CountingDevice(std::unique_ptr<Device> device, std::atomic<int64_t>* bytes)
-      : device_(std::move(device)), bytes_(bytes) {}
-  absl::string_view name() const override { return device_->name(); }
-  const DeviceTraits& traits() const override { return device_->traits(); }
+      : ForwardingDevice(std::move(device)), bytes_(bytes) {}
+
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
-    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device_->Allocate(bytes));
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, ForwardingDevice::Allocate(bytes));
     const auto size = static_cast<int64_t>(bytes);
     *bytes_ += size;
     std::byte* address = memory.get();
     return std::shared_ptr<std::byte>(address, [memory = std::move(memory), count = bytes_,
                                                 size](std::byte*) { *count -= size; });
   }
-  std::byte* KernelAddress(std::byte* address) const override {
-    return device_->KernelAddress(address);
-  }
-  absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) override {
-    return device_->CopyIn(host, device, bytes);
-  }
-  absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
-    return device_->CopyOut(device, host, bytes);
-  }
-  Lane& lane(LaneKind kind) override { return device_->lane(kind); }
-  absl::Status ReserveEvents(int count) override { return device_->ReserveEvents(count); }
-  absl::Status Execute(const Execution& execution) override { return device_->Execute(execution); }
 
  private:
-  const std::unique_ptr<Device> device_;
   std::atomic<int64_t>* const bytes_;
 };
 
