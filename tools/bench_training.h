@@ -16,7 +16,7 @@ namespace mirrorflow {
 
 inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
 
-// Of a case that saves checkpoints.
+// Steps between the checkpoints of a case that saves them.
 inline constexpr int64_t kStepsBetweenSaves = 100;
 
 // The model to train and the way to train it.
@@ -27,7 +27,7 @@ struct TrainingCase {
   std::vector<std::string> without = {};  // compiler passes to leave out
   std::string optimizer = "sgd";
   int workers = 1;
-  // Of several workers:
+  // Options of several workers:
   std::string checkpoint_dir = {};  // empty: without checkpoints
   absl::Duration heartbeat_timeout = absl::Seconds(10);
 

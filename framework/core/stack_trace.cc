@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
@@ -37,7 +38,7 @@ std::string FramesText(void* const* frames, int count, int skip) {
   return text;
 }
 
-// What the signal handler writes; one thread at a time.
+// The frames of the thread that the signal has interrupted, which its handler writes.
 struct {
   void* frames[kMaxFrames];
   std::atomic<int> count{-1};  // -1: not yet written
@@ -66,9 +67,18 @@ std::string NameOf(pid_t thread) {
 
 }  // namespace
 
-std::string StackOfThisThread() {
+std::string CaptureStack() {
   void* frames[kMaxFrames];
-  return FramesText(frames, backtrace(frames, kMaxFrames), 1);
+  const int count = backtrace(frames, kMaxFrames);
+  return std::string(reinterpret_cast<const char*>(frames), count * sizeof(frames[0]));
+}
+
+std::string StackText(absl::string_view captured) {
+  void* frames[kMaxFrames];
+  const size_t count = captured.size() / sizeof(frames[0]);
+  if (count > kMaxFrames || captured.size() % sizeof(frames[0]) != 0) return "";
+  std::memcpy(frames, captured.data(), captured.size());
+  return FramesText(frames, static_cast<int>(count), 1);
 }
 
 std::string StacksOfAllThreads() {
@@ -85,7 +95,7 @@ std::string StacksOfAllThreads() {
     absl::StrAppend(&text, "thread ", thread, " (", NameOf(thread), ")",
                     thread == getpid() ? ", the main thread" : "", ":\n");
     if (thread == self) {
-      text += StackOfThisThread();
+      text += StackText(CaptureStack());
       continue;
     }
     interrupted.count = -1;

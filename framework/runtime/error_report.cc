@@ -47,14 +47,14 @@ void WriteErrorFile(const absl::Status& status, bool is_victim, absl::string_vie
   std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "we");
   if (file == nullptr) return;
   const Failure where = FailureOf(status).value_or(Failure());
-  const std::string text =
-      absl::StrCat("{\"message\":", JsonQuote(status.message()),
-                   ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
-                   ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
-                   ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
-                   is_victim ? ",\"cause\":\"another worker\"" : "",
-                   ",\"stack\":", JsonQuote(stack.empty() ? PayloadOr(status, kStack, "") : stack),
-                   ",\"collectives\":", PayloadOr(status, kCollectives, "[]"), "}\n");
+  const std::string text = absl::StrCat(
+      "{\"message\":", JsonQuote(status.message()),
+      ",\"code\":", JsonQuote(absl::StatusCodeToString(status.code())),
+      ",\"node\":", JsonQuote(where.name), ",\"rank\":", where.rank,
+      ",\"timestamp_us\":", absl::ToUnixMicros(absl::Now()),
+      is_victim ? ",\"cause\":\"another worker\"" : "",
+      ",\"stack\":", JsonQuote(stack.empty() ? StackText(PayloadOr(status, kStack, "")) : stack),
+      ",\"collectives\":", PayloadOr(status, kCollectives, "[]"), "}\n");
   std::fputs(text.c_str(), file);
   std::fclose(file);
 }

@@ -17,7 +17,7 @@ namespace mirrorflow {
 inline constexpr int kClusterExitCode = 4;
 
 // Attaches facts for the error file to an error: the latest collectives, a JSON array, and the
-// stack of the thread that noticed the error.
+// stack of the thread that noticed the error, as CaptureStack returns it.
 absl::Status WithDetails(absl::Status status, std::string collectives_json, std::string stack);
 
 // Writes `ERROR <CODE> <where>: <what>` to standard error, one line for each error if the message

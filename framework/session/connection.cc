@@ -120,8 +120,8 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::T
     first = Locate(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
   }
   if (progress_ != nullptr) {
-    first = WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first),
-                        StackOfThisThread());
+    first =
+        WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first), CaptureStack());
   }
   failure_ = first;
   if (topology_.world_size() > 1) state_ = State::kBroken;

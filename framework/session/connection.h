@@ -36,8 +36,8 @@ using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Commu
     const Topology& topology, absl::Span<const int> local_ranks, WorkerGroup* workers,
     uint64_t incarnation, absl::Time deadline)>;
 
-// What becomes of a process that does not take notice of a failure of another worker: an
-// instruction of its step hangs, or its program does between two steps. Nothing can interrupt it.
+// Ends a process that does not take notice of a failure of another worker: an instruction of its
+// step hangs, or its program does between two steps. Nothing can interrupt it.
 struct HangPolicy {
   // Limits after the failure.
   absl::Duration inside_step = absl::InfiniteDuration();
@@ -77,7 +77,7 @@ class Connection {
   // workers. REQUIRES: Join
   absl::Status Connect(absl::Span<const std::unique_ptr<Replica>> replicas, absl::Time deadline);
 
-  // Of the local replicas since Connect, for the runs of steps to keep up to date.
+  // Progress of the local replicas since Connect, for the runs of steps to keep up to date.
   RunProgress& progress() const { return *progress_; }
 
   // The failure that another rank has caused since Connect; OK if there is none.

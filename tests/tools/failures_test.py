@@ -58,7 +58,7 @@ class Proxy:
             pass
 
     def break_connections(self, how):
-        self.mode = how  # "drop" swallows all that comes
+        self.mode = how  # "drop" reads what comes and forwards nothing
         for inner, outer in self.pairs:
             if how == "half-close":
                 inner.shutdown(socket.SHUT_WR)
@@ -213,7 +213,7 @@ class FailuresTest(programs.ProgramTest):
                     err = worker.communicate(timeout=SECONDS)[1]
                     self.assertLess(time.monotonic() - begin, HEARTBEAT + SLACK)
                     self.assertEqual(worker.returncode, CLUSTER, err)
-                    # The service, or a worker, whoever notices it first.
+                    # The service or a worker notices it first.
                     self.assertRegex(
                         err.splitlines()[-1],
                         r"^ERROR UNAVAILABLE (worker [12] \(process \d+ on .*\) is gone: (no sign of "

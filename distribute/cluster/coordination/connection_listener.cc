@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     const int fd = ListeningSocket(*one);
     if (fd < 0) {
       error = errno;
-      // The host may lack IPv6, for instance, but nobody else may have the port.
+      // The host may lack IPv6, for instance, but no other process may have the port.
       if (error == EADDRINUSE) return CannotListen(address, std::strerror(error));
       continue;
     }

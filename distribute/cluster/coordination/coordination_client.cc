@@ -35,7 +35,7 @@ constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestRetry = absl::Milliseconds(500);
 constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
-// The others have been told, but their answers may be on the way.
+// The others have received the failure, but their answers may be on the way.
 constexpr absl::Duration kLeaveAfterFailure = absl::Seconds(1);
 // The service answers at a call's deadline; this long after it, the service is considered gone.
 constexpr absl::Duration kGrace = absl::Seconds(2);

@@ -56,7 +56,7 @@ class CoordinationClient {
 
   // Tells the service that this worker ends, so that this does not look like a failure. Worker 0
   // waits until all workers have left, because it may serve the service; after a failure, which
-  // they have been told, only for a moment.
+  // they have received, only for a moment.
   absl::Status Leave(absl::Time deadline);
 
  private:

@@ -94,7 +94,7 @@ class Membership {
   absl::Status Standstill(absl::Time now);
   // Whether each worker that has not left has sent a heartbeat since then.
   bool HasHeardFromAllSince(absl::Time time) const;
-  // The error of a worker that has waited in vain, about the worker that is furthest behind; as it
+  // The error of a worker whose wait has timed out, about the worker that is furthest behind; as it
   // is if all have come equally far.
   absl::Status BlameSlowest(const absl::Status& timeout) const;
 

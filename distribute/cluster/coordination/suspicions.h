@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suspicions: timeouts whose cause is not known yet. A worker that has waited in vain is a victim;
-// who has kept it waiting is known once the others have said how far they have come, or are gone.
+// Suspicions: timeouts whose cause is not known yet. A worker whose wait has timed out is a victim;
+// the worker at fault is known once the others have said how far they have come, or are gone.
 #ifndef MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
 #define MIRRORFLOW_DISTRIBUTE_CLUSTER_COORDINATION_SUSPICIONS_H_
 

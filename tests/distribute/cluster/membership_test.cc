@@ -101,7 +101,7 @@ TEST_F(MembershipTest, StandstillInsideAStepIsReportedOnce) {
 
 TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
   const absl::Status timeout =
-      WithFailure(absl::DeadlineExceededError("waited in vain"), {.rank = 0, .worker = 0});
+      WithFailure(absl::DeadlineExceededError("the wait has timed out"), {.rank = 0, .worker = 0});
   Beat(0, 5, 12);
   Beat(1, 5, 11);
   Beat(2, 5, 12);
@@ -112,7 +112,7 @@ TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
               AllOf(HasSubstr("worker 1 (process 101 on host): no progress since step 1005, "
                               "collective 11 'gradient'"),
                     HasSubstr("worker 0 has reached step 1005, collective 12"),
-                    HasSubstr("waited in vain"), Not(HasSubstr("worker 2"))));
+                    HasSubstr("the wait has timed out"), Not(HasSubstr("worker 2"))));
   EXPECT_EQ(CollectivesOf(blame), (CollectivesByWorker{{0, 12}, {1, 11}, {2, 12}}));
   Beat(2, 4, 11);  // a step behind
   Beat(1, 4, 11);
@@ -121,12 +121,12 @@ TEST_F(MembershipTest, SlowestWorkerIsBlamedForATimeout) {
                     HasSubstr("worker 2 (process 102 on host) has come no further")));
 }
 
-TEST_F(MembershipTest, NobodyIsBlamedIfAllHaveComeEquallyFar) {
+TEST_F(MembershipTest, TimeoutIsUnchangedIfAllHaveComeEquallyFar) {
   const absl::Status timeout =
-      WithFailure(absl::DeadlineExceededError("waited in vain"), {.rank = 0, .worker = 0});
+      WithFailure(absl::DeadlineExceededError("the wait has timed out"), {.rank = 0, .worker = 0});
   for (int w = 0; w < kWorkers; ++w) Beat(w, 5, 12);
   const absl::Status blame = membership_.BlameSlowest(timeout);
-  EXPECT_EQ(blame.message(), "waited in vain");
+  EXPECT_EQ(blame.message(), "the wait has timed out");
   EXPECT_EQ(FailureOf(blame), FailureOf(timeout));
 }
 
