@@ -160,8 +160,8 @@ class RestartsTest(restarts.RestartsTestCase):
     def launch_script(self, *arguments):
         """Runs a script as several workers; the last of `arguments`."""
         *flags, script = arguments
-        return subprocess.run([MIRRORFLOW, "launch", *flags, "--", "sh", "-c", script], text=True,
-                              capture_output=True, timeout=SECONDS, check=False)
+        return subprocess.run([MIRRORFLOW, "launch", *flags, "--", "sh", "-c", script], cwd=self.root,
+                              text=True, capture_output=True, timeout=SECONDS, check=False)
 
     def test_workers_that_save_are_not_disturbed_when_one_has_stopped(self):
         script = "[ $RANK = 1 ] && exit 75; trap 'exit 9' TERM; sleep {} & wait; exit 75"
@@ -177,8 +177,10 @@ class RestartsTest(restarts.RestartsTestCase):
         self.assertIn("first failure : worker 1", result.stderr)
 
     def test_restarted_workers_are_told_why(self):
-        say = 'echo "why: $MIRRORFLOW_RESTART_REASON"; '
-        fail = ("[ $RANK$MIRRORFLOW_RESTART_COUNT = 10 ] && {}; "
+        # Worker 1 fails once worker 0 has said why it runs.
+        say = 'echo "why: $MIRRORFLOW_RESTART_REASON"; [ $RANK = 0 ] && touch said; '
+        fail = ("[ $RANK$MIRRORFLOW_RESTART_COUNT = 10 ] && "
+                "{{ until [ -e said ]; do sleep 0.01; done; {}; }}; "
                 "sleep $((1 - MIRRORFLOW_RESTART_COUNT))")
         message = """printf %s '{"code": "INTERNAL", "message": "two\\nlines"}'"""
         for failure, reason in (("kill -9 $$", "signal 9 (KILL)"), ("exit 7", "exit code 7"),
@@ -189,6 +191,7 @@ class RestartsTest(restarts.RestartsTestCase):
                                   (["--hosts=a=127.0.0.1,b=127.0.0.1", "--rsh=env HOST={host}"],
                                    "worker 1 on host b")):
                 with self.subTest(f"{worker}: {failure}"):
+                    (self.root / "said").unlink(missing_ok=True)
                     result = self.launch_script(*flags, "--max_restarts=1", "--show=0",
                                                 say + fail.format(failure))
                     self.assertEqual(result.returncode, 0, result.stderr)
