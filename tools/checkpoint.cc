@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/names.h"
 #include "framework/core/status.h"
 #include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
@@ -38,6 +39,9 @@ absl::Status ListAndCheckCheckpoints(const std::vector<std::string>& args, ExitC
                 path.c_str(), static_cast<long long>(m.epoch), static_cast<long long>(m.batch),
                 m.tensors.size(), static_cast<unsigned long long>(m.bytes), m.num_workers,
                 m.num_replicas, m.time.c_str());
+    for (const std::string& name : NonFiniteTensors(data->contents)) {
+      std::printf("  not finite: %s\n", Printable(name).c_str());
+    }
   }
   return damaged;
 }

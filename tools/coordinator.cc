@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/coordinator.h"
 
+#include <signal.h>
+
+#include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +27,54 @@ namespace {
 void Log(absl::string_view line) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
+
+// Passes the first SIGTERM or SIGINT of this process on to all workers. A second one ends it.
+class StopRelay {
+ public:
+  // The thread of the relay alone takes the signals: threads that start later inherit the mask.
+  StopRelay() {
+    for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals_, number);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    thread_ = std::thread([this] { Watch(); });
+  }
+  ~StopRelay() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+
+  // The server of the workers; null for none.
+  void SetServer(CoordinationServer* server) {
+    std::lock_guard<std::mutex> lock(mu_);
+    server_ = server;
+    if (server_ != nullptr && signal_ != 0) server_->RequestStop(signal_);
+  }
+  int signal() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return signal_;
+  }
+
+ private:
+  void Watch() {
+    int number = 0;
+    while (sigwait(&signals_, &number) == 0 && !over_) {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (signal_ != 0) {
+        pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+        raise(number);
+      }
+      signal_ = number;
+      if (server_ != nullptr) server_->RequestStop(signal_);
+    }
+  }
+
+  sigset_t signals_ = {};
+  std::atomic<bool> over_{false};
+  std::mutex mu_;
+  CoordinationServer* server_ = nullptr;  // guarded by mu_
+  int signal_ = 0;                        // guarded by mu_
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -50,13 +104,23 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
                                                .job = flags.job,
                                                .tls = flags.tls,
                                                .log = Log};
+  StopRelay stop;
   while (true) {
     // A server for each start of the workers: it does not know the sessions of earlier ones.
     MF_ASSIGN_OR_RETURN(const std::unique_ptr<CoordinationServer> server,
                         CoordinationServer::Start(options));
     Log(absl::StrCat("coordinating ", num_workers, " workers at ", advertise->ToString()));
     *code = kExitCluster;
+    stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(absl::Now() + flags.connect_timeout);
+    stop.SetServer(nullptr);
+    if (const int signal = stop.signal(); signal != 0) {
+      *code = signal == SIGINT ? kExitInterrupted : kExitPreempted;
+      Log(absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal),
+                       over.ok() ? "" : absl::StrCat(": ", over.message())));
+      return absl::OkStatus();
+    }
+    if (over.ok()) *code = kExitOk;
     if (!absl::IsUnavailable(over)) return over;
     Log(absl::StrCat("coordinator: the workers have ended: ", over.message(),
                      "; waiting for them to start again"));

@@ -80,6 +80,7 @@ int Main(int argc, char** argv) {
     if (status.ok()) return code;
   } else if (command == "coordinator") {
     status = Coordinator(args, &code);
+    if (status.ok()) return code;
   } else if (command == "checkpoint") {
     status = ListAndCheckCheckpoints(args, &code);
   } else if (command == "failpoints") {

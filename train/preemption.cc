@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -30,11 +31,15 @@ std::atomic<bool> has_handler{false};
 std::atomic<int> signal_event{-1};  // an eventfd, readable once a signal has been received
 std::atomic<int> num_handlers{0};
 
+void WakeWatcher() {
+  const uint64_t one = 1;
+  (void)!write(signal_event, &one, sizeof one);
+}
+
 void OnSignal(int signal) {
   if (!has_handler) _exit(signal == SIGTERM ? kPreemptedExitCode : 128 + signal);
   received_signal = signal;
-  const uint64_t one = 1;
-  (void)!write(signal_event, &one, sizeof one);
+  WakeWatcher();
   for (const int number : {SIGTERM, SIGINT}) ::signal(number, SIG_DFL);
 }
 
@@ -68,6 +73,11 @@ absl::StatusOr<std::unique_ptr<PreemptionHandler>> PreemptionHandler::Create(Ses
   if (handler->end_of_threads_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
   handler->signals_ = std::thread([h = handler.get()] { h->WatchSignals(); });
   handler->workers_ = std::thread([h = handler.get()] { h->WatchWorkers(); });
+  session.state().connection().workers()->OnStopRequest([](int signal) {
+    int none = 0;
+    received_signal.compare_exchange_strong(none, signal);
+    WakeWatcher();
+  });
   return handler;
 }
 
@@ -79,8 +89,9 @@ PreemptionHandler::~PreemptionHandler() {
 
 void PreemptionHandler::StopThreads() {
   if (!workers_.joinable()) return;
-  // Ends the wait of WatchWorkers on all workers, unless a signal was first.
   WorkerGroup& group = *session_.state().connection().workers();
+  group.OnStopRequest(nullptr);
+  // Ends the wait of WatchWorkers on all workers, unless a signal was first.
   const absl::Time deadline = absl::Now() + kAgreementTimeout;
   const absl::Status told = group.Put(key_, kNoSignal, deadline);
   // A failure of the workers also ends the wait, and the service may have no room for the key.
@@ -166,7 +177,10 @@ absl::StatusOr<std::optional<int>> PreemptionHandler::Finish() {
   WorkerGroup& group = *session_.state().connection().workers();
   MF_ASSIGN_OR_RETURN(const std::string signal, group.Get(key_, absl::Now() + kAgreementTimeout));
   int number;
-  if (absl::SimpleAtoi(signal, &number)) stopped = number;
+  if (absl::SimpleAtoi(signal, &number)) {
+    stopped = number;
+    group.SetStopped(absl::StrCat("stopped by SIG", sigabbrev_np(number)));
+  }
   return stopped;
 }
 

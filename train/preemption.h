@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PreemptionHandler: turns SIGTERM and SIGINT to any worker into a stop of all workers after the
-// same step, so that one checkpoint can be saved (as tf.distribute's PreemptionCheckpointHandler).
+// PreemptionHandler: turns SIGTERM and SIGINT to any worker, or to `mirrorflow coordinator`, into a
+// stop of all workers after the same step, so that one checkpoint can be saved (as tf.distribute's
+// PreemptionCheckpointHandler).
 //
 //   MF_RETURN_IF_ERROR(PreemptionHandler::TakeSignals());  // early in main
 //   MF_ASSIGN_OR_RETURN(auto preemption, PreemptionHandler::Create(*session, position.step));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 
 namespace mirrorflow {
@@ -65,7 +66,8 @@ class PrefetchSource final : public BatchSource {
         if (stopped_) return;
       }
       // Until ready_ counts the slot, only this thread accesses it.
-      absl::StatusOr<bool> result = input_->Next(&slots_[i].batch);
+      absl::StatusOr<bool> result =
+          CatchOutOfMemory([&] { return input_->Next(&slots_[i].batch); });
       const bool more = result.ok() && *result;
       {
         std::lock_guard<std::mutex> lock(mu_);

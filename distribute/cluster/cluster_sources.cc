@@ -198,6 +198,8 @@ Found ReadTfConfig(const Environment& environment) {
   return cluster;
 }
 
+constexpr int kMaxPort = 65535;
+
 Found ReadTorchrun(const Environment& environment) {
   Reader reader(environment);
   if (!reader.Has("RANK") && !reader.Has("WORLD_SIZE")) return std::nullopt;
@@ -207,13 +209,16 @@ Found ReadTorchrun(const Environment& environment) {
   cluster.local_rank = reader.OptionalNumber("LOCAL_RANK");
   if (cluster.num_workers == 1 && reader.status().ok()) return cluster;
   const std::string address = reader.Text("MASTER_ADDR");
-  int port = reader.Number("MASTER_PORT", 1, 65535);
+  int port = reader.Number("MASTER_PORT", 1, kMaxPort);
   cluster.local_size = reader.OptionalNumber("LOCAL_WORLD_SIZE").value_or(1);
   MF_RETURN_IF_ERROR(reader.status());
-  // torchrun's agent itself listens on MASTER_PORT.
+  // torchrun's agent itself listens on MASTER_PORT, which it has from the system unless the user
+  // chose one. Then a program that connects somewhere may already have the next port: for
+  // connections, Linux takes ports of the other parity.
+  constexpr int kPortsAfterAgent = 2;
   const std::string* const agent_store = reader.Find("TORCHELASTIC_USE_AGENT_STORE");
   if (agent_store != nullptr && absl::EqualsIgnoreCase(*agent_store, "true")) {
-    port = port == 65535 ? port - 1 : port + 1;
+    port += port + kPortsAfterAgent > kMaxPort ? -kPortsAfterAgent : kPortsAfterAgent;
   }
   absl::string_view host = address;
   if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");

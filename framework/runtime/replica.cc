@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 
@@ -244,6 +245,13 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
                    deadline, &recording_);
   }
+  const absl::Status status = CatchOutOfMemory([&] { return RunInline(deadline); });
+  const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
+  const bool ended = reached_ == static_cast<int>(instructions.size());
+  return status.ok() || ended ? status : Locate(status, instructions[reached_]);
+}
+
+absl::Status BoundPlan::RunInline(absl::Time deadline) {
   // This loop is the main cost of small kernels, so what they have in common is looked up once.
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const Operand* const operands = plan_->operands.data();
@@ -264,10 +272,10 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
         status = RunInstruction(instruction);
       }
       if (!status.ok()) [[unlikely]]
-        return Locate(status, instruction);
+        return status;
     }
     if (reached_ < static_cast<int>(instructions.size())) {
-      MF_RETURN_IF_ERROR(Locate(CheckTime(absl::Now(), deadline), instructions[reached_]));
+      MF_RETURN_IF_ERROR(CheckTime(absl::Now(), deadline));
     }
   }
   return absl::OkStatus();
@@ -332,7 +340,7 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
        .repetition_of = [&](int i) { return RepetitionOf(instructions[i]); },
        .run =
            [&](int i) {
-             absl::Status result = run(i);
+             absl::Status result = CatchOutOfMemory([&] { return run(i); });
              if (!result.ok()) return Locate(result, instructions[i]);
              int seen = reached.load();
              while (seen <= i && !reached.compare_exchange_weak(seen, i + 1)) {

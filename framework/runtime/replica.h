@@ -138,6 +138,8 @@ class BoundPlan {
   BoundPlan(Replica* replica, std::shared_ptr<const Plan> plan)
       : replica_(*replica), plan_(std::move(plan)) {}
 
+  // The whole step on a device with inline lanes. On an error, `reached_` is the instruction.
+  absl::Status RunInline(absl::Time deadline);
   absl::Status RunInstruction(const Instruction& instruction);
   absl::Status Locate(const absl::Status& status, const Instruction& instruction) const;
   absl::Status Begin(uint64_t step, uint64_t seed, absl::Time deadline);

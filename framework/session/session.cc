@@ -51,11 +51,19 @@ std::vector<std::string> Session::VariableNames() const {
 }
 
 absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
-  return state_->ReadVariable(name);
+  Tensor value;
+  MF_RETURN_IF_ERROR(state_->ReadVariable(name, &value));
+  return value;
+}
+
+absl::Status Session::ReadVariable(absl::string_view name, Tensor* value) {
+  return state_->ReadVariable(name, value);
 }
 
 absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica) const {
-  return state_->ReadVariable(name, replica);
+  Tensor value;
+  MF_RETURN_IF_ERROR(state_->ReadVariable(name, replica, &value));
+  return value;
 }
 
 absl::Status Session::AssignVariable(absl::string_view name, const Tensor& value) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "framework/core/failpoint.h"
+#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/session/step_state.h"
 #include "framework/session/trace_session.h"
@@ -191,7 +192,7 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
     return CopyFetches(variant, r);
   };
   team_->Run([&](int r) {
-    variant.statuses[r] = work(r);
+    variant.statuses[r] = CatchOutOfMemory([&] { return work(r); });
     // The other replicas would wait for this one's collectives, unless it has completed the step.
     if (!variant.statuses[r].ok() && replicas_[r]->communicator() != nullptr &&
         !variant.bound[r]->completed()) {
@@ -233,7 +234,8 @@ absl::StatusOr<StepOutputs> Step::Run(absl::Span<const Tensor> feeds, const RunO
   if (session.connection_.state() == Connection::State::kBroken) {
     MF_RETURN_IF_ERROR(session.Reconnect());
   }
-  absl::StatusOr<StepOutputs> outputs = session.RunStep(*state_, feeds, options);
+  absl::StatusOr<StepOutputs> outputs =
+      CatchOutOfMemory([&] { return session.RunStep(*state_, feeds, options); });
   const bool broken = session.connection_.state() == Connection::State::kBroken;
   // Other workers must not wait for a step in which this one does not take part. After a failure
   // between steps, the next step reconnects.

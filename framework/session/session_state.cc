@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/core/buffer.h"
+#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/session/session_memory.h"
 #include "framework/session/step_state.h"
@@ -154,11 +155,18 @@ absl::Status SessionState::OnEachReplica(absl::FunctionRef<absl::Status(Replica&
         {.count = 1,
          .lane_of = [](int) { return kLane; },
          .repetition_of = [](int) { return Repetition::kNone; },
-         .run = [&](int) { return work(replica, replica.device().lane(kLane)); },
+         .run =
+             [&](int) {
+               return CatchOutOfMemory([&] { return work(replica, replica.device().lane(kLane)); });
+             },
          .meanwhile = [] {},
          .deadline = absl::Now() + options_.step_timeout,
          .recording = nullptr,
          .outcome = nullptr});
+    // The other replicas would wait for this one's collectives.
+    if (!statuses[r].ok() && replica.communicator() != nullptr) {
+      replica.communicator()->Abort(statuses[r]);
+    }
   });
   for (const absl::Status& status : statuses) {
     if (!status.ok()) return connection_.Break(status, next_step_, ConnectDeadline());

@@ -106,8 +106,8 @@ class SessionState {
   uint64_t step() const { return next_step_; }
   void SetStep(uint64_t step) { next_step_ = step; }
 
-  absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
-  absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
+  absl::Status ReadVariable(absl::string_view name, Tensor* value);
+  absl::Status ReadVariable(absl::string_view name, int replica, Tensor* value) const;
   absl::Status AssignVariable(absl::string_view name, const Tensor& value);
   absl::Status AssignFromWorker0(absl::Span<const std::string> names,
                                  const std::map<std::string, Tensor>& values);

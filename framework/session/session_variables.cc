@@ -135,20 +135,24 @@ absl::StatusOr<int> SessionState::FindVariable(absl::string_view name) const {
       absl::StrCat("no variable '", Printable(name), "'", DidYouMean(name, names)));
 }
 
-absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name) {
-  MF_ASSIGN_OR_RETURN(Tensor value, ReadVariable(name, 0));
-  if (!layout_.variables()[layout_.Find(name)].on_read) return value;
-  if (connection_.has_other_workers()) return SumOverRanks(layout_.Find(name));
-  for (int r = 1; r < num_local_replicas(); ++r) {
-    MF_ASSIGN_OR_RETURN(const Tensor part, ReadVariable(name, r));
-    const void* const parts[] = {value.raw(), part.raw()};
-    void* const sum = value.raw();
-    ReduceInRankOrder(Reduction::kSum, value.dtype(), parts, {&sum, 1}, value.num_elements());
+absl::Status SessionState::ReadVariable(absl::string_view name, Tensor* value) {
+  MF_RETURN_IF_ERROR(ReadVariable(name, 0, value));
+  if (!layout_.variables()[layout_.Find(name)].on_read) return absl::OkStatus();
+  if (connection_.has_other_workers()) {
+    MF_ASSIGN_OR_RETURN(*value, SumOverRanks(layout_.Find(name)));
+    return absl::OkStatus();
   }
-  return value;
+  Tensor part;
+  for (int r = 1; r < num_local_replicas(); ++r) {
+    MF_RETURN_IF_ERROR(ReadVariable(name, r, &part));
+    const void* const parts[] = {value->raw(), part.raw()};
+    void* const sum = value->raw();
+    ReduceInRankOrder(Reduction::kSum, part.dtype(), parts, {&sum, 1}, part.num_elements());
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name, int replica) const {
+absl::Status SessionState::ReadVariable(absl::string_view name, int replica, Tensor* value) const {
   MF_ASSIGN_OR_RETURN(const int v, FindVariable(name));
   if (replica < 0 || replica >= num_local_replicas()) {
     return absl::InvalidArgumentError(absl::StrCat("no such local replica; expected 0 to ",
@@ -156,10 +160,11 @@ absl::StatusOr<Tensor> SessionState::ReadVariable(absl::string_view name, int re
   }
   MF_RETURN_IF_ERROR(CheckDeterminate(v));
   const VariableInfo& variable = layout_.variables()[v];
-  MF_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(variable.dtype, variable.shape));
+  if (value->dtype() != variable.dtype || value->shape() != variable.shape) {
+    MF_ASSIGN_OR_RETURN(*value, Tensor::Allocate(variable.dtype, variable.shape));
+  }
   const std::byte* from = replicas_[replica]->layout_region(variable.region) + variable.offset;
-  MF_RETURN_IF_ERROR(replicas_[replica]->device().CopyOut(from, value.raw(), value.bytes()));
-  return value;
+  return replicas_[replica]->device().CopyOut(from, value->raw(), value->bytes());
 }
 
 absl::Status SessionState::CheckValue(const VariableInfo& variable, const Tensor& value) {

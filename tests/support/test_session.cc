@@ -23,7 +23,7 @@ void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
     backend->devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
                                               : CreateCpuDevice(i));
   }
-  backend->kernels = &TestKernels();
+  backend->kernels = options.kernels != nullptr ? options.kernels : &TestKernels();
   backend->has_teams = true;
   backend->connect = [timeout = options.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,

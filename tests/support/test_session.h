@@ -19,6 +19,7 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
+  const KernelRegistry* kernels = nullptr;  // null: TestKernels(); ignored if set_backend is set
   // Sets devices, kernels and `connect`, which are those of CPUs by default.
   std::function<absl::Status(const TestSessionOptions&, SessionBackend*)> set_backend = nullptr;
   // Plant bugs. They are called for each device and each communicator, in the order of the

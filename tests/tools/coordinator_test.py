@@ -11,7 +11,7 @@ import time
 import programs
 import restarts
 from programs import BAD_INPUT, CLUSTER, MIRRORFLOW, free_port
-from restarts import SAVE, SECONDS
+from restarts import INTERRUPTED, PREEMPTED, SAVE, SECONDS
 
 
 class CoordinatorTest(restarts.RestartsTestCase):
@@ -129,6 +129,46 @@ class CoordinatorTest(restarts.RestartsTestCase):
             self.check_ends(worker, 0)
         self.check_same_bits()
         self.check_ends(self.coordinator, 0)
+
+    def test_stopped_workers_start_again(self):
+        workers = self.start_workers()
+        self.wait_for_step(100)
+        workers[1].terminate()
+        for worker in workers:
+            self.check_ends(worker, PREEMPTED, "stopped by SIGTERM after step")
+        self.check_goes_on()
+        self.check_has_served_again("worker [01] has left the cluster: stopped by SIGTERM")
+
+    def test_signal_to_the_coordinator_stops_all_workers(self):
+        for number, code in ((signal.SIGTERM, PREEMPTED), (signal.SIGINT, INTERRUPTED)):
+            with self.subTest(number.name):
+                self.setUp()
+                workers = self.start_workers()
+                self.wait_for_step(100)
+                self.coordinator.send_signal(number)
+                for worker in workers:
+                    self.check_ends(worker, code, f"stopped by {number.name} after step")
+                self.check_ends(self.coordinator, code, f"stopped by {number.name}: worker ")
+                self.coordinator = self.start_coordinator()
+                self.check_goes_on()
+                self.check_ends(self.coordinator, 0)
+
+    def test_signal_ends_a_coordinator_without_workers(self):
+        self.coordinator.terminate()
+        self.check_ends(self.coordinator, PREEMPTED, "stopped before all workers had registered")
+
+    def test_second_signal_ends_the_coordinator_at_once(self):
+        workers = [self.start_worker(0, MIRRORFLOW_FAILPOINTS="checkpoint/rename=hang#3"),
+                   self.start_worker(1)]
+        self.wait_for_step(200)
+        time.sleep(0.2)  # the third save hangs
+        self.coordinator.terminate()
+        time.sleep(1)
+        self.assertIsNone(self.coordinator.poll())
+        self.coordinator.terminate()
+        self.check_ends(self.coordinator, -signal.SIGTERM)
+        for worker in workers:
+            self.assertNotEqual(worker.wait(timeout=SECONDS), 0)
 
     def test_coordinator_ends_if_workers_do_not_start_again(self):
         self.coordinator.kill()

@@ -70,7 +70,7 @@ class ElasticTest(programs.ProgramTest):
         """Kills all that runs for a host, or only the worker `rank`."""
         for process, variables in self.processes().items():
             if variables["ELASTIC_HOST"] == host and rank in (None, variables.get("RANK")):
-                os.kill(process, signal.SIGKILL)
+                programs.kill(process)
 
     def wait_until(self, condition, what):
         deadline = time.monotonic() + SECONDS

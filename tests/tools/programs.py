@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code that tests of our programs share: input files, and checks of the results."""
 
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -28,6 +30,12 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def kill(process):
+    """Kills a process that may have ended by itself, because of another one that was killed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
 
 
 def own(rank, size, port):

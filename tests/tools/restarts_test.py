@@ -65,7 +65,7 @@ class RestartsTest(restarts.RestartsTestCase):
             time.sleep(generator.uniform(0.05, 0.6))
             workers = self.workers()
             if workers:
-                os.kill(generator.choice(sorted(workers.values())), signal.SIGKILL)
+                programs.kill(generator.choice(sorted(workers.values())))
                 kills += 1
         self.assertGreater(kills, 0)
         result = self.finish(job)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -89,6 +90,15 @@ TEST(PrefetchTest, ErrorFollowsPrecedingBatchesAndPersists) {
   for (int again = 0; again < 3; ++again) {
     EXPECT_EQ(source->Next(&batch).status(), absl::DataLossError("torn"));
   }
+}
+
+TEST(PrefetchTest, LackOfMemoryOnItsThreadIsAnError) {
+  class LargeSource final : public BatchSource {
+    absl::StatusOr<bool> Next(SourceBatch*) override { throw std::bad_alloc(); }
+  };
+  const auto source = Prefetch(std::make_unique<LargeSource>(), /*depth=*/2);
+  SourceBatch batch;
+  EXPECT_EQ(source->Next(&batch).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 // The reader lets the ring fill before each batch. A thread that ran too far ahead would have a

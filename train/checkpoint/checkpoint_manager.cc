@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "framework/core/out_of_memory.h"
 #include "framework/core/status.h"
 #include "framework/runtime/failure.h"
 #include "framework/runtime/status_proto.h"
@@ -68,9 +69,11 @@ class CheckpointManager::Writer {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   }
 
-  void Start(CheckpointManifest manifest, Safetensors contents) {
-    thread_ = std::thread([this, manifest = std::move(manifest), contents = std::move(contents)] {
-      status_ = Write(manifest, contents);
+  // What Start writes. Not to be changed before Wait has returned.
+  Safetensors* contents() { return &contents_; }
+  void Start(CheckpointManifest manifest) {
+    thread_ = std::thread([this, manifest = std::move(manifest)] {
+      status_ = CatchOutOfMemory([&] { return Write(manifest); });
     });
   }
   // Waits for the thread and returns its result.
@@ -107,9 +110,9 @@ class CheckpointManager::Writer {
     return absl::Status(status.code(), absl::StrCat(status.message(), hint));
   }
 
-  absl::Status Write(const CheckpointManifest& manifest, const Safetensors& contents) {
+  absl::Status Write(const CheckpointManifest& manifest) {
     MF_RETURN_IF_ERROR(directory_->Commit(manifest.step, [&](const std::string& path) {
-      return WriteCheckpointData(path, contents, manifest);
+      return WriteCheckpointData(path, contents_, manifest);
     }));
     events_.Saved(manifest.step);
     const absl::Status removed = directory_->RemoveObsolete(manifest.step, options_.keep);
@@ -120,6 +123,7 @@ class CheckpointManager::Writer {
   const Options& options_;
   const std::unique_ptr<CheckpointDirectory> directory_;
   const EventLog events_;
+  Safetensors contents_;  // kept between saves for its memory
   std::thread thread_;
   absl::Status status_;  // of the thread's work, once it has ended
 };
@@ -221,6 +225,10 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
     own.settings = options_.settings;
     MF_RETURN_IF_ERROR(Annotate(CheckSettings(data->manifest, own), path));
     MF_RETURN_IF_ERROR(MatchVariables(data->contents, path, session_).status());
+    for (const std::string& name : NonFiniteTensors(data->contents)) {
+      writer_->Log(
+          absl::StrCat("WARNING: ", path, ": tensor '", name, "' has values that are not finite"));
+    }
     return FormatManifest(data->manifest);
   };
   MF_ASSIGN_OR_RETURN(const std::string text,
@@ -254,7 +262,8 @@ absl::StatusOr<TrainingPosition> CheckpointManager::Restore() {
 
 absl::Status CheckpointManager::Save(const TrainingPosition& position) {
   MF_RETURN_IF_ERROR(WaitForSave());
-  MF_ASSIGN_OR_RETURN(Safetensors contents, CollectVariables(session_));
+  Safetensors sums;
+  MF_RETURN_IF_ERROR(CollectVariables(session_, writer_ != nullptr ? writer_->contents() : &sums));
   is_saving_ = true;
   last_step_ = position.step;
   if (writer_ == nullptr) return absl::OkStatus();
@@ -269,7 +278,7 @@ absl::Status CheckpointManager::Save(const TrainingPosition& position) {
   manifest.num_replicas = topology.world_size();
   manifest.time = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
   manifest.settings = options_.settings;
-  writer_->Start(std::move(manifest), std::move(contents));
+  writer_->Start(std::move(manifest));
   return absl::OkStatus();
 }
 

@@ -114,6 +114,29 @@ absl::Status CheckTensors(const std::string& path, const CheckpointData& data) {
   return absl::OkStatus();
 }
 
+// Whether all bits of an element's exponent are set: of an infinity or a NaN.
+template <typename Bits>
+bool HasExponent(const Tensor& tensor, Bits exponent) {
+  const auto* const bits = reinterpret_cast<const Bits*>(tensor.raw());
+  return std::any_of(bits, bits + tensor.num_elements(),
+                     [exponent](Bits b) { return (b & exponent) == exponent; });
+}
+
+bool IsFinite(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DT_FLOAT:
+      return !HasExponent<uint32_t>(tensor, 0x7f800000);
+    case DT_DOUBLE:
+      return !HasExponent<uint64_t>(tensor, 0x7ff0000000000000);
+    case DT_HALF:
+      return !HasExponent<uint16_t>(tensor, 0x7c00);
+    case DT_BFLOAT16:
+      return !HasExponent<uint16_t>(tensor, 0x7f80);
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
 absl::Status WriteCheckpointData(const std::string& path, const Safetensors& contents,
@@ -150,6 +173,14 @@ absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path) {
   MF_ASSIGN_OR_RETURN(data.contents, ReadSafetensors(file));
   MF_RETURN_IF_ERROR(CheckTensors(file, data));
   return data;
+}
+
+std::vector<std::string> NonFiniteTensors(const Safetensors& contents) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : contents.tensors) {
+    if (!IsFinite(tensor)) names.push_back(name);
+  }
+  return names;
 }
 
 }  // namespace mirrorflow

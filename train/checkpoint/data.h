@@ -5,6 +5,7 @@
 #define MIRRORFLOW_TRAIN_CHECKPOINT_DATA_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "train/checkpoint/manifest.h"
@@ -25,6 +26,9 @@ struct CheckpointData {
 // Reads and checks all of the checkpoint `path`. DataLoss, naming the file and the tensor, if a
 // byte of it is not as it was written. Opens no file outside of `path`.
 absl::StatusOr<CheckpointData> ReadCheckpointData(const std::string& path);
+
+// The names of the tensors that have an infinity or NaN, sorted.
+std::vector<std::string> NonFiniteTensors(const Safetensors& contents);
 
 }  // namespace mirrorflow
 

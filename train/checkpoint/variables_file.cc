@@ -86,33 +86,36 @@ std::string LoadReport::ToString() const {
                       ", unexpected ", ListOf(unexpected));
 }
 
-absl::StatusOr<Safetensors> CollectVariables(Session& session) {
+absl::Status CollectVariables(Session& session, Safetensors* contents) {
   const WorkerGroup* const workers = session.state().connection().workers();
   const bool takes_all = workers == nullptr || workers->worker() == 0;
-  Safetensors contents;
+  contents->metadata.clear();
   std::vector<std::string> optimizer_state, uninitialized;
   for (const VariableInfo& variable : session.state().layout().variables()) {
     if (variable.is_optimizer_state) optimizer_state.push_back(variable.name);
     if (!session.IsInitialized(variable.name)) {
       uninitialized.push_back(variable.name);
+      contents->tensors.erase(variable.name);
       continue;
     }
     if (!takes_all && !variable.on_read) continue;
-    MF_ASSIGN_OR_RETURN(Tensor value, session.ReadVariable(variable.name));
-    if (takes_all) contents.tensors.emplace(variable.name, std::move(value));
+    Tensor sum;
+    MF_RETURN_IF_ERROR(
+        session.ReadVariable(variable.name, takes_all ? &contents->tensors[variable.name] : &sum));
   }
-  contents.metadata[kStep] = absl::StrCat(session.step());
+  contents->metadata[kStep] = absl::StrCat(session.step());
   if (!optimizer_state.empty()) {
-    contents.metadata[kOptimizerState] = absl::StrJoin(optimizer_state, "\n");
+    contents->metadata[kOptimizerState] = absl::StrJoin(optimizer_state, "\n");
   }
   if (!uninitialized.empty()) {
-    contents.metadata[kUninitialized] = absl::StrJoin(uninitialized, "\n");
+    contents->metadata[kUninitialized] = absl::StrJoin(uninitialized, "\n");
   }
-  return contents;
+  return absl::OkStatus();
 }
 
 absl::Status SaveVariables(Session& session, absl::string_view path) {
-  MF_ASSIGN_OR_RETURN(const Safetensors contents, CollectVariables(session));
+  Safetensors contents;
+  MF_RETURN_IF_ERROR(CollectVariables(session, &contents));
   return WriteSafetensors(path, contents);
 }
 

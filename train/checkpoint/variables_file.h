@@ -22,9 +22,10 @@ namespace mirrorflow {
 // Writes every variable that has a value, including optimizer state, and Session::step().
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
-// Returns the contents that SaveVariables writes. All workers must call it. Only worker 0 gets
-// tensors: the others take part in summing those that are synchronised on read.
-absl::StatusOr<Safetensors> CollectVariables(Session& session);
+// Sets `contents` to what SaveVariables writes. Tensors that it has already, from an earlier call,
+// are overwritten (Session::ReadVariable). All workers must call it. Only worker 0 gets tensors: the
+// others take part in summing those that are synchronised on read.
+absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
   // Requires a tensor for every variable of the session and no other tensor. If false, variables

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -136,6 +137,20 @@ class CoordinationClient::Connection {
     progress_ = std::move(progress);
   }
 
+  void OnStopRequest(std::function<void(int)> call) {
+    std::lock_guard<std::mutex> lock(mu_);
+    on_stop_request_ = std::move(call);
+    if (on_stop_request_ && stop_request_ != 0) on_stop_request_(stop_request_);
+  }
+  void SetStopped(std::string why) {
+    std::lock_guard<std::mutex> lock(mu_);
+    stopped_ = std::move(why);
+  }
+  std::string stopped() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return stopped_;
+  }
+
   // A failure of the cluster has been reported by this worker or to it.
   void SetFailed() { failed_ = true; }
   bool has_failed() const { return failed_; }
@@ -163,8 +178,12 @@ class CoordinationClient::Connection {
       if (begin - awake > timeout / 2) answered = begin;
       const std::shared_ptr<const RunProgress> progress = progress_;
       lock.unlock();
-      const absl::Status beat = SendHeartbeat(progress.get(), answered + timeout);
+      const absl::StatusOr<int> beat = SendHeartbeat(progress.get(), answered + timeout);
       lock.lock();
+      if (beat.ok() && *beat != 0 && stop_request_ == 0) {
+        stop_request_ = *beat;
+        if (on_stop_request_) on_stop_request_(stop_request_);
+      }
       awake = absl::Now();
       const bool was_stopped = awake - begin > 2 * timeout;
       if (beat.ok() || was_stopped) answered = awake;
@@ -180,7 +199,8 @@ class CoordinationClient::Connection {
     }
   }
 
-  absl::Status SendHeartbeat(const RunProgress* progress, absl::Time deadline) {
+  // Returns the signal by which the service has been asked to stop all workers, or 0.
+  absl::StatusOr<int> SendHeartbeat(const RunProgress* progress, absl::Time deadline) {
     Request request;
     request.set_operation(Request::HEARTBEAT);
     if (progress != nullptr) {
@@ -194,7 +214,13 @@ class CoordinationClient::Connection {
     }
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
-    return Call(kPerform, request.SerializeAsString(), &context).status();
+    MF_ASSIGN_OR_RETURN(const Signed answer, Call(kPerform, request.SerializeAsString(), &context));
+    MF_ASSIGN_OR_RETURN(const std::string text, Open(answer));
+    int signal = 0;
+    if (!text.empty() && !absl::SimpleAtoi(text, &signal)) {
+      return absl::InternalError("coordination: malformed signal");
+    }
+    return signal;
   }
 
   // Both ends of the connection that has ended: perhaps only the network between them has.
@@ -329,6 +355,9 @@ class CoordinationClient::Connection {
   absl::Status lost_;                            // the service does not answer any more
   std::set<grpc::ClientContext*> calls_;         // in progress
   std::shared_ptr<const RunProgress> progress_;  // of the latest session
+  std::function<void(int)> on_stop_request_;
+  int stop_request_ = 0;  // a signal
+  std::string stopped_;   // why this worker leaves before its work is done
   std::thread heart_;
 };
 
@@ -401,6 +430,10 @@ class CoordinationClient::Group final : public WorkerGroup {
   void OnFailure(std::function<void(const absl::Status&)> call) override {
     listener_.Set(std::move(call));
   }
+  void OnStopRequest(std::function<void(int)> call) override {
+    connection_->OnStopRequest(std::move(call));
+  }
+  void SetStopped(std::string why) override { connection_->SetStopped(std::move(why)); }
   void ShareProgress(std::shared_ptr<const RunProgress> progress) override {
     connection_->SetProgress(std::move(progress));
   }
@@ -495,6 +528,7 @@ absl::Status CoordinationClient::Leave(absl::Time deadline) {
   if (connection_->has_failed()) deadline = std::min(deadline, absl::Now() + kLeaveAfterFailure);
   Request request;
   request.set_operation(Request::LEAVE);
+  request.set_name(connection_->stopped());
   return connection_->Perform(std::move(request), deadline).status();
 }
 

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -107,9 +108,14 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   int port() const override { return listening_.listener->port(); }
 
+  void RequestStop(int signal) override {
+    stop_signal_ = signal;
+    membership_.CancelStart();
+  }
+
   absl::Status WaitUntilOver(absl::Time start_deadline) override {
     const absl::Status over = membership_.WaitUntilOver(start_deadline);
-    if (absl::IsDeadlineExceeded(over)) return over;
+    if (absl::IsDeadlineExceeded(over) || absl::IsCancelled(over)) return over;
     for (CoordinationState* const group : Groups()) {
       const absl::Status failure = group->failure();
       if (!failure.ok()) return absl::UnavailableError(failure.message());
@@ -215,10 +221,13 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
 
   void Perform(Call* call, int worker, const Request& body, CoordinationState::Done done) {
     const absl::Time deadline = DeadlineIn(body.deadline_ms());
-    if (body.operation() == Request::LEAVE) return Leave(worker, deadline, std::move(done));
+    if (body.operation() == Request::LEAVE) {
+      return Leave(worker, body.name(), deadline, std::move(done));
+    }
     if (body.operation() == Request::HEARTBEAT) {
       membership_.Beat(worker, body.heartbeat());
-      return done("");
+      const int signal = stop_signal_;
+      return done(signal == 0 ? "" : absl::StrCat(signal));
     }
     CoordinationState* const group = GroupOf(body.group());
     if (group == nullptr) {
@@ -298,12 +307,14 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   }
 
   // Worker 0 waits until the others have left or are gone: it may serve this service for them. The
-  // others need not wait.
-  void Leave(int worker, absl::Time deadline, CoordinationState::Done done) {
+  // others need not wait. `stopped`: why it has not done its work; empty if it has.
+  void Leave(int worker, absl::string_view stopped, absl::Time deadline,
+             CoordinationState::Done done) {
+    const std::string left = absl::StrCat("worker ", worker, " has left the cluster");
     const absl::Status why =
-        WithFailure(absl::FailedPreconditionError(absl::StrCat(
-                        "worker ", worker,
-                        " has left the cluster; expected all workers to run the same steps")),
+        WithFailure(stopped.empty() ? absl::FailedPreconditionError(absl::StrCat(
+                                          left, "; expected all workers to run the same steps"))
+                                    : absl::UnavailableError(absl::StrCat(left, ": ", stopped)),
                     {.worker = worker});
     membership_.Leave(worker, why);
     for (CoordinationState* const group : Groups()) group->Leave(worker, why);
@@ -376,6 +387,7 @@ class Server final : public CoordinationServer, public coordination::Coordinatio
   Suspicions suspicions_;
   CoordinationState registration_;
   CoordinationState leaving_;
+  std::atomic<int> stop_signal_{0};
   std::mutex mu_;
   std::condition_variable stop_;
   // Guarded by mu_:

@@ -40,9 +40,14 @@ class CoordinationServer {
 
   virtual int port() const = 0;
 
+  // Asks all workers to stop (WorkerGroup::OnStopRequest), with the number of the signal that asks
+  // for it.
+  virtual void RequestStop(int signal) = 0;
+
   // Waits until all workers have registered, and each of them has left again or is gone.
   // DeadlineExceeded, naming those that are missing, if not all have registered by
-  // `start_deadline`; Unavailable, with the first reason, if one of them has failed or is gone.
+  // `start_deadline`; Cancelled if a stop was requested before. Unavailable, with the first reason,
+  // if one of them has failed, is gone or was stopped.
   virtual absl::Status WaitUntilOver(absl::Time start_deadline) = 0;
 };
 

@@ -324,15 +324,22 @@ std::vector<std::pair<int, absl::Status>> Membership::left() const {
   return left_;
 }
 
+void Membership::CancelStart() {
+  std::lock_guard<std::mutex> lock(mu_);
+  start_is_cancelled_ = true;
+  changed_.notify_all();
+}
+
 absl::Status Membership::WaitUntilOver(absl::Time start_deadline) {
   std::unique_lock<std::mutex> lock(mu_);
-  const auto is_complete = [&] { return complete_; };
+  const auto is_decided = [&] { return complete_ || start_is_cancelled_; };
   if (start_deadline == absl::InfiniteFuture()) {
-    changed_.wait(lock, is_complete);
-  } else if (!changed_.wait_until(lock, absl::ToChronoTime(start_deadline), is_complete)) {
+    changed_.wait(lock, is_decided);
+  } else if (!changed_.wait_until(lock, absl::ToChronoTime(start_deadline), is_decided)) {
     lock.unlock();
     return absl::DeadlineExceededError(WaitingText(absl::Now()));
   }
+  if (!complete_) return absl::CancelledError("stopped before all workers had registered");
   changed_.wait(lock, [&] {
     const auto has_left = [&](const auto& member) { return HasLeft(member.first); };
     return std::all_of(members_.begin(), members_.end(), has_left);

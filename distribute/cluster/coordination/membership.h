@@ -100,6 +100,8 @@ class Membership {
 
   // The workers that have left or are gone, in this order, and why.
   std::vector<std::pair<int, absl::Status>> left() const;
+  // WaitUntilOver waits no longer for workers to register.
+  void CancelStart();
   // As CoordinationServer::WaitUntilOver.
   absl::Status WaitUntilOver(absl::Time start_deadline);
 
@@ -145,6 +147,7 @@ class Membership {
   std::condition_variable changed_;
   // Guarded by mu_:
   bool complete_ = false;  // all workers have registered
+  bool start_is_cancelled_ = false;
   std::map<int, Registered> members_;
   std::vector<std::pair<int, absl::Status>> left_;
   absl::Status mismatch_;

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"Torchrun", kTorchrun, 4, 3, "h0:29500", "torchrun", 1},
         // The agent listens on MASTER_PORT.
         {"TorchrunWithAgentStore", Joined(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 4,
-         3, "h0:29501", "torchrun", 1},
+         3, "h0:29502", "torchrun", 1},
         {"TorchrunOnOneHost",
          {{"RANK", "0"},
           {"WORLD_SIZE", "2"},

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "mirrorflow.h"
 #include "tests/support/files.h"
+#include "train/checkpoint/data.h"
 #include "train/checkpoint/directory.h"
 
 namespace mirrorflow {
@@ -220,6 +222,25 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   Damage(10);
   ASSERT_TRUE(Train(*strategy, 12, Options(Resume::kLatestValid)).ok());
   EXPECT_THAT(Steps(), ElementsAre(10, 12));
+}
+
+TEST_F(CheckpointManagerTest, ValuesThatAreNotFiniteAreWarnedOf) {
+  const auto strategy = Replicas(1);
+  ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
+  const std::string path = CheckpointPath(directory_, 1);
+  auto data = ReadCheckpointData(path);
+  ASSERT_TRUE(data.ok()) << data.status();
+  std::string infinite;
+  for (auto& [name, tensor] : data->contents.tensors) {
+    if (tensor.dtype() != DT_FLOAT) continue;
+    tensor.data<float>()[0] = std::numeric_limits<float>::infinity();
+    infinite = name;
+    break;
+  }
+  ASSERT_TRUE(WriteCheckpointData(path, data->contents, data->manifest).ok());
+  ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
+  EXPECT_THAT(log_, testing::Contains(absl::StrCat("WARNING: ", path, ": tensor '", infinite,
+                                                   "' has values that are not finite")));
 }
 
 TEST_F(CheckpointManagerTest, ResumeUsesOnlyPermittedCheckpoints) {

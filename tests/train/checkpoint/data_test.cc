@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +54,30 @@ class CheckpointDataTest : public testing::Test {
   const std::string path_ = TemporaryPath("step-000000007");
   Safetensors contents_;
 };
+
+TEST(NonFiniteTensorsTest, NamesThoseWithAnInfinityOrNan) {
+  const auto reduced = [](DataType dtype, uint16_t bits) {
+    Tensor tensor = *Tensor::Allocate(dtype, {2});
+    reinterpret_cast<uint16_t*>(tensor.raw())[1] = bits;
+    return tensor;
+  };
+  const float inf = std::numeric_limits<float>::infinity();
+  const Safetensors contents = {{
+      {"double", Tensor::Vector<double>({1, -std::numeric_limits<double>::infinity()})},
+      {"float", Tensor::Vector<float>({inf, 1})},
+      {"nan", Tensor::Scalar<float>(std::nanf(""))},
+      {"half", reduced(DT_HALF, 0x7c00)},
+      {"bfloat16", reduced(DT_BFLOAT16, 0xff80)},
+      {"largest float", Tensor::Scalar<float>(std::numeric_limits<float>::max())},
+      {"largest double", Tensor::Scalar<double>(std::numeric_limits<double>::max())},
+      {"largest half", reduced(DT_HALF, 0x7bff)},
+      {"largest bfloat16", reduced(DT_BFLOAT16, 0x7f7f)},
+      {"integers", Tensor::Vector<int32_t>({0x7f800000, -1})},
+      {"none", *Tensor::Allocate(DT_FLOAT, {0})},
+  }};
+  EXPECT_THAT(NonFiniteTensors(contents),
+              testing::ElementsAre("bfloat16", "double", "float", "half", "nan"));
+}
 
 TEST_F(CheckpointDataTest, HasWhatWasWritten) {
   const auto data = ReadCheckpointData(path_);

@@ -64,6 +64,23 @@ TEST_F(VariablesFileTest, SavesAndLoadsInitialisedVariables) {
   EXPECT_TRUE(Tensor::Identical(Value("a"), Tensor::Vector<float>({3, 4})));
 }
 
+TEST_F(VariablesFileTest, SecondCopyIsMadeInTheMemoryOfTheFirst) {
+  Safetensors contents;
+  ASSERT_TRUE(CollectVariables(*session_, &contents).ok());
+  const std::byte* const memory = contents.tensors.at("a").raw();
+  ASSERT_TRUE(session_->AssignVariable("a", Tensor::Vector<float>({3, 4})).ok());
+  session_->SetStep(5);
+  ASSERT_TRUE(CollectVariables(*session_, &contents).ok());
+  EXPECT_THAT(contents.tensors, ElementsAre(Key("a"), Key("b")));
+  EXPECT_EQ(contents.tensors.at("a").raw(), memory);
+  EXPECT_TRUE(Tensor::Identical(contents.tensors.at("a"), Tensor::Vector<float>({3, 4})));
+  EXPECT_EQ(contents.metadata.at("mirrorflow.step"), "5");
+  // A tensor of another shape is replaced.
+  contents.tensors["a"] = Tensor::Scalar<float>(1);
+  ASSERT_TRUE(CollectVariables(*session_, &contents).ok());
+  EXPECT_TRUE(Tensor::Identical(contents.tensors.at("a"), Tensor::Vector<float>({3, 4})));
+}
+
 TEST_F(VariablesFileTest, MissingAndUnexpectedNamesAreListedAndNothingIsSet) {
   const Safetensors contents = {{{"a", Tensor::Vector<float>({5, 5})},
                                  {"other", Tensor::Scalar<float>(1)},
