@@ -64,6 +64,23 @@ TEST_F(FileTest, ReadReturnsWrittenBytes) {
   EXPECT_EQ(Names(), std::set<std::string>{"a"});
 }
 
+// Large files are written in blocks of 1 MiB.
+TEST_F(FileTest, LargeFileIsWrittenWhole) {
+  constexpr size_t kBlock = size_t{1} << 20;
+  std::string text(3 * kBlock + 123, '\0');
+  uint32_t x = 1;
+  for (char& c : text) c = static_cast<char>((x = x * 1664525 + 1013904223) >> 24);
+  for (const size_t size : {kBlock - 1, kBlock, kBlock + 1, kBlock + 4096, text.size()}) {
+    // Pieces end inside of blocks, at their ends, and hold several of them.
+    for (const size_t first : {size_t{0}, size_t{7}, kBlock - 1, size}) {
+      const absl::string_view whole = absl::string_view(text).substr(0, size);
+      ASSERT_TRUE(
+          WriteFileAtomically(Path("a"), {whole.substr(0, first), whole.substr(first)}).ok());
+      EXPECT_TRUE(Contents(Path("a")) == whole) << size << " bytes, the first piece " << first;
+    }
+  }
+}
+
 TEST_F(FileTest, WriteReplacesOldFileWithEmptyOne) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {"old contents"}).ok());
   ASSERT_TRUE(WriteFileAtomically(Path("a"), {}).ok());
