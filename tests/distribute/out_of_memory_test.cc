@@ -12,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
+#include "ops/sharding_rules.h"
 #include "tests/support/test_session.h"
 #include "train/variable.h"
 
@@ -21,11 +23,22 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// The number of kernels of Cumsum that still run before one throws; negative: none throws.
+// The number of kernels of LargeCopy that still run before one throws; negative: none throws.
 std::atomic<int> runs_left{-1};
 
-// Copies its input, unless memory runs out.
-absl::StatusOr<KernelPlan> MakeThrowingKernel(const KernelContext& c) {
+// y = x, unless memory runs out.
+void DefineLargeCopy(OpRegistry& ops) {
+  ops.Define("LargeCopy")
+      .Input("x: float")
+      .Output("y: float")
+      .Traits(kElementwise)
+      .Shape([](ShapeContext& c) {
+        c.set_output(0, c.input(0));
+        return absl::OkStatus();
+      })
+      .Sharding(ElementwiseSharding);
+}
+absl::StatusOr<KernelPlan> MakeLargeCopy(const KernelContext& c) {
   const size_t bytes = c.output_shape(0).num_elements() * sizeof(float);
   return KernelPlan{.kernel = MakeKernel([bytes](const KernelArgs& args, Lane&) {
                       if (runs_left.fetch_sub(1) == 0) throw std::bad_alloc();
@@ -41,20 +54,13 @@ struct Setting {
 
 class OutOfMemoryTest : public testing::TestWithParam<Setting> {
  protected:
-  OutOfMemoryTest() : kernels_(&TestKernels()) {
-    kernels_.Register("Cumsum", "CPU", MakeThrowingKernel);
+  OutOfMemoryTest() {
+    DefineLargeCopy(ops_);
+    kernels_.Register("LargeCopy", "CPU", MakeLargeCopy);
   }
 
-  // A session on which the kernel of Cumsum may throw.
-  std::unique_ptr<Session> NewSession(const Graph& graph) {
-    auto session = CreateTestSession(
-        graph,
-        {.replicas = GetParam().replicas, .queued = GetParam().queued, .kernels = &kernels_});
-    EXPECT_TRUE(session.ok()) << session.status();
-    return *std::move(session);
-  }
-
-  KernelRegistry kernels_;
+  OpRegistry ops_{&AllOps()};
+  KernelRegistry kernels_{&TestKernels()};
 };
 
 INSTANTIATE_TEST_SUITE_P(Replicas, OutOfMemoryTest,
@@ -68,11 +74,16 @@ TEST_P(OutOfMemoryTest, StepFailsAndTheNextOneRuns) {
   Graph graph;
   const Scope root(&graph);
   const Output x = ops::Placeholder(root.WithName("x"), DT_FLOAT, {-1, 2});
-  const Output total = ops::Sum(root, ops::Cumsum(root.WithName("large"), x, 1), {0, 1});
+  const Output total =
+      ops::Sum(root, root.WithName("large").Build(ops_, "LargeCopy").Input(x).One(), {0, 1});
   const Variable v = CreateVariable(root, "v", {}, initializers::Constant(1));
   const Operation update = ops::AssignAddVariableOp(root, v.handle, total);
-  const auto session = NewSession(graph);
-  auto step = session->Prepare({x}, {total}, {update});
+  const auto session = CreateTestSession(graph, {.replicas = GetParam().replicas,
+                                                 .queued = GetParam().queued,
+                                                 .ops = &ops_,
+                                                 .kernels = &kernels_});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare({x}, {total}, {update});
   ASSERT_TRUE(step.ok()) << step.status();
   const Tensor rows = Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
   float expected = 1;
@@ -83,8 +94,8 @@ TEST_P(OutOfMemoryTest, StepFailsAndTheNextOneRuns) {
     EXPECT_LT(absl::Now() - begin, absl::Seconds(30)) << "a replica has waited for the other";
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("Cumsum(large) on "), HasSubstr("cannot allocate memory")));
-    EXPECT_EQ(session->ReadVariable("v")->scalar<float>(), expected);
+                AllOf(HasSubstr("LargeCopy(large) on "), HasSubstr("cannot allocate memory")));
+    EXPECT_EQ((*session)->ReadVariable("v")->scalar<float>(), expected);
 
     runs_left = -1;
     const auto outputs = step->Run({rows});
@@ -92,7 +103,7 @@ TEST_P(OutOfMemoryTest, StepFailsAndTheNextOneRuns) {
     EXPECT_EQ((*outputs)[0].scalar<float>(), 21);
     expected += 21;
   }
-  EXPECT_EQ(session->ReadVariable("v")->scalar<float>(), expected);
+  EXPECT_EQ((*session)->ReadVariable("v")->scalar<float>(), expected);
 }
 
 }  // namespace

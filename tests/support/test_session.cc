@@ -23,7 +23,7 @@ void SetCpus(const TestSessionOptions& options, SessionBackend* backend) {
     backend->devices.push_back(options.queued ? CreateQueuedDevice(i, options.queued_device)
                                               : CreateCpuDevice(i));
   }
-  backend->kernels = options.kernels != nullptr ? options.kernels : &TestKernels();
+  backend->kernels = options.kernels;
   backend->has_teams = true;
   backend->connect = [timeout = options.collective_timeout](const Topology& topology,
                                                             absl::Span<const int>, WorkerGroup*,
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
   } else {
     SetCpus(options, &backend);
   }
-  backend.ops = &AllOps();
+  backend.ops = options.ops;
   backend.compile = CompileProgram;
   backend.compile_plan = CompilePlan;
   backend.topology = Topology::OneWorker(std::vector<std::string>(options.replicas),

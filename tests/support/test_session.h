@@ -9,9 +9,13 @@
 
 #include "absl/status/statusor.h"
 #include "framework/session/session_state.h"
+#include "ops/registry.h"
 #include "tests/support/queued_device.h"
 
 namespace mirrorflow {
+
+// The kernels of a session: those of the CPU, and those of nodes that passes insert.
+const KernelRegistry& TestKernels();
 
 struct TestSessionOptions {
   int replicas = 1;
@@ -19,7 +23,9 @@ struct TestSessionOptions {
   QueuedDeviceOptions queued_device = {};
   absl::Duration collective_timeout = absl::Seconds(60);
   SessionOptions session = {};
-  const KernelRegistry* kernels = nullptr;  // null: TestKernels(); ignored if set_backend is set
+  // Those of the library, and perhaps more. `kernels` is not used if set_backend is set.
+  const OpRegistry* ops = &AllOps();
+  const KernelRegistry* kernels = &TestKernels();
   // Sets devices, kernels and `connect`, which are those of CPUs by default.
   std::function<absl::Status(const TestSessionOptions&, SessionBackend*)> set_backend = nullptr;
   // Plant bugs. They are called for each device and each communicator, in the order of the
@@ -32,9 +38,6 @@ struct TestSessionOptions {
 // Creates a session that runs the verifier after every pass and CheckPlan on every plan.
 absl::StatusOr<std::unique_ptr<Session>> CreateTestSession(const Graph& graph,
                                                            const TestSessionOptions& options);
-
-// The kernels of a session: those of the CPU, and those of nodes that passes insert.
-const KernelRegistry& TestKernels();
 
 }  // namespace mirrorflow
 
