@@ -59,7 +59,8 @@ class CoordinatorTest(restarts.RestartsTestCase):
 
     def check_stops(self, workers, code, signal_name):
         for rank, worker in enumerate(workers):
-            self.check_ends(worker, code, f"stopped by {signal_name} after step" if rank == 0 else "")
+            line = f"stopped by {signal_name} after step" if rank == 0 else ""
+            self.check_ends(worker, code, line)
 
     def check_goes_on(self):
         for worker in self.start_workers():

@@ -110,7 +110,7 @@ class FailuresTest(programs.ProgramTest):
             err = worker.communicate(timeout=SECONDS)[1]
             self.assertLess(time.monotonic() - begin, timeout + SLACK)
             self.assertEqual(worker.returncode, CLUSTER, err)
-            self.assertRegex(err.splitlines()[-1], f"^ERROR {code} {expected}")
+            self.assertRegex(err.splitlines()[-1], rf"^ERROR {code} (step \d+: )?{expected}")
 
     def test_stopped_worker_is_named_within_the_heartbeat_timeout(self):
         for collective in ("shared_memory", "ucx"):
@@ -120,7 +120,8 @@ class FailuresTest(programs.ProgramTest):
                     workers[rank].send_signal(signal.SIGSTOP)
                     self.check_others_end(
                         workers, rank,
-                        "worker 0 is gone, says worker [12]: no answer from the coordination service"
+                        r"worker 0 \(process \d+ on .*\) is gone, says worker [12]: no answer from "
+                        "the coordination service"
                         if rank == 0 else
                         rf"worker {rank} \(process {workers[rank].pid} on .*\) is gone: no sign of "
                         r"life for 2\.\d s, no progress since step \d+")
@@ -142,7 +143,8 @@ class FailuresTest(programs.ProgramTest):
                     worker.kill()
                 errors = [worker.communicate(timeout=SECONDS)[1] for worker in workers]
                 if rank == 1:
-                    self.assertRegex(errors[0], r"WARNING: worker 1 \(process \d+ on .*\) is slow: no sign of life")
+                    self.assertRegex(errors[0], r"WARNING: worker 1 \(process \d+ on .*\) is slow: "
+                                                "no sign of life")
                 self.assertNotIn("ERROR", "".join(errors))
 
     def test_killed_worker_is_named_at_once(self):
@@ -216,9 +218,9 @@ class FailuresTest(programs.ProgramTest):
                     # The service or a worker notices it first.
                     self.assertRegex(
                         err.splitlines()[-1],
-                        r"^ERROR UNAVAILABLE (worker [12] \(process \d+ on .*\) is gone: (no sign of "
-                        "life|its connection to the coordination service has ended)"
-                        "|worker 0 is gone, says worker [12]: )")
+                        r"^ERROR UNAVAILABLE step \d+: (worker [12] \(process \d+ on .*\) is gone: "
+                        "(no sign of life|its connection to the coordination service has ended)"
+                        r"|worker 0 \(process \d+ on .*\) is gone, says worker [12]: )")
                 proxy.listener.close()
 
     def test_timeout_out_of_range_is_a_usage_error(self):

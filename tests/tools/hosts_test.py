@@ -170,8 +170,10 @@ class LaunchersTest(programs.ProgramTest):
         for worker, err in zip(workers, errs):
             self.assertEqual(worker.returncode, programs.CLUSTER, err)
         last = [err.splitlines()[-1] for err in errs]
-        self.assertRegex(last[0], r"ERROR UNAVAILABLE worker 1 \(process \d+ on .*\) is gone")
-        self.assertRegex(last[1], r"ERROR UNAVAILABLE worker 0 is gone, says worker 1")
+        self.assertRegex(last[0], r"ERROR UNAVAILABLE step \d+: worker 1 \(process \d+ on .*\) is "
+                                  "gone")
+        self.assertRegex(last[1], r"ERROR UNAVAILABLE step \d+: worker 0 \(process \d+ on .*\) is "
+                                  "gone, says worker 1")
         ip("-n", host, "link", "set", "eth0", "up")
 
         # Nothing of the step that was cut is in the newest checkpoint.

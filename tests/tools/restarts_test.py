@@ -54,7 +54,9 @@ class RestartsTest(restarts.RestartsTestCase):
         result = self.finish(job)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("restart 5 of at most 30", result.stderr)
-        self.assertIn("signal 9 (KILL)", result.stderr)
+        self.assertRegex(result.stderr,
+                         r"first failure : worker 0 \(pid (\d+)\) signal 9 \(KILL\) at .*\n"
+                         r"  worker 1 says : UNAVAILABLE: step \d+: worker 0 .* is gone")
         self.check_same_bits()
 
     def test_workers_killed_at_random_times(self):

@@ -38,7 +38,8 @@ constexpr absl::Duration kAskAgainInterval = absl::Seconds(1);
 constexpr size_t kMaxEarlyErrors = 4096;
 // How much longer than --grace the launcher waits for a supervisor, which may be on another host.
 constexpr absl::Duration kSupervisorSlack = absl::Seconds(5);
-// How long the worker that another one blames may take to end by itself.
+// How long workers may take to end by themselves that know more of the first failure: the one that
+// another blames, or those that lose one that a signal has ended.
 constexpr absl::Duration kCauseTimeout = absl::Seconds(1);
 // How long supervisors may take to end after SIGTERM.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
@@ -439,9 +440,11 @@ void Attempt::End(int index, int exit_code) {
   ends_.push_back(worker.end);
   if (exit_code == 0 || worker.end.asked_to_end) return;
   // After a stop, the others stop after the same step: a second signal would end one that is
-  // saving. The worker that a victim blames may be about to say itself why it ends.
+  // saving. The worker that a victim blames may be about to say itself why it ends, and one that a
+  // signal has ended cannot say so: the others do.
+  const bool others_know_more = worker.end.is_victim || worker.end.signal != 0;
   const absl::Duration patience = exit_code == kExitPreempted ? options_.grace
-                                  : worker.end.is_victim      ? kCauseTimeout
+                                  : others_know_more          ? kCauseTimeout
                                                               : absl::ZeroDuration();
   end_all_at_ = std::min(end_all_at_, absl::Now() + patience);
   if (patience == absl::ZeroDuration()) EndAll(SIGTERM);

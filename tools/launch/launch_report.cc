@@ -109,7 +109,14 @@ std::string FailureReport(const WorkerEnd& first, absl::Span<const WorkerEnd> en
   absl::StrAppend(&report, "  first failure : worker ", first.worker, WhereItRan(first), " ",
                   HowItEnded(first), " at ",
                   absl::FormatTime("%H:%M:%E3S", first.time, absl::LocalTimeZone()), "\n");
-  if (!first.message.empty()) absl::StrAppend(&report, "  message       : ", first.message, "\n");
+  const auto victim =
+      std::find_if(ends.begin(), ends.end(), [](const WorkerEnd& end) { return end.is_victim; });
+  if (!first.message.empty()) {
+    absl::StrAppend(&report, "  message       : ", first.message, "\n");
+  } else if (victim != ends.end()) {
+    absl::StrAppend(&report, absl::StrFormat("  worker %d says : ", victim->worker),
+                    victim->message, "\n");
+  }
   if (!last_lines.empty()) {
     absl::StrAppend(&report, "  last output   : (", last_lines.size(), " lines of worker ",
                     first.worker, ")\n");

@@ -225,8 +225,7 @@ class CoordinationClient::Connection {
 
   // Both ends of the connection that has ended: perhaps only the network between them has.
   std::string IsGone() const {
-    return absl::StrCat(options_.external ? "`mirrorflow coordinator`" : "worker 0",
-                        " is gone, says worker ", worker(), ": ");
+    return absl::StrCat(server_, " is gone, says worker ", worker(), ": ");
   }
 
   absl::StatusOr<coordination::Membership> TryRegister(absl::Time deadline) {
@@ -276,6 +275,7 @@ class CoordinationClient::Connection {
     if (!membership.ParseFromString(text) || membership.members_size() != num_workers()) {
       return absl::InternalError("coordination: malformed membership");
     }
+    server_ = options_.external ? "`mirrorflow coordinator`" : NameOf(membership.members(0));
     registered_ = true;
     if (options_.heartbeat_timeout < absl::InfiniteDuration()) {
       heart_ = std::thread([this] { SendHeartbeats(); });
@@ -344,6 +344,7 @@ class CoordinationClient::Connection {
   std::unique_ptr<coordination::Coordination::Stub> stub_;
   // Set before there are other threads:
   std::string session_, key_;
+  std::string server_;  // the process that serves the service
   bool registered_ = false;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<bool> failed_{false};

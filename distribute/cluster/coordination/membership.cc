@@ -232,8 +232,9 @@ std::string Membership::SlowWorkerText(absl::Time now) {
       continue;
     }
     member.last_warning = now;
-    return absl::StrCat("WARNING: ", member.ToString(), " is slow: no sign of life for ",
-                        SecondsText(silence), ", at step ", member.heartbeat.step());
+    return absl::StrCat("WARNING: ", NameOf(member.candidate.member),
+                        " is slow: no sign of life for ", SecondsText(silence), ", at step ",
+                        member.heartbeat.step());
   }
   return "";
 }
@@ -247,8 +248,8 @@ absl::Status Membership::Standstill(absl::Time now) {
     }
     member.stands_still = true;
     return absl::DeadlineExceededError(
-        absl::StrCat(member.ToString(), " has been in step ", member.heartbeat.step(), " for ",
-                     SecondsText(now - member.last_progress), " without progress"));
+        absl::StrCat(NameOf(member.candidate.member), " has been in step ", member.heartbeat.step(),
+                     " for ", SecondsText(now - member.last_progress), " without progress"));
   }
   return absl::OkStatus();
 }
@@ -279,10 +280,10 @@ absl::Status Membership::BlameSlowest(const absl::Status& timeout) const {
   std::vector<std::string> as_slow;
   for (const auto& [worker, member] : members_) {
     if (HasLeft(worker) || &member == slowest || member.position() != slowest->position()) continue;
-    as_slow.push_back(absl::StrCat("; ", member.ToString(), " has come no further"));
+    as_slow.push_back(absl::StrCat("; ", NameOf(member.candidate.member), " has come no further"));
   }
   const absl::Status blame = absl::DeadlineExceededError(
-      absl::StrCat(slowest->ToString(), ": no progress since ", place(*slowest),
+      absl::StrCat(NameOf(slowest->candidate.member), ": no progress since ", place(*slowest),
                    absl::StrJoin(as_slow, ""), "; worker ", fastest->candidate.member.worker(),
                    " has reached ", place(*fastest), "; ", timeout.message()));
   return WithCollectives(
@@ -299,20 +300,14 @@ CollectivesByWorker Membership::Collectives() const {
   return collectives;
 }
 
-std::string Membership::Registered::ToString() const {
-  const coordination::Member& member = candidate.member;
-  return absl::StrCat("worker ", member.worker(), " (process ", member.pid(), " on ", member.host(),
-                      ")");
-}
-
 std::optional<Membership::Loss> Membership::LoseBecause(int worker, absl::string_view cause) {
   const auto found = members_.find(worker);
   if (found == members_.end() || HasLeft(worker)) return std::nullopt;
-  const absl::Status why = WithCollectives(
-      WithFailure(
-          absl::UnavailableError(absl::StrCat(found->second.ToString(), " is gone: ", cause)),
-          {.worker = worker}),
-      Collectives());
+  const absl::Status why =
+      WithCollectives(WithFailure(absl::UnavailableError(absl::StrCat(
+                                      NameOf(found->second.candidate.member), " is gone: ", cause)),
+                                  {.worker = worker}),
+                      Collectives());
   members_.erase(found);
   if (complete_) left_.emplace_back(worker, why);
   changed_.notify_all();

@@ -128,8 +128,6 @@ class Membership {
     std::pair<uint64_t, uint64_t> position() const {
       return {heartbeat.runs(), heartbeat.collectives()};
     }
-    // `worker 1 (process 77 on host a)`
-    std::string ToString() const;
   };
 
   // All require mu_.

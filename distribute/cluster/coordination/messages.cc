@@ -20,6 +20,11 @@ std::string Mac(absl::string_view key, Role role, absl::string_view method,
 
 }  // namespace
 
+std::string NameOf(const coordination::Member& member) {
+  return absl::StrCat("worker ", member.worker(), " (process ", member.pid(), " on ", member.host(),
+                      ")");
+}
+
 std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
                         absl::string_view server_nonce) {
   return Hmac(secret, {"server", request.job(), absl::StrCat(request.worker()),

@@ -26,6 +26,9 @@ enum class Role { kWorker, kServer };
 inline constexpr absl::string_view kRegister = "Register";
 inline constexpr absl::string_view kPerform = "Perform";
 
+// `worker 1 (process 77 on host a)`
+std::string NameOf(const coordination::Member& member);
+
 // The proof in a HelloReply.
 std::string ServerProof(absl::string_view secret, const coordination::HelloRequest& request,
                         absl::string_view server_nonce);

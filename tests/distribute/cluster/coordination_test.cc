@@ -268,7 +268,7 @@ TEST_F(CoordinationTest, LostServiceFailsTheWorkers) {
   server_ = nullptr;
   const absl::Status lost = group->Get("never", In(5)).status();
   EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(Message(lost), HasSubstr("worker 0 is gone"));
+  EXPECT_THAT(Message(lost), HasSubstr("worker 0 (process 1000 on host0) is gone"));
 }
 
 // --- strangers --------------------------------------------------------------------------------
