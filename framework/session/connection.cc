@@ -120,11 +120,9 @@ absl::Status Connection::Break(const absl::Status& cause, uint64_t step, absl::T
     first = Locate(workers_->ReportFailure(first, deadline), static_cast<int64_t>(step));
   }
   if (progress_ != nullptr) {
-    // Of another worker that is gone, the others may know only with which one of theirs.
+    // How far a worker had come that is gone, the others may know only from themselves.
     const uint64_t at = progress_->position().step;
-    if (absl::IsUnavailable(first) && FailureOf(first)->worker != worker() && at > 0) {
-      first = Annotate(first, absl::StrCat("step ", at));
-    }
+    if (absl::IsUnavailable(first) && at > 0) first = Annotate(first, absl::StrCat("step ", at));
     first =
         WithDetails(first, CollectivesJson(*progress_, topology_, worker(), first), CaptureStack());
   }
