@@ -17,7 +17,7 @@ namespace mirrorflow {
 inline constexpr double kBenchLearningRate = 0.01;  // the peers use the same
 
 // Steps between the checkpoints of a case that saves them.
-inline constexpr int64_t kStepsBetweenSaves = 100;
+inline constexpr int64_t kStepsBetweenSaves = 20;
 
 // The model to train and the way to train it.
 struct TrainingCase {

@@ -121,6 +121,15 @@ class WorkerErrorsTest(programs.WorkersTestCase):
         self.check_one_fails(results, 1, RESOURCES, "huge/train-images-idx3-ubyte: ",
                              f"cannot allocate {rows * 784} bytes")
 
+    def test_lack_of_file_descriptors_is_named(self):
+        results = self.run_soon(
+            own, 2, [*TRAIN, "--collective=ucx"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24)))
+        for result in results:
+            # The first to notice it ends with its own error, the other one perhaps with that.
+            self.assertIn(result.returncode, (CLUSTER, RESOURCES), result.stderr)
+            self.assertIn("UCX: too few file descriptors; expected 32 free ones", result.stderr)
+
     def test_second_job_leaves_the_checkpoints_of_the_first_alone(self):
         flags = [*TRAIN, "--checkpoint_dir=shared", "--checkpoint_every=5"]
         first = self.start_workers(own, 2, [*flags, *ENDLESS])

@@ -2,6 +2,7 @@
 #include "distribute/collective/ucx/ucx_transport.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +87,22 @@ absl::Status CheckDevice(const std::string& device) {
       absl::StrCat("UCX: no network device '", Printable(device), "'; expected one of this host"));
 }
 
+// UCX aborts the process if it finds no file descriptor for what it needs on its own.
+absl::Status CheckDescriptors() {
+  constexpr size_t kNeeded = 32;
+  std::vector<int> free;
+  while (free.size() < kNeeded) {
+    const int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) break;
+    free.push_back(fd);
+  }
+  for (const int fd : free) close(fd);
+  if (free.size() == kNeeded) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("UCX: too few file descriptors; expected ",
+                                                   kNeeded, " free ones, got ", free.size(),
+                                                   "; `ulimit -n` sets their number"));
+}
+
 std::vector<std::string> EntriesOf(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -120,6 +137,7 @@ class Ucx final : public UcxTransport {
 
   absl::Status Initialize() {
     MF_RETURN_IF_ERROR(CheckDevice(options_.device));
+    MF_RETURN_IF_ERROR(CheckDescriptors());
     ucp_config_t* config = nullptr;
     if (const ucs_status_t status = api_.ucp_config_read(nullptr, nullptr, &config)) {
       return UcxError("cannot read its configuration", status);
