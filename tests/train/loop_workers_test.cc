@@ -187,6 +187,7 @@ TEST_P(OwnCopiesTest, CopyThatDiffersStopsAllAtTheSameStep) {
 
 TEST_P(LoopWorkersTest, ChecksOfEqualCopiesChangeNothing) {
   std::vector<Tensor> values[2];
+  uint64_t steps[2];  // of the session, from which random ops draw
   for (const int64_t check_replicas : {0, 1}) {
     const auto statuses = OnEach([&](const Strategy& strategy, int worker) -> absl::Status {
       MF_ASSIGN_OR_RETURN(const auto training, Training::Create(strategy));
@@ -194,13 +195,17 @@ TEST_P(LoopWorkersTest, ChecksOfEqualCopiesChangeNothing) {
           strategy, Line().Batch(kBatch),
           {.epochs = 3, .check_replicas = check_replicas, .session = training->session.get()}));
       MF_ASSIGN_OR_RETURN(std::vector<Tensor> variables, training->Variables());
-      if (worker == 1) values[check_replicas] = std::move(variables);
+      if (worker == 1) {
+        values[check_replicas] = std::move(variables);
+        steps[check_replicas] = training->session->step();
+      }
       return absl::OkStatus();
     });
     EXPECT_THAT(statuses, testing::Each(absl::OkStatus()));
   }
   EXPECT_TRUE(std::equal(values[0].begin(), values[0].end(), values[1].begin(), values[1].end(),
                          Tensor::Identical));
+  EXPECT_EQ(steps[0], steps[1]);
 }
 
 // With a dataset of its own for each worker, nothing makes them equally long.
