@@ -46,8 +46,8 @@ class WorkerGroup {
   // Reports to all workers why this one cannot continue. Only the first report of an incarnation
   // counts. Returns that report, or `cause` if it was first or no answer arrives by the deadline.
   virtual absl::Status ReportFailure(const absl::Status& cause, absl::Time deadline) = 0;
-  // Sets the function to call, on any thread, when whoever coordinates the workers asks all of them
-  // to stop, with the number of the signal; null for none. The call comes at once if that has
+  // Sets the function to call, on any thread, when the coordination service asks all workers to
+  // stop, with the number of the signal; null for none. The call comes at once if that has
   // happened. When OnStopRequest returns, no call of the previous function is in progress.
   virtual void OnStopRequest(std::function<void(int signal)> call) { static_cast<void>(call); }
   // This worker will leave for the reason `why`, before its work is done, and start again.

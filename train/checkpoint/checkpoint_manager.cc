@@ -69,7 +69,7 @@ class CheckpointManager::Writer {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   }
 
-  // What Start writes. Not to be changed before Wait has returned.
+  // The contents that Start writes. They must not change before Wait has returned.
   Safetensors* contents() { return &contents_; }
   void Start(CheckpointManifest manifest) {
     thread_ = std::thread([this, manifest = std::move(manifest)] {
