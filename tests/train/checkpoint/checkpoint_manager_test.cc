@@ -224,7 +224,7 @@ TEST_F(CheckpointManagerTest, DamagedNewestIsErrorUnlessAnOlderOneMayBeUsed) {
   EXPECT_THAT(Steps(), ElementsAre(10, 12));
 }
 
-TEST_F(CheckpointManagerTest, RestoreWarnsOfValuesThatAreNotFinite) {
+TEST_F(CheckpointManagerTest, RestoreWarnsAboutNonFiniteTensors) {
   const auto strategy = Replicas(1);
   ASSERT_TRUE(Train(*strategy, 1, Options()).ok());
   const std::string path = CheckpointPath(directory_, 1);
