@@ -56,8 +56,8 @@ absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name) {
   return value;
 }
 
-absl::Status Session::ReadVariable(absl::string_view name, Tensor* value) {
-  return state_->ReadVariable(name, value);
+absl::Status Session::CopyVariable(absl::string_view name, Tensor* copy) {
+  return state_->ReadVariable(name, copy);
 }
 
 absl::StatusOr<Tensor> Session::ReadVariable(absl::string_view name, int replica) const {

@@ -171,9 +171,10 @@ class Session {
   // synchronised on read, this is the sum over all replicas of the world, and all workers must call
   // it. NotFound for an unknown name, FailedPrecondition if the variable is indeterminate.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name);
-  // As above, into the memory of `value` if it has the variable's dtype and shape. Repeated copies
-  // of large variables are several times as fast that way, because new memory costs page faults.
-  absl::Status ReadVariable(absl::string_view name, Tensor* value);
+  // Sets `copy` to the same, in its own memory if it has the variable's dtype and shape. Repeated
+  // copies of large variables are several times as fast that way, because new memory costs page
+  // faults.
+  absl::Status CopyVariable(absl::string_view name, Tensor* copy);
   // A copy of the value on local replica `replica`.
   absl::StatusOr<Tensor> ReadVariable(absl::string_view name, int replica) const;
   // Sets the variable on all local replicas or, if it is synchronised on read, the sum over all.

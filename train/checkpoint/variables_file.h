@@ -23,8 +23,8 @@ namespace mirrorflow {
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets `contents` to what SaveVariables writes. Tensors that it has already, from an earlier call,
-// are overwritten (Session::ReadVariable). All workers must call it. Only worker 0 gets tensors: the
-// others take part in summing those that are synchronised on read.
+// are overwritten (Session::ReadVariable). All workers must call it. Only worker 0 gets tensors:
+// the others take part in summing those that are synchronised on read.
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
 struct LoadOptions {
