@@ -101,7 +101,7 @@ absl::Status CollectVariables(Session& session, Safetensors* contents) {
     if (!takes_all && !variable.on_read) continue;
     Tensor sum;
     MF_RETURN_IF_ERROR(
-        session.ReadVariable(variable.name, takes_all ? &contents->tensors[variable.name] : &sum));
+        session.CopyVariable(variable.name, takes_all ? &contents->tensors[variable.name] : &sum));
   }
   contents->metadata[kStep] = absl::StrCat(session.step());
   if (!optimizer_state.empty()) {

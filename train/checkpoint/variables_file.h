@@ -23,7 +23,7 @@ namespace mirrorflow {
 absl::Status SaveVariables(Session& session, absl::string_view path);
 
 // Sets `contents` to what SaveVariables writes. Tensors that it has already, from an earlier call,
-// are overwritten (Session::ReadVariable). All workers must call it. Only worker 0 gets tensors:
+// are overwritten (Session::CopyVariable). All workers must call it. Only worker 0 gets tensors:
 // the others take part in summing those that are synchronised on read.
 absl::Status CollectVariables(Session& session, Safetensors* contents);
 
