@@ -114,13 +114,15 @@ absl::Status Coordinator(const std::vector<std::string>& args, ExitCode* code) {
     stop.SetServer(server.get());
     const absl::Status over = server->WaitUntilOver(absl::Now() + flags.connect_timeout);
     stop.SetServer(nullptr);
+    if (over.ok()) {  // a signal that came too late has stopped nothing
+      *code = kExitOk;
+      return over;
+    }
     if (const int signal = stop.signal(); signal != 0) {
       *code = signal == SIGINT ? kExitInterrupted : kExitPreempted;
-      Log(absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal),
-                       over.ok() ? "" : absl::StrCat(": ", over.message())));
+      Log(absl::StrCat("coordinator: stopped by SIG", sigabbrev_np(signal), ": ", over.message()));
       return absl::OkStatus();
     }
-    if (over.ok()) *code = kExitOk;
     if (!absl::IsUnavailable(over)) return over;
     Log(absl::StrCat("coordinator: the workers have ended: ", over.message(),
                      "; waiting for them to start again"));
