@@ -77,10 +77,10 @@ absl::StatusOr<float> RunStep(const Layers& layers, Session& session) {
   return out[0].scalar<float>();
 }
 
-// Checks 60 random programs, from the seed `first` on, on the GPUs that `set_backend` creates.
+// Checks 30 random programs, from the seed `first` on, on the GPUs that `set_backend` creates.
 template <typename SetBackend>
 void CheckRandomPrograms(uint64_t first, SetBackend set_backend) {
-  for (uint64_t seed = first; seed < first + 60; ++seed) {
+  for (uint64_t seed = first; seed < first + 30; ++seed) {
     Reset({.seed = seed});
     const auto program = MakeRandomProgram(seed, {.num_ops = 4 + static_cast<int>(seed % 12)});
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();

@@ -493,7 +493,7 @@ void FallSilent(const Layer& layer, TestWorkers& both, const TestWorkersOptions&
 // Runs a hundred rounds, which mostly wait. Pairs of workers run them side by side, so that
 // timeouts can be longer than a busy machine stalls a thread.
 TEST(WorkersTest, SilentWorkerFailsPeerInTimeAndBothReconnect) {
-  constexpr int kPairs = 20, kRounds = 5;
+  constexpr int kPairs = 20, kRounds = 2;
   const Layer layer;
   TestWorkersOptions options{.collective_timeout = absl::Seconds(1)};
   options.session.connect_timeout = absl::Seconds(3);

@@ -72,12 +72,6 @@ class ElasticTest(programs.ProgramTest):
             if variables["ELASTIC_HOST"] == host and rank in (None, variables.get("RANK")):
                 programs.kill(process)
 
-    def wait_until(self, condition, what):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.01)
-
     def step(self):
         """The last step with a checkpoint."""
         return max((int(p.name[5:]) for p in (self.root / "saved").glob("step-*")), default=0)
@@ -85,11 +79,11 @@ class ElasticTest(programs.ProgramTest):
     def wait_for_workers(self, size):
         """Waits until so many workers run, and have saved a checkpoint since."""
         sizes = {str(rank): str(size) for rank in range(size)}
-        self.wait_until(
+        programs.wait_until(
             lambda: {v["RANK"]: v["WORLD_SIZE"] for v in self.processes().values()
                      if "RANK" in v} == sizes, f"{size} workers")
         begin = self.step()
-        self.wait_until(lambda: self.step() > begin, "a step")
+        programs.wait_until(lambda: self.step() > begin, "a step")
 
     def losses(self, name):
         return [line.split() for line in (self.root / name).read_text().splitlines()]

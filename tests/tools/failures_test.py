@@ -96,10 +96,7 @@ class FailuresTest(programs.ProgramTest):
         return log.read_text().count("\n") if log.exists() else 0
 
     def wait_for_steps(self, count):
-        until = time.monotonic() + SECONDS
-        while self.num_steps() < count:
-            self.assertLess(time.monotonic(), until, "no progress")
-            time.sleep(0.02)
+        programs.wait_until(lambda: self.num_steps() >= count, f"{count} steps")
 
     def check_others_end(self, workers, rank, expected, code="UNAVAILABLE", timeout=HEARTBEAT):
         """Checks that all workers but `rank` name the culprit at the end of their output."""

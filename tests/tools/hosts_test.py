@@ -158,10 +158,7 @@ class LaunchersTest(programs.ProgramTest):
                                      "--checkpoint_every=20", "--heartbeat_timeout=2s")
         self.addCleanup(lambda: [w.kill() for w in workers])
         self.addCleanup(lambda: ip("-n", host, "link", "set", "eth0", "up"))
-        deadline = time.monotonic() + SECONDS
-        while not list((self.root / "cut").glob("step-*")):
-            self.assertLess(time.monotonic(), deadline, "no checkpoint")
-            time.sleep(0.02)
+        programs.wait_until(lambda: any((self.root / "cut").glob("step-*")), "a checkpoint")
         self.assertEqual(ip("-n", host, "link", "set", "eth0", "down").returncode, 0)
         begin = time.monotonic()
         errs = [worker.communicate(timeout=SECONDS)[1] for worker in workers]

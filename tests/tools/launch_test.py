@@ -45,14 +45,8 @@ class LaunchTest(programs.ProgramTest):
         out, err = process.communicate(timeout=SECONDS)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def wait_until(self, condition, what):
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
-
     def wait_for_processes(self, mark, count):
-        self.wait_until(lambda: len(commands_with(mark)) == count, f"{count} processes of {mark}")
+        programs.wait_until(lambda: len(commands_with(mark)) == count, f"{count} processes of {mark}")
 
     def test_lines_come_whole_after_the_number_of_their_worker(self):
         script = ("for i in 1 2 3; do printf 'a%s ' $RANK; sleep 0.05; printf 'b%s\\n' $i; done; "
@@ -138,10 +132,10 @@ class LaunchTest(programs.ProgramTest):
     def test_nothing_is_left_when_the_launcher_is_killed(self):
         mark = "64.25"
         process = self.start("-n", "2", "--", "sh", "-c", STUBBORN.format(mark=mark))
-        self.wait_until(lambda: len(commands_with(f"sleep {mark}")) > 4, "workers")
+        programs.wait_until(lambda: len(commands_with(f"sleep {mark}")) > 4, "workers")
         process.kill()
         process.communicate(timeout=SECONDS)
-        self.wait_until(lambda: not commands_with(mark), "no process is left")
+        programs.wait_until(lambda: not commands_with(mark), "no process is left")
 
     def test_signals_count_while_nobody_reads_the_output(self):
         process = self.start("-n", "2", "--", "sh", "-c", "while :; do echo a long line; done")

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from xml.sax.saxutils import quoteattr
 
@@ -30,6 +31,14 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def wait_until(condition, what):
+    """Waits until the condition holds; the test fails with `what` if it does not within 90 s."""
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline, f"waited 90 s for {what}"
+        time.sleep(0.01)
 
 
 def kill(process):

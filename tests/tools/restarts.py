@@ -3,7 +3,6 @@
 
 import shutil
 import subprocess
-import time
 
 import programs
 
@@ -32,13 +31,9 @@ class RestartsTestCase(programs.ProgramTest):
 
     def wait_for_step(self, step):
         """Waits until a checkpoint of this step or a later one has been saved."""
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            names = [p.name for p in (self.root / "saved").glob("step-*")]
-            if any(int(name[5:]) >= step for name in names):
-                return
-            time.sleep(0.005)
-        self.fail(f"no checkpoint of step {step}")
+        programs.wait_until(
+            lambda: any(int(p.name[5:]) >= step for p in (self.root / "saved").glob("step-*")),
+            f"a checkpoint of step {step}")
 
     def check_same_bits(self):
         for name in ("log", "safetensors"):

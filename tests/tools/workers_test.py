@@ -95,10 +95,7 @@ class WorkersTest(programs.WorkersTestCase):
             worker.kill()
             worker.communicate(timeout=SECONDS)
         # Other programs, such as compilers, also use these directories, for a moment.
-        deadline = time.monotonic() + SECONDS
-        while files() - before and time.monotonic() < deadline:
-            time.sleep(0.1)
-        self.assertEqual(files() - before, set())
+        programs.wait_until(lambda: not files() - before, "the end of shared files")
 
     def start_endless_workers(self, *flags):
         port = free_port()
@@ -293,7 +290,7 @@ class WorkersTest(programs.WorkersTestCase):
             (self.root / "x.npy").read_bytes()[-40:]))
 
     def test_strangers_change_nothing(self):
-        flags = ["--model=mlp", "--replicas=1", "--steps=200", "--epochs=100"]
+        flags = ["--model=mlp", "--replicas=1", "--steps=4000", "--epochs=4000"]
         self.check_all_succeed(self.run_workers(own, 2, [*flags, *self.files_of("quiet")]))
         port = free_port()
         workers = [subprocess.Popen(
@@ -302,6 +299,7 @@ class WorkersTest(programs.WorkersTestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank in range(2)]
         self.assertIn("cluster from", workers[0].stderr.readline())
         strangers = self.disturb(port)
+        programs.wait_until(lambda: (self.root / "disturbed.log").exists(), "training begins")
         second = subprocess.run(
             [programs.FASHION_MNIST, *programs.TRAIN_TINY, *flags, "--connect_timeout=2s"],
             cwd=self.root, env={**os.environ, **own(1, 2, port)}, text=True, capture_output=True,
