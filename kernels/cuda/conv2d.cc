@@ -35,7 +35,7 @@ KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart
     case ConvolutionPart::kForward:
       absl::StrAppend(&value, "Forward(a0, a1, i)");
       if (g.bias) absl::StrAppend(&value, " + Load(a2[i % ", g.out_channels, "])");
-      if (HasRelu(c)) value = absl::StrCat("Relu(", value, ")");
+      if (HasRelu(c)) value = absl::StrCat("op::Relu(", value, ")");
       break;
     case ConvolutionPart::kBackpropInput:
       absl::StrAppend(&value, "BackpropInput(a1, a2, i)");
@@ -60,7 +60,7 @@ absl::StatusOr<KernelPlan> Create(const KernelContext& c) {
     const std::string bias = absl::StrCat("Load(a2[i % ", g.out_channels, "])");
     return MakeIndexed(c,
                        !g.bias      ? "0"
-                       : HasRelu(c) ? absl::StrCat("Relu(", bias, ")")
+                       : HasRelu(c) ? absl::StrCat("op::Relu(", bias, ")")
                                     : bias,
                        {.includes = {"math.cuh"}});
   }

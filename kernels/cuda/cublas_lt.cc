@@ -123,10 +123,8 @@ class ProductKernel final : public Kernel {
     MF_RETURN_IF_ERROR(b_.Make(types.data, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n,
                                p.batch, p.batch_b));
     MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
-    // Operands that a plan places are aligned; a part of a larger tensor may begin anywhere.
-    std::vector<Algorithm> proposed;
     const bool autotune = c != nullptr && c->tuning() != nullptr;
-    MF_RETURN_IF_ERROR(Propose(kAligned, autotune ? kMaxTried : 1, &proposed));
+    MF_ASSIGN_OR_RETURN(const std::vector<Algorithm> proposed, Propose(autotune ? kMaxTried : 1));
     int choice = 0;
     if (autotune) {
       MF_ASSIGN_OR_RETURN(
@@ -134,23 +132,15 @@ class ProductKernel final : public Kernel {
           ChooseProposal(*c, absl::StrCat("cuBLASLt ", cublasLtGetVersion()),
                          static_cast<int>(proposed.size()), [&] { return Fastest(p, proposed); }));
     }
-    aligned_ = proposed[choice];
-    unaligned_ = aligned_;
-    if (HasMask()) return absl::OkStatus();  // operands made by the compiler, which are aligned
-    MF_RETURN_IF_ERROR(Propose(static_cast<uint32_t>(DataTypeSize(p.dtype)), 1, &proposed));
-    unaligned_ = proposed[0];
+    chosen_ = proposed[choice];
     return absl::OkStatus();
   }
 
-  size_t workspace_bytes() const {
-    return std::max(aligned_.workspaceSize, unaligned_.workspaceSize);
-  }
+  size_t workspace_bytes() const { return chosen_.workspaceSize; }
 
   absl::Status Run(const KernelArgs& args, Lane& lane) const override {
     const std::byte *a = args.input<std::byte>(0), *b = args.input<std::byte>(1);
     std::byte* const out = args.output<std::byte>(0);
-    uintptr_t all = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
-                    reinterpret_cast<uintptr_t>(out);
     const std::byte *bias = nullptr, *mask = nullptr;
     if (epilogue_ == Epilogue::kReluGrad) {
       bias = args.output<std::byte>(1);  // here the library writes the gradient of the bias
@@ -159,17 +149,17 @@ class ProductKernel final : public Kernel {
       bias = args.input<std::byte>(2);
       if (HasMask()) mask = args.output<std::byte>(1);
     }
-    all |= reinterpret_cast<uintptr_t>(bias) | reinterpret_cast<uintptr_t>(mask);
     cublasLtMatmulDescOpaque_t desc = desc_;  // a copy with these addresses
     MF_RETURN_IF_ERROR(SetPointers(&desc, bias, mask));
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, lane.Library<Handle>().Get());
-    return Multiply(handle, desc, all % kAligned == 0 ? aligned_ : unaligned_, a, b, out,
+    return Multiply(handle, desc, chosen_, a, b, out,
                     workspace_bytes() > 0 ? args.scratch<void>() : nullptr, StreamOf(lane));
   }
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
-  static constexpr uint32_t kAligned = 16;
+  // What algorithms may rely on. Operands are aligned to more (see cuda_kernel.h).
+  static constexpr uint32_t kAlignment = 16;
 
   bool HasMask() const {
     return epilogue_ == Epilogue::kBiasReluMask || epilogue_ == Epilogue::kReluGrad;
@@ -240,7 +230,7 @@ class ProductKernel final : public Kernel {
   }
 
   // The heuristic's proposals, best first: at least one and at most `most`.
-  absl::Status Propose(uint32_t alignment, int most, std::vector<Algorithm>* proposed) {
+  absl::StatusOr<std::vector<Algorithm>> Propose(int most) const {
     cublasLtMatmulPreferenceOpaque_t preference;
     MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceInit(&preference));
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -251,7 +241,7 @@ class ProductKernel final : public Kernel {
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      MF_RETURN_IF_ERROR(set(attribute, alignment));
+      MF_RETURN_IF_ERROR(set(attribute, kAlignment));
     }
     MF_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMaxWorkspaceBytes}));
     // Without CUBLASLT_REDUCTION_SCHEME_INPLACE, which adds in the order of arrival.
@@ -261,27 +251,32 @@ class ProductKernel final : public Kernel {
     MF_ASSIGN_OR_RETURN(cublasLtHandle_t handle, HandleForPlans());
     // Only the alignment of these pointers matters.
     cublasLtMatmulDescOpaque_t desc = desc_;
-    const auto* const aligned = reinterpret_cast<const void*>(uintptr_t{alignment});
+    const auto* const aligned = reinterpret_cast<const void*>(uintptr_t{kAlignment});
     MF_RETURN_IF_ERROR(SetPointers(&desc, aligned, aligned));
+    std::vector<Algorithm> proposed(most);
     int found = 0;
-    proposed->resize(most);
-    MF_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulAlgoGetHeuristic(handle, &desc_, b_.get(), a_.get(),
-                                                             out_.get(), out_.get(), &preference,
-                                                             most, proposed->data(), &found));
-    proposed->resize(found);
-    proposed->erase(
-        std::remove_if(proposed->begin(), proposed->end(),
+    cublasStatus_t asked =
+        cublasLtMatmulAlgoGetHeuristic(handle, &desc, b_.get(), a_.get(), out_.get(), out_.get(),
+                                       &preference, most, proposed.data(), &found);
+    // So it answers for some shapes, such as those with a dimension of 1.
+    if (asked == CUBLAS_STATUS_INVALID_VALUE) asked = CUBLAS_STATUS_NOT_SUPPORTED;
+    MF_RETURN_IF_ERROR(CublasStatus(asked, "cublasLtMatmulAlgoGetHeuristic"));
+    proposed.resize(found);
+    proposed.erase(
+        std::remove_if(proposed.begin(), proposed.end(),
                        [](const Algorithm& each) { return each.state != CUBLAS_STATUS_SUCCESS; }),
-        proposed->end());
-    if (!proposed->empty()) return absl::OkStatus();
-    return absl::UnimplementedError("cuBLASLt has no algorithm for this product");
+        proposed.end());
+    if (proposed.empty()) {
+      return absl::UnimplementedError("cuBLASLt has no algorithm for this product");
+    }
+    return proposed;
   }
 
   Epilogue epilogue_ = Epilogue::kNone;
   bool in_double_ = false;
   cublasLtMatmulDescOpaque_t desc_;
   Matrix a_, b_, out_;
-  Algorithm aligned_, unaligned_;
+  Algorithm chosen_;
 };
 
 }  // namespace
@@ -297,8 +292,14 @@ bool CublasHasReluMasks(const CublasProduct& product) {
   CublasProduct p = product;
   p.k = 64;
   for (const Epilogue epilogue : {Epilogue::kBiasReluMask, Epilogue::kReluGrad}) {
-    p.epilogue = epilogue;
-    if (!ProductKernel().Make(nullptr, p).ok()) return false;
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        p.epilogue = epilogue;
+        p.transpose_a = transpose_a;
+        p.transpose_b = transpose_b;
+        if (!ProductKernel().Make(nullptr, p).ok()) return false;
+      }
+    }
   }
   return true;
 }

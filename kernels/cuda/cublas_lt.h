@@ -39,8 +39,10 @@ struct CublasProduct {
 // and for shapes that the library has no algorithm for.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
 
-// Whether the library both writes and reads masks of products [m,n]. Only the library knows the
-// order of their bits, so it must do both or neither.
+// Whether the library both writes and reads masks of products [m,n], however their operands are
+// stored. Only the library knows the order of their bits, so it must do both or neither, and the
+// answer must be the same for the product that writes a mask and for the one that reads it: it does
+// not depend on their transposes and inner sizes.
 bool CublasHasReluMasks(const CublasProduct& product);
 
 }  // namespace mirrorflow

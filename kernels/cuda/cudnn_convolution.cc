@@ -174,10 +174,18 @@ class ConvolutionKernel final : public Kernel {
 
  private:
   // An algorithm of the library; `number` is a value of the enum for this part of the convolution.
+  // The workspace suffices only with its math type.
   struct Algorithm {
     int number;
+    cudnnMathType_t math;
     size_t workspace_bytes;
   };
+
+  // Must precede Convolve with the algorithm.
+  absl::Status SetMathOf(const Algorithm& algorithm) const {
+    MF_RETURN_IF_CUDNN_ERROR(cudnnSetConvolutionMathType(convolution_.get(), algorithm.math));
+    return absl::OkStatus();
+  }
 
   // Calls the library. `result` is where the result goes; the gradient of a filter goes to `filter`
   // instead.
@@ -232,24 +240,25 @@ class ConvolutionKernel final : public Kernel {
         size(g.h.stride), size(g.w.stride), size(g.h.dilation), size(g.w.dilation),
         CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     MF_RETURN_IF_CUDNN_ERROR(cudnnSetConvolutionGroupCount(convolution_.get(), size(g.groups)));
-    // The default may use TensorFloat-32 for floats.
-    const bool exact = type_ == CUDNN_DATA_FLOAT && !allow_tf32;
+    // What the library may propose. The default may use TensorFloat-32 for floats.
+    exact_ = type_ == CUDNN_DATA_FLOAT && !allow_tf32;
     MF_RETURN_IF_CUDNN_ERROR(cudnnSetConvolutionMathType(
-        convolution_.get(), exact                       ? CUDNN_FMA_MATH
+        convolution_.get(), exact_                      ? CUDNN_FMA_MATH
                             : type_ == CUDNN_DATA_FLOAT ? CUDNN_DEFAULT_MATH
                                                         : CUDNN_TENSOR_OP_MATH));
     return absl::OkStatus();
   }
 
-  // The algorithms that are supported, deterministic and within kMaxWorkspaceBytes, in the order of
-  // the library's preference.
+  // The algorithms that are supported, deterministic, as precise as asked for and within
+  // kMaxWorkspaceBytes, in the order of the library's preference.
   template <typename Perf>
-  static std::vector<Algorithm> Usable(const Perf* found, int count) {
+  std::vector<Algorithm> Usable(const Perf* found, int count) const {
     std::vector<Algorithm> usable;
     for (int i = 0; i < count; ++i) {
       if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].memory <= kMaxWorkspaceBytes &&
-          found[i].determinism == CUDNN_DETERMINISTIC) {
-        usable.push_back({static_cast<int>(found[i].algo), found[i].memory});
+          found[i].determinism == CUDNN_DETERMINISTIC &&
+          (!exact_ || found[i].mathType == CUDNN_FMA_MATH)) {
+        usable.push_back({static_cast<int>(found[i].algo), found[i].mathType, found[i].memory});
       }
     }
     return usable;
@@ -297,7 +306,7 @@ class ConvolutionKernel final : public Kernel {
                                                  [&] { return Fastest(g, proposed); }));
     }
     chosen_ = proposed[choice];
-    return absl::OkStatus();
+    return SetMathOf(chosen_);
   }
 
   absl::StatusOr<int> Fastest(const Geometry& g, const std::vector<Algorithm>& proposed) const {
@@ -322,6 +331,7 @@ class ConvolutionKernel final : public Kernel {
                         if (own == nullptr || of != stream) own = std::make_unique<Handle>();
                         of = stream;
                         MF_ASSIGN_OR_RETURN(cudnnHandle_t handle, own->Get(stream));
+                        MF_RETURN_IF_ERROR(SetMathOf(proposed[i]));
                         return Convolve(handle, proposed[i], images.get(), filter.get(),
                                         output.get(), result, workspace.get());
                       });
@@ -359,7 +369,7 @@ class ConvolutionKernel final : public Kernel {
       const int64_t n = c.output_shape(0).num_elements();
       output_grid_ = ElementwiseGrid(n);
       const bool relu = c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);
-      add_bias_ = add(n, absl::StrCat("to[i] = Store<", type, ">(", relu ? "Relu" : "",
+      add_bias_ = add(n, absl::StrCat("to[i] = Store<", type, ">(", relu ? "op::Relu" : "",
                                       "(Load(to[i]) + Load(from[i % ", g.out_channels, "])));"));
     }
   }
@@ -371,6 +381,7 @@ class ConvolutionKernel final : public Kernel {
   ConvolutionPart part_ = ConvolutionPart::kForward;
   cudnnDataType_t type_ = CUDNN_DATA_FLOAT;
   int64_t element_ = 4;
+  bool exact_ = false;  // floats are not rounded to TensorFloat-32
   TensorDescriptor images_, output_;
   FilterDescriptor filter_;
   ConvolutionDescriptor convolution_;

@@ -274,7 +274,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       As<Preference>(preference).workspace < kWorkspace) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (HasMask(d) && (!mirrorflow::FakeHasReluMasks() || d.mask_ld % 128 != 0 ||
+  const bool has_epilogue = d.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  // The library reads the alignment of these pointers, and rejects products of vectors.
+  if (has_epilogue && (d.bias == nullptr || (HasMask(d) && d.mask == nullptr) || to.rows == 1 ||
+                       to.columns == 1 || left.columns() == 1)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const bool transposed = d.a == CUBLAS_OP_T || d.b == CUBLAS_OP_T;
+  if (HasMask(d) && (!mirrorflow::FakeHasReluMasks(transposed) || d.mask_ld % 128 != 0 ||
                      d.mask_ld < static_cast<int64_t>(to.rows))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }

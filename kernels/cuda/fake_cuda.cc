@@ -264,10 +264,11 @@ void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::func
   LaunchOnFake(stream, launch_name.empty() ? name : launch_name, launch_accesses, std::move(work));
 }
 
-bool FakeHasReluMasks() {
+bool FakeHasReluMasks(bool transposed) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  return world.options.has_relu_masks;
+  return world.options.relu_masks == FakeCudaOptions::kAll ||
+         (transposed && world.options.relu_masks == FakeCudaOptions::kTransposed);
 }
 
 int NumRecordedOperations() {

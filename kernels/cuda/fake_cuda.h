@@ -32,15 +32,15 @@ struct FakeCudaOptions {
   cudaError_t error = cudaErrorUnknown;
   // Operations with this name never finish.
   std::string stuck_operation = {};
-  // Whether cuBLASLt has products that write masks of positive elements, and products that read
-  // them.
-  bool has_relu_masks = true;
+  // The products for which cuBLASLt writes and reads masks of positive elements.
+  enum ReluMasks { kAll, kTransposed, kNone } relu_masks = kAll;
 };
 
 // Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
 void ResetFakeCuda(const FakeCudaOptions& options = {});
 
-bool FakeHasReluMasks();
+// Whether cuBLASLt has masks for products with a transposed operand, or without one.
+bool FakeHasReluMasks(bool transposed);
 
 struct MemoryRange {
   const void* begin;

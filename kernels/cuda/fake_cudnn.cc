@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake of cuDNN's convolutions that a test links in its place. It computes them by definition, in
-// order with other enqueued work.
+// order with other enqueued work. It reports operands that the real library would read from wrong
+// addresses, because they are not aligned, and algorithms without the math type that belongs to
+// them.
 #include <cudnn.h>
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 #include "framework/core/reduced_float.h"
 #include "kernels/cuda/fake_cuda.h"
@@ -27,6 +31,8 @@ struct cudnnTensorStruct {
 struct cudnnFilterStruct : cudnnTensorStruct {};
 struct cudnnConvolutionStruct {
   int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups = 1;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  cudnnMathType_t proposed = CUDNN_DEFAULT_MATH;  // with the algorithms
 };
 
 namespace {
@@ -107,16 +113,33 @@ struct Three {
 };
 
 template <typename Perf>
-cudnnStatus_t Find(const Convolution& convolution, decltype(Perf::algo) random,
-                   decltype(Perf::algo) algo, int* count, Perf* found) {
+cudnnStatus_t Find(const Convolution& convolution, cudnnConvolutionStruct* c,
+                   decltype(Perf::algo) random, decltype(Perf::algo) algo, int* count,
+                   Perf* found) {
   if (!convolution.Fits()) return CUDNN_STATUS_BAD_PARAM;
+  // Another math type than the descriptor's, unless that one is exact.
+  c->proposed = c->math == CUDNN_TENSOR_OP_MATH ? CUDNN_DEFAULT_MATH
+                : c->math == CUDNN_DEFAULT_MATH ? CUDNN_TENSOR_OP_MATH
+                                                : c->math;
   // The first must not be taken: it is not deterministic.
-  found[0] = {random, CUDNN_STATUS_SUCCESS, 1, 0, CUDNN_NON_DETERMINISTIC};
-  found[1] = {algo, CUDNN_STATUS_SUCCESS, 2, kWorkspace, CUDNN_DETERMINISTIC};
+  found[0] = {random, CUDNN_STATUS_SUCCESS, 1, 0, CUDNN_NON_DETERMINISTIC, c->proposed};
+  found[1] = {algo, CUDNN_STATUS_SUCCESS, 2, kWorkspace, CUDNN_DETERMINISTIC, c->proposed};
   // The last cannot be run, which only a trial finds out.
-  found[2] = {random, CUDNN_STATUS_SUCCESS, 3, kWorkspace, CUDNN_DETERMINISTIC};
+  found[2] = {random, CUDNN_STATUS_SUCCESS, 3, kWorkspace, CUDNN_DETERMINISTIC, c->proposed};
   *count = 3;
   return CUDNN_STATUS_SUCCESS;
+}
+
+// Rejects what the real library would answer with wrong numbers or a fault.
+cudnnStatus_t Check(const Convolution& c, bool can_run, size_t workspace_bytes,
+                    std::initializer_list<const void*> operands) {
+  const bool aligned = std::all_of(operands.begin(), operands.end(), [](const void* operand) {
+    return reinterpret_cast<uintptr_t>(operand) % 16 == 0;
+  });
+  if (!aligned) return CUDNN_STATUS_EXECUTION_FAILED;
+  return c.Fits() && can_run && workspace_bytes >= kWorkspace && c.c.math == c.c.proposed
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_BAD_PARAM;
 }
 
 void Launch(cudnnHandle_t handle, std::function<void()> work) {
@@ -177,7 +200,8 @@ cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t c, int 
   c->groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c, cudnnMathType_t math) {
+  c->math = math;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -186,21 +210,21 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorD
                                                      cudnnConvolutionDescriptor_t c,
                                                      cudnnTensorDescriptor_t y, int, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_FWD_ALGO_FFT,
               CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, count, found);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t y,
     cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t x, int, int* count,
     cudnnConvolutionBwdDataAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
+  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
               CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, count, found);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y,
     cudnnConvolutionDescriptor_t c, cudnnFilterDescriptor_t w, int, int* count,
     cudnnConvolutionBwdFilterAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0,
+  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0,
               CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, count, found);
 }
 
@@ -210,9 +234,9 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, cudnnTe
                                       cudnnConvolutionFwdAlgo_t algo, void* workspace, size_t bytes,
                                       const void*, cudnnTensorDescriptor_t yd, void* y) {
   const Convolution c{*xd, *wd, *yd, *cd};
-  if (!c.Fits() || bytes < kWorkspace || algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  const cudnnStatus_t status =
+      Check(c, algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, bytes, {x, w, y});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
   Launch(handle, [=] {
     c.Sum(x, c.x, w, c.w, y, c.y, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
       return Three{iy, ix, iw};
@@ -228,9 +252,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*,
                                            size_t bytes, const void*, cudnnTensorDescriptor_t xd,
                                            void* dx) {
   const Convolution c{*xd, *wd, *yd, *cd};
-  if (!c.Fits() || bytes < kWorkspace || algo != CUDNN_CONVOLUTION_BWD_DATA_ALGO_1) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  const cudnnStatus_t status =
+      Check(c, algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, bytes, {w, dy, dx});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
   Launch(handle, [=] {
     c.Sum(w, c.w, dy, c.y, dx, c.x, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
       return Three{ix, iw, iy};
@@ -246,9 +270,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*,
                                              size_t bytes, const void*, cudnnFilterDescriptor_t wd,
                                              void* dw) {
   const Convolution c{*xd, *wd, *yd, *cd};
-  if (!c.Fits() || bytes < kWorkspace || algo != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  const cudnnStatus_t status =
+      Check(c, algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, bytes, {x, dy, dw});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
   Launch(handle, [=] {
     c.Sum(x, c.x, dy, c.y, dw, c.w, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
       return Three{iw, ix, iy};

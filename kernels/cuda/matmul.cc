@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
@@ -15,12 +16,11 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/plain_product.h"
+#include "kernels/cuda/reduce.h"
 #include "ops/fused_ops.h"
 
 namespace mirrorflow {
 namespace {
-
-constexpr unsigned int kColumnsOfABlock = 64;  // of ReluGradOfColumns
 
 // The batch dimensions, which precede those of the matrices.
 Shape BatchDims(const Shape& matrices) {
@@ -53,6 +53,72 @@ int64_t FlopsOf(const KernelContext& c, const CublasProduct& p) {
   return static_cast<int64_t>(std::min(2.0 * c.output_shape(0).num_elements() * p.k, 9e18));
 }
 
+// Two kernels, one after the other. They share scratch.
+class InSequence final : public Kernel {
+ public:
+  InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
+    MF_RETURN_IF_ERROR(first_->Run(args, lane));
+    return second_->Run(args, lane);
+  }
+
+ private:
+  const std::unique_ptr<const Kernel> first_, second_;
+};
+
+KernelPlan Sequence(KernelPlan first, KernelPlan second) {
+  return {.kernel = std::make_unique<InSequence>(std::move(first.kernel), std::move(second.kernel)),
+          .scratch_bytes = std::max(first.scratch_bytes, second.scratch_bytes)};
+}
+
+// Adds the bias to the product in output 0, and applies Relu.
+KernelPlan MakeBiasBehind(const KernelContext& c, const CublasProduct& p) {
+  const std::string sum = absl::StrCat("op::Add(Load(z0[i]), Load(a2[i % ", p.n, "]))");
+  return MakeIndexed(c, p.epilogue == Epilogue::kBias ? sum : absl::StrCat("op::Relu(", sum, ")"),
+                     {.includes = {"math.cuh"}});
+}
+
+// Turns the product in output 0 into the gradient before Relu, and sums up its rows in output 1.
+KernelPlan MakeReluGradBehind(const KernelContext& c) {
+  const Shape& out = c.output_shape(0);
+  CudaKernelOptions options{.includes = {"math.cuh", "reduce.cuh"}};
+  const std::string type = CudaValueType(SumType(c.output_dtype(0)));
+  std::vector<CudaStage> stages = ReductionStages(
+      ReduceToChannels(out, 1),
+      {.op = absl::StrCat("Sum<", type, ">"),
+       .op_bytes = std::max<int64_t>(DataTypeSize(SumType(c.output_dtype(0))), 4),
+       .value = "Load(z0[i])",
+       .finish = absl::StrCat("z1[o] = Store<", CudaType(c.output_dtype(1)), ">(result);")},
+      &options.scratch_bytes);
+  stages.insert(stages.begin(), IndexedStage(c, 0, "Load(a3[i]) > 0 ? Load(z0[i]) : 0"));
+  return MakeCudaKernel(c, std::move(stages), std::move(options));
+}
+
+// Computes the product alone, and its epilogue behind it.
+absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProduct& p) {
+  CublasProduct alone = p;
+  alone.epilogue = Epilogue::kNone;
+  absl::StatusOr<KernelPlan> product = MakeCublasProduct(c, alone);
+  if (absl::IsUnimplemented(product.status())) {
+    product = MakePlainProduct(c, PlainProductOf(c, p.transpose_a, p.transpose_b));
+  }
+  MF_RETURN_IF_ERROR(product.status());
+  switch (p.epilogue) {
+    case Epilogue::kNone:
+      return product;
+    case Epilogue::kBias:
+    case Epilogue::kBiasRelu:
+      return Sequence(*std::move(product), MakeBiasBehind(c, p));
+    case Epilogue::kReluGrad:
+      return Sequence(*std::move(product), MakeReluGradBehind(c));
+    case Epilogue::kBiasReluMask:
+      break;
+  }
+  return absl::InternalError(absl::StrCat("cuBLASLt writes masks of products [", p.m, ",", p.n,
+                                          "], but not of this one with inner size ", p.k));
+}
+
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
                                          bool transpose_b) {
   const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
@@ -70,47 +136,27 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   p.batch_a = in_a > 1;
   p.batch_b = in_b > 1;
   const bool simple = (!p.batch_a || in_a == p.batch) && (!p.batch_b || in_b == p.batch);
-  absl::StatusOr<KernelPlan> plan =
-      simple || p.batch == 1 ? MakeCublasProduct(c, p) : UnsupportedDataType(p.dtype);
-  if (absl::IsUnimplemented(plan.status()) && p.epilogue == Epilogue::kNone) {
+  absl::StatusOr<KernelPlan> plan;
+  if (simple || p.batch == 1) {
+    plan = MakeCublasProduct(c, p);
+    if (absl::IsUnimplemented(plan.status())) plan = MakeInSteps(c, p);
+  } else {
     plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
   }
   if (plan.ok()) plan->flops = FlopsOf(c, p);
   return plan;
 }
 
-class InSequence final : public Kernel {
- public:
-  InSequence(std::unique_ptr<const Kernel> first, std::unique_ptr<const Kernel> second)
-      : first_(std::move(first)), second_(std::move(second)) {}
-  absl::Status Run(const KernelArgs& args, Lane& lane) const override {
-    MF_RETURN_IF_ERROR(first_->Run(args, lane));
-    return second_->Run(args, lane);
-  }
-
- private:
-  const std::unique_ptr<const Kernel> first_, second_;
-};
-
-// Uses the mask if the library wrote one, else the elements.
+// Reads the mask if the library wrote one, else the elements.
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
-  const bool transpose_a = c.attr<bool>("transpose_a"), transpose_b = c.attr<bool>("transpose_b");
-  CublasProduct p = ProductOf(c, transpose_a, transpose_b);
+  CublasProduct p = ProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});
-  if (CublasHasReluMasks(p)) {
-    p.epilogue = Epilogue::kReluGrad;
-    absl::StatusOr<KernelPlan> plan = MakeCublasProduct(c, p);
-    if (plan.ok()) plan->flops = FlopsOf(c, p);
-    if (!absl::IsUnimplemented(plan.status())) return plan;
-  }
-  MF_ASSIGN_OR_RETURN(KernelPlan plan, CreateProduct(c, transpose_a, transpose_b));
-  KernelPlan behind = MakeCudaKernel(
-      c,
-      {{.body = absl::StrCat("  ReluGradOfColumns<", p.m, ", ", p.n, ">(z0, a3, z1);"),
-        .grid = {.x = static_cast<unsigned int>((p.n + kColumnsOfABlock - 1) / kColumnsOfABlock),
-                 .threads = kColumnsOfABlock}}},
-      {.includes = {"product.cuh"}});
-  plan.kernel = std::make_unique<InSequence>(std::move(plan.kernel), std::move(behind.kernel));
+  if (p.k == 0) return Sequence(MakeIndexed(c, "0"), MakeReluGradBehind(c));
+  p.epilogue = Epilogue::kReluGrad;
+  absl::StatusOr<KernelPlan> plan =
+      CublasHasReluMasks(p) ? MakeCublasProduct(c, p) : MakeInSteps(c, p);
+  if (absl::IsUnimplemented(plan.status())) plan = MakeInSteps(c, p);
+  if (plan.ok()) plan->flops = FlopsOf(c, p);
   return plan;
 }
 

@@ -116,6 +116,11 @@ Node* BiasGradOf(const Output& value) {
   return nullptr;
 }
 
+// The size that a MatMul sums over.
+int64_t InnerSize(const Compilation& c, const Node& product) {
+  return c.values().shape(product.input(0)).dim(product.attr<bool>("transpose_a") ? 0 : 1);
+}
+
 // Whether `node`, a ReluGrad, belongs to a layer that can be fused; fills `layer`.
 bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   if (!node->control_inputs().empty()) return false;
@@ -129,6 +134,8 @@ bool IsLayer(const Compilation& c, Node* node, Layer* layer) {
   return layer->forward->op().name == ops::WithBiasAndRelu(ops::kMatMul) &&
          layer->bias_grad != nullptr && product.op().name == ops::kMatMul &&
          product.uses().size() == 1 && product.control_inputs().empty() &&
+         // Libraries may have no masks for products of vectors.
+         InnerSize(c, *layer->forward) > 1 && InnerSize(c, product) > 1 &&
          !IsFetched(c, node->input(0)) && c.values().shape(product.input(1)).num_elements() > 0 &&
          AsPartial(c.shardings.at(node->input(0))) == nullptr;
 }

@@ -129,11 +129,16 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
 // A layer with Relu runs only three products, forward and backward.
 TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
-  std::vector<float> losses[3];
-  for (const int how : {0, 1, 2}) {
-    Reset({.has_relu_masks = how != 1});
+  using Options = FakeCudaOptions;
+  // The masks that the library has; the last time, the layers are not fused.
+  const Options::ReluMasks masks[] = {Options::kAll, Options::kNone, Options::kTransposed,
+                                      Options::kAll};
+  constexpr int kUnfused = 3;
+  std::vector<float> losses[4];
+  for (int how = 0; how <= kUnfused; ++how) {
+    Reset({.relu_masks = masks[how]});
     CompileOptions compile;
-    if (how == 2) compile.disabled_passes = {"fuse_bias_and_relu"};
+    if (how == kUnfused) compile.disabled_passes = {"fuse_bias_and_relu"};
     const auto t = MakeClassifierTraining("mlp", {"GPU:0", "GPU:1"}, compile);
     ASSERT_TRUE(t.ok()) << t.status();
     for (int i = 0; i < 3; ++i) {
@@ -152,11 +157,12 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
     // The first layer has no gradient of its input.
     EXPECT_EQ(products, 3 * 3 - 1);
     // Three bias additions, two Relus and their gradients.
-    EXPECT_EQ(others, how == 2 ? 7 : 0);
+    EXPECT_EQ(others, how == kUnfused ? 7 : 0);
   }
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_NEAR(losses[0][i], losses[2][i], 1e-5 * losses[2][i]);
-    EXPECT_NEAR(losses[1][i], losses[2][i], 1e-5 * losses[2][i]);
+  for (int how = 0; how < kUnfused; ++how) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NEAR(losses[how][i], losses[kUnfused][i], 1e-5 * losses[kUnfused][i]) << how;
+    }
   }
 }
 

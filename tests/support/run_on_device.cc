@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "framework/core/buffer.h"
 #include "framework/core/status.h"
 #include "framework/graph/sharding.h"
 
@@ -45,6 +46,11 @@ class Context final : public KernelContext {
   std::vector<Sharding> shardings_;
   KernelLibrary* const library_;
 };
+
+// The alignment of operands: feeds on the host may begin at any element.
+size_t AlignmentOf(const Device& device, DataType dtype) {
+  return device.traits().host_memory ? DataTypeSize(dtype) : kBufferAlignment;
+}
 
 // Device memory between guards, at an address that is aligned to `alignment` and to nothing larger.
 class Guarded {
@@ -124,13 +130,13 @@ absl::StatusOr<std::vector<Tensor>> NodesOnDevice::RunWith(const Made& made,
     return absl::OkStatus();
   };
   for (int i = 0; i < node.num_inputs(); ++i) {
-    MF_RETURN_IF_ERROR(allocate(inputs[i].bytes(), DataTypeSize(inputs[i].dtype())));
+    MF_RETURN_IF_ERROR(allocate(inputs[i].bytes(), AlignmentOf(device_, inputs[i].dtype())));
     if (!node.is_static_input(i)) MF_RETURN_IF_ERROR(memory.back().Fill(device_, inputs[i]));
   }
   for (int i = 0; i < node.num_outputs(); ++i) {
     MF_ASSIGN_OR_RETURN(Tensor output,
                         Tensor::Allocate(node.output_dtype(i), made.output_shapes[i]));
-    MF_RETURN_IF_ERROR(allocate(output.bytes(), DataTypeSize(output.dtype())));
+    MF_RETURN_IF_ERROR(allocate(output.bytes(), AlignmentOf(device_, output.dtype())));
     outputs.push_back(std::move(output));
   }
   MF_RETURN_IF_ERROR(allocate(made.plan.scratch_bytes, kGuard));

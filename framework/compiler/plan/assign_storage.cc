@@ -78,9 +78,10 @@ class Assigner {
           slot.offset = v.offset;
           end = v.offset + slot.bytes;
         } else {
+          // Aligned as all operands are. The reduction includes what lies between the slots.
           slot.parent = group;
-          slot.offset = end;
-          end += slot.bytes;
+          slot.offset = static_cast<int64_t>(AlignUp(end));
+          end = slot.offset + slot.bytes;
         }
         slots.storages.push_back(table_.Add(node->output(i), slot));
         const Output producer = SoleProducer(node->input(i));

@@ -64,19 +64,4 @@ __device__ inline void Multiply(const T* a, const T* b, T* out) {
 
 }  // namespace product
 
-// Zeroes the elements of `gradient` [kRows,kColumns] whose feature is not positive, and sums the
-// columns. A thread handles one column.
-template <int64 kRows, int64 kColumns, typename T>
-__device__ inline void ReluGradOfColumns(T* gradient, const T* features, T* sums) {
-  const int64 column = static_cast<int64>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= kColumns) return;
-  Value<T> sum = 0;
-  for (int64 i = column; i < kRows * kColumns; i += kColumns) {
-    const Value<T> value = Load(features[i]) > 0 ? Load(gradient[i]) : Value<T>(0);
-    gradient[i] = Store<T>(value);
-    sum += value;
-  }
-  sums[column] = Store<T>(sum);
-}
-
 #endif  // MIRRORFLOW_KERNELS_CUDA_CODE_PRODUCT_CUH_
