@@ -163,7 +163,7 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
   outcome_ = {};
   updated_.store(false, std::memory_order_relaxed);
   deadline_ = deadline;
-  if (plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr) {
+  if (moves_arena()) {
     // Free the old arena first: there may not be room for both.
     replica_.arena_ = nullptr;
     replica_.arena_bytes_ = 0;
@@ -238,10 +238,6 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
 absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   MF_RETURN_IF_ERROR(Begin(step, seed, deadline));
   if (!replica_.device().traits().inline_lanes) {
-    if (recorded_arena_ != replica_.arena_.get()) {
-      recording_ = nullptr;
-      recorded_arena_ = replica_.arena_.get();
-    }
     return Execute([this](int i) { return RunInstruction(plan_->dispatch.instructions[i]); },
                    deadline, &recording_);
   }

@@ -119,8 +119,13 @@ class BoundPlan {
 
   // How long the host took to enqueue the last Run; zero if the host itself computes.
   absl::Duration host_time() const { return host_time_; }
-  // Drops what the device has recorded of a Run. A recording may contain collectives of the
-  // communicator, so it must be dropped before the communicator is destroyed.
+  // Whether the next Run moves the arena, which is too small for it.
+  bool moves_arena() const {
+    return plan_->arena_bytes > replica_.arena_bytes_ || replica_.arena_ == nullptr;
+  }
+  // Drops what the device has recorded of a Run: necessary if the arena has moved since. A
+  // recording may contain collectives of the communicator, so it must be dropped before the
+  // communicator is destroyed, and by all replicas: they all record such a step, or all replay it.
   void DropRecording() { recording_ = nullptr; }
 
   // Whether the last Run executed all its instructions: other replicas then need not wait for it.
@@ -177,8 +182,7 @@ class BoundPlan {
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // of plan_->collectives
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
-  std::unique_ptr<Recording> recording_;  // of Run, while the arena is at `recorded_arena_`
-  const std::byte* recorded_arena_ = nullptr;
+  std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;
   absl::Time deadline_;               // of this step
   int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run

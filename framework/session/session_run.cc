@@ -174,6 +174,15 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   if (connection_.has_other_workers()) MF_RETURN_IF_ERROR(run_failpoint.Pass());
   const uint64_t drawn_from = StreamOfRun(step, writes);
   MF_RETURN_IF_ERROR(MakeOutputs(variant));
+  // If one arena moves, all replicas record their steps again: the collectives of a recording do
+  // not meet those of a step that is not replayed.
+  if (std::any_of(variant.bound.begin(), variant.bound.end(),
+                  [](const auto& bound) { return bound->moves_arena(); })) {
+    ++arena_moves_;
+  }
+  if (std::exchange(variant.arena_moves, arena_moves_) != arena_moves_) {
+    for (const auto& bound : variant.bound) bound->DropRecording();
+  }
   if (trace_ != nullptr) variant.spans.resize(replicas_.size());
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];

@@ -195,6 +195,7 @@ class SessionState {
   const StepVariant* last_run_ = nullptr;  // the replicas hold its values; may be null
   uint64_t next_step_ = 0;                 // counts steps that write variables
   uint64_t next_reading_step_ = 0;         // counts all other steps
+  uint64_t arena_moves_ = 0;               // how often a replica's arena has moved
   int num_agreements_ = 0;                 // in this incarnation
   TraceWriter* trace_ = nullptr;
 };

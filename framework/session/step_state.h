@@ -26,6 +26,7 @@ struct StepVariant {
   std::shared_ptr<const Program> program;
   std::vector<std::unique_ptr<BoundPlan>> bound;  // by local replica
   int tuning_version = 0;                         // of the tuning table that `bound` used
+  uint64_t arena_moves = 0;                       // before the recordings of `bound`
   bool agreed = false;                            // with the other workers, in this incarnation
   std::vector<absl::Status> statuses;
   std::vector<int64_t> feed_row_bytes;   // by feed: bytes of one row; 0: not sharded

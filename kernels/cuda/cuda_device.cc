@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -350,8 +351,13 @@ class CudaDevice final : public Device {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
           CudaGraph::Capture(compute().stream(), run);
       if (!graph.ok()) {
+        // Other replicas replay their collectives, which do not meet those of a step that is run.
+        if (whole && Communicates(execution)) {
+          return Annotate(graph.status(), "capturing a step with its collectives");
+        }
         // Some call cannot be captured. If it cannot be run either, running it reports the error.
         part.may_repeat = false;
+        WarnOnce(graph.status());
         return run();
       }
       part.graph = *std::move(graph);
@@ -389,6 +395,20 @@ class CudaDevice final : public Device {
     return recording;
   }
 
+  static bool Communicates(const Execution& execution) {
+    for (int i = 0; i < execution.count; ++i) {
+      if (execution.lane_of(i) == LaneKind::kCommunicate) return true;
+    }
+    return false;
+  }
+
+  // Says once that steps are slower than they could be.
+  void WarnOnce(const absl::Status& status) {
+    if (std::exchange(warned_, true)) return;
+    std::fprintf(stderr, "mirrorflow: %s: work runs without a CUDA graph, because of %s\n",
+                 name_.c_str(), status.ToString().c_str());
+  }
+
   // Copies the DataFailure to the host after all kernels, which run on the compute lane.
   absl::Status AskForFailure() {
     MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_.get(), sizeof(DataFailure),
@@ -423,7 +443,8 @@ class CudaDevice final : public Device {
   DataFailure* host_failure_ = nullptr;  // its value after the last step
   uint64_t writes_ = 0;                  // host_failure_->writes after the last step
   Staging staging_, ahead_staging_;
-  StreamLane ahead_;     // for CopyAhead
+  StreamLane ahead_;  // for CopyAhead
+  bool warned_ = false;
   bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
 };
 

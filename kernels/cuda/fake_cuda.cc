@@ -595,7 +595,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t origin, cudaGraph_t* graph) {
         mirrorflow::Merge(clock, &all);
       });
   if (joined != all) return cudaErrorStreamCaptureUnjoined;
-  *graph = new CUgraph_st(*captured);
+  *graph = new CUgraph_st(std::move(*captured));  // events still point to `captured`, to compare it
   return fails ? PlannedError() : cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

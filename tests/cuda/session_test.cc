@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "distribute/collective/device_copy/device_copy_communicator.h"
 #include "distribute/collective/nccl/fake_nccl.h"
@@ -259,6 +260,7 @@ TEST(GpuSessionTest, MissingLogicalGpuFailsOthersAtDeadline) {
 TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
   const Layers layers;
   for (const char* failing_call : {"", "cudaStreamBeginCapture", "cudaGraphInstantiate"}) {
+    ::testing::internal::CaptureStderr();
     Reset();
     const auto session = OnFakes(layers, {.replicas = 1});
     const auto cpu = CreateTestSession(layers.graph, {.replicas = 1});
@@ -271,6 +273,11 @@ TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
       EXPECT_NEAR((*got)[0].scalar<float>(), (*want)[0].scalar<float>(), 1e-6);
       EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
     }
+    // A warning, once.
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    const std::vector<std::string> parts = absl::StrSplit(said, "runs without a CUDA graph");
+    EXPECT_EQ(parts.size(), *failing_call == '\0' ? 1 : 2) << said;
+    EXPECT_TRUE(absl::StrContains(parts.back(), failing_call)) << said;
   }
   Reset();
   const auto session = OnFakes(layers, {.replicas = 1});

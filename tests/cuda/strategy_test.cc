@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "framework/core/status.h"
 #include "framework/session/session_state.h"
@@ -135,6 +136,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
                                       Options::kAll};
   constexpr int kUnfused = 3;
   std::vector<float> losses[4];
+  int operations[4] = {};
   for (int how = 0; how <= kUnfused; ++how) {
     Reset({.relu_masks = masks[how]});
     CompileOptions compile;
@@ -147,6 +149,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
       losses[how].push_back(*loss);
     }
     EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+    operations[how] = NumRecordedOperations();
     const auto plans = CompileStep((*t)->step, {batch[0].shape(), batch[1].shape()});
     ASSERT_TRUE(plans.ok()) << plans.status();
     int products = 0, others = 0;
@@ -159,6 +162,10 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
     // Three bias additions, two Relus and their gradients.
     EXPECT_EQ(others, how == kUnfused ? 7 : 0);
   }
+  // Without masks, kernels behind the products compute the gradients of Relu.
+  EXPECT_LT(operations[0], operations[1]);
+  EXPECT_EQ(operations[1], operations[2]);
+  EXPECT_LT(operations[1], operations[kUnfused]);
   for (int how = 0; how < kUnfused; ++how) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_NEAR(losses[how][i], losses[kUnfused][i], 1e-5 * losses[kUnfused][i]) << how;
@@ -189,6 +196,59 @@ TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
     EXPECT_GT((*t)->step.host_time(), absl::ZeroDuration());
   }
   EXPECT_EQ(losses[0], losses[1]);
+}
+
+// A failure ends the step at once, although aborting a communicator waits for the graphs that have
+// its collectives: those of the step, and of another one that does not run.
+TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
+  Reset();
+  ResetFakeNccl({.failing_rank = 1, .failing_collective = -1, .failing_replay = 2});
+  MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
+  options.capture_collectives = true;
+  auto t = MakeClassifierTraining("mlp", options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 4), other = ClassifierBatch("mlp", 6);
+  // The arena of `other` is larger, so that `batch` is recorded anew: its third replay fails.
+  for (const std::vector<Tensor>* each : {&batch, &other, &other, &batch, &batch, &batch}) {
+    const auto loss = RunStep(**t, *each);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+  }
+  const absl::Time begin = absl::Now();
+  const auto loss = RunStep(**t, batch);
+  EXPECT_EQ(loss.status().code(), absl::StatusCode::kUnavailable) << loss.status();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
+  *t = nullptr;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+// Sums over the batch are reduced in one message, and are the images of convolutions, which need
+// aligned operands.
+TEST(GpuStrategyTest, ResultsThatShareMessageAreAligned) {
+  Reset();
+  Graph graph;
+  const Scope root(&graph);
+  const auto strategy = MirroredStrategy::Create({.devices = {"GPU:0", "GPU:1"}});
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  const Output filter = ops::Reshape(root, ops::ScalarConst(root, DT_FLOAT, 2), {1, 1, 1, 1});
+  std::vector<Output> feeds, convolved;
+  std::vector<Tensor> rows;
+  for (const int64_t n : {3, 5, 7}) {
+    feeds.push_back(ops::Placeholder(root, DT_FLOAT, {-1, n}));
+    rows.push_back(Tensor::Of<float>({4, n}, std::vector<float>(4 * n, 1)));
+    const Output images = ops::Reshape(root, ops::Sum(root, feeds.back(), {0}), {1, n, 1, 1});
+    convolved.push_back(ops::Conv2D(root, images, filter, {1, 1, 1, 1}, "VALID"));
+  }
+  const auto session = (*strategy)->NewSession(graph);
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto step = (*session)->Prepare(feeds, convolved, {});
+  ASSERT_TRUE(step.ok()) << step.status();
+  const auto outputs = step->Run(rows);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(NumNcclCollectives(), 2);
+  for (const Tensor& output : *outputs) {
+    for (const float value : output.flat<float>()) EXPECT_EQ(value, 8);
+  }
 }
 
 // The losses of three steps of a tiny language model.

@@ -2,6 +2,7 @@
 #include "distribute/collective/nccl/fake_nccl.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
@@ -93,7 +94,7 @@ struct Captured {
 struct Team {
   int size = 0;
   int joined = 0;
-  bool broken = false;  // one communicator was aborted
+  std::set<int> aborted;  // ranks; the others may go on waiting for them
   ncclResult_t error = ncclSuccess;
   std::vector<std::shared_ptr<Meeting>> meetings;  // by number
   std::vector<std::shared_ptr<Captured>> captured;
@@ -134,6 +135,8 @@ struct ncclComm {
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
+  // Captured graphs with its collectives share it.
+  std::shared_ptr<int> graphs = std::make_shared<int>();
 };
 
 namespace mirrorflow {
@@ -170,16 +173,17 @@ void Compute(const Meeting& m, int size) {
 }
 
 // Runs a collective on a rank's stream: waits for all ranks. The last one to arrive computes.
-void Meet(Team& team, Meeting& meeting, bool fails) {
+void Meet(Team& team, Meeting& meeting, int rank, bool fails) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
   if (fails) team.error = ncclRemoteError;  // all ranks keep waiting, as with NCCL
-  if (!fails && ++meeting.arrived == team.size && !team.broken && team.error == ncclSuccess) {
+  if (!fails && ++meeting.arrived == team.size && team.aborted.empty() &&
+      team.error == ncclSuccess) {
     Compute(meeting, team.size);
     meeting.done = true;
     world.changed.notify_all();
   }
-  world.changed.wait(lock, [&] { return meeting.done || team.broken; });
+  world.changed.wait(lock, [&] { return meeting.done || team.aborted.count(rank) > 0; });
 }
 
 std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
@@ -192,13 +196,17 @@ std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
 
 // The work of a rank's graph for one captured collective, each time the graph is launched.
 std::function<void()> Repeated(const std::shared_ptr<Team>& team,
-                               const std::shared_ptr<Captured>& captured, int rank, const void* in,
-                               void* out) {
-  return [team, captured, rank, in, out, next = std::make_shared<size_t>(0)] {
+                               const std::shared_ptr<Captured>& captured, int rank,
+                               const std::shared_ptr<int>& graphs, const void* in, void* out) {
+  return [team, captured, rank, in, out, graphs, next = std::make_shared<size_t>(0)] {
+    World& world = TheWorld();
     std::shared_ptr<Meeting> meeting;
+    bool fails = false;
     {
-      std::lock_guard<std::mutex> lock(TheWorld().mu);
+      std::lock_guard<std::mutex> lock(world.mu);
       const size_t number = (*next)++;
+      fails = rank == world.options.failing_rank &&
+              static_cast<int>(number) == world.options.failing_replay;
       if (captured->meetings.size() <= number) {
         captured->meetings.push_back(NewMeeting(captured->call, team->size));
       }
@@ -206,7 +214,7 @@ std::function<void()> Repeated(const std::shared_ptr<Team>& team,
       meeting->ins[rank] = in;
       meeting->outs[rank] = out;
     }
-    Meet(*team, *meeting, /*fails=*/false);
+    Meet(*team, *meeting, rank, fails);
   };
 }
 
@@ -227,7 +235,7 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     if (comm->thread != std::this_thread::get_id()) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used by two threads"));
     }
-    if (team.broken) {
+    if (!team.aborted.empty()) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used after an abort"));
       return ncclInvalidUsage;
     }
@@ -270,8 +278,10 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
                                                                   : bytes;
   LaunchOnFake(
       stream, "collective", {{in, read, false}, {out, written, true}},
-      is_captured ? Repeated(comm->team, captured, comm->rank, in, out)
-                  : [team = comm->team, meeting, fails] { Meet(*team, *meeting, fails); });
+      is_captured ? Repeated(comm->team, captured, comm->rank, comm->graphs, in, out)
+                  : [team = comm->team, meeting, rank = comm->rank, fails] {
+                      Meet(*team, *meeting, rank, fails);
+                    });
   return ncclSuccess;
 }
 
@@ -366,11 +376,22 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 
+// Ends what the rank waits in. Then, as NCCL, waits until graphs with its collectives are
+// destroyed; NCCL would wait for ever.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   World& world = TheWorld();
-  std::lock_guard<std::mutex> lock(world.mu);
-  comm->team->broken = true;
+  std::unique_lock<std::mutex> lock(world.mu);
+  comm->team->aborted.insert(comm->rank);
   world.changed.notify_all();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (comm->graphs.use_count() > 1) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      mirrorflow::Misused(world, absl::StrCat("rank ", comm->rank,
+                                              " is aborted while a graph has its collectives"));
+      break;
+    }
+    world.changed.wait_for(lock, std::chrono::milliseconds(1));
+  }
   world.comms.erase(comm);
   delete comm;
   return ncclSuccess;

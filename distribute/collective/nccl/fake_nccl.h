@@ -4,7 +4,8 @@
 // process. It reports misuse that NCCL answers with a hang or not at all: ranks whose collectives
 // differ in order, count, type or reduction; several threads that use one communicator; calls after
 // an abort; ranks that one thread connects outside a group; registered memory that was not
-// allocated for it; communicators with both captured and eager collectives.
+// allocated for it; communicators with both captured and eager collectives; aborts that wait for
+// graphs that nobody destroys.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 
@@ -21,6 +22,8 @@ struct FakeNcclOptions {
   // enqueued; -1: none fails.
   int failing_rank = -1;
   int failing_collective = 0;
+  // The same for all captured collectives of this rank in replay `failing_replay` of their graph.
+  int failing_replay = -1;
   // Connecting never completes.
   bool connecting_hangs = false;
 };

@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -92,6 +93,9 @@ void SetForNccl(const char* name, const char* value) {
 // Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
+// How long the end of communicators waits for graphs that nobody drops.
+constexpr std::chrono::seconds kAbortTimeout{10};
+
 // The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
 // which may not end after a failure.
 absl::StatusOr<void*> BarrierMemory(int gpu) {
@@ -125,7 +129,10 @@ class Group {
     }
     if (watchdog_.joinable()) watchdog_.join();
     // All enqueued work has ended with its step.
-    for (Rank& rank : ranks_) rank.Abort();
+    AbortAll();
+    // The memory that is registered with the communicators may be freed next.
+    std::unique_lock<std::mutex> lock(aborts_->mu);
+    aborts_->changed.wait_for(lock, kAbortTimeout, [&] { return aborts_->running == 0; });
   }
 
   const NcclOptions& options() const { return options_; }
@@ -153,14 +160,14 @@ class Group {
   }
 
   // Stores the first failure, which all ranks then return, and aborts all communicators, which ends
-  // the collectives that GPUs wait in.
+  // the collectives that GPUs wait in. Does not wait for the end of recorded collectives.
   void Fail(const absl::Status& why) {
     {
       std::lock_guard<std::mutex> lock(failure_mu_);
       if (!failure_.ok()) return;
       failure_ = why;
     }
-    for (Rank& rank : ranks_) rank.Abort();
+    AbortAll();
   }
 
   // The collectives that a communicator is used for.
@@ -203,15 +210,41 @@ class Group {
     ncclComm_t comms[kUses] = {};
     void* barrier = nullptr;  // an int32 that barriers reduce
 
-    void Abort() {
-      std::lock_guard<std::mutex> lock(mu);  // no other thread may be inside NCCL with them
-      for (ncclComm_t& comm : comms) {
-        if (comm != nullptr) ncclCommAbort(std::exchange(comm, nullptr));
-      }
+    // Takes the communicator away, so that no thread is inside NCCL with it any more.
+    ncclComm_t Take(Use use) {
+      std::lock_guard<std::mutex> lock(mu);
+      return std::exchange(comms[use], nullptr);
     }
+  };
+  // The communicators that threads of their own abort.
+  struct Aborts {
+    std::mutex mu;
+    std::condition_variable changed;
+    int running = 0;
   };
 
   int num_local() const { return static_cast<int>(ranks_.size()); }
+
+  // ncclCommAbort ends the collectives that run, then waits until no captured graph contains one.
+  // The thread that owns such a graph may be this one, and the graph of one rank ends only after
+  // all ranks are aborted: each abort has a thread of its own.
+  void AbortAll() {
+    for (Rank& rank : ranks_) {
+      if (ncclComm_t comm = rank.Take(kEager)) ncclCommAbort(comm);
+      ncclComm_t captured = rank.Take(kCaptured);
+      if (captured == nullptr) continue;
+      {
+        std::lock_guard<std::mutex> lock(aborts_->mu);
+        ++aborts_->running;
+      }
+      std::thread([captured, aborts = aborts_] {
+        ncclCommAbort(captured);
+        std::lock_guard<std::mutex> lock(aborts->mu);
+        --aborts->running;
+        aborts->changed.notify_all();
+      }).detach();
+    }
+  }
 
   // The id of the world's communicators for `use`, which worker 0 creates.
   absl::StatusOr<ncclUniqueId> UniqueId(Use use, WorkerGroup* workers, absl::Time deadline) {
@@ -306,6 +339,7 @@ class Group {
   absl::Status failure_;  // guarded by failure_mu_
   bool over_ = false;
   std::thread watchdog_;
+  const std::shared_ptr<Aborts> aborts_ = std::make_shared<Aborts>();
 };
 
 class NcclCommunicator final : public Communicator {
