@@ -51,8 +51,12 @@ absl::Status NvrtcStatus(nvrtcResult result, absl::string_view call) {
 }
 
 std::vector<std::string> OptionsFor(const std::string& arch) {
-  return {absl::StrCat("--gpu-architecture=", arch), absl::StrCat("-DMF_MAX_AXES=", kMaxAxes),
-          "--std=c++17", "-default-device", "--disable-warnings"};
+  return {absl::StrCat("--gpu-architecture=", arch),
+          absl::StrCat("-DMF_MAX_AXES=", kMaxAxes),
+          "--std=c++17",
+          "-default-device",
+          "--disable-warnings",
+          "--split-compile=0"};  // functions side by side, on all cores
 }
 
 class NvrtcProgram {
@@ -198,17 +202,36 @@ absl::StatusOr<cudaKernel_t> CudaLibrary::Find(const std::string& name) const {
   return kernel;
 }
 
-absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source) {
+namespace {
+
+// A program of this process. Threads that ask for the same one wait for its compilation.
+struct Loaded {
+  std::mutex mu;
+  std::weak_ptr<const CudaLibrary> library;  // guarded by mu
+};
+
+// The entry of `key`. Forgets the programs that nobody uses any more.
+std::shared_ptr<Loaded> EntryOf(const std::string& key) {
   static std::mutex* const mu = new std::mutex();
-  static auto* const loaded = new std::map<std::string, std::weak_ptr<const CudaLibrary>>();
-  MF_ASSIGN_OR_RETURN(const std::string arch, ArchOfThisMachine());
-  const std::string key = KeyOf(source, arch);
+  static auto* const loaded = new std::map<std::string, std::shared_ptr<Loaded>>();
   std::lock_guard<std::mutex> lock(*mu);
   for (auto it = loaded->begin(); it != loaded->end();) {
-    it = it->second.expired() ? loaded->erase(it) : std::next(it);
+    const bool unused = it->second.use_count() == 1 && it->second->library.expired();
+    it = unused ? loaded->erase(it) : std::next(it);
   }
-  std::weak_ptr<const CudaLibrary>& known = (*loaded)[key];
-  if (auto library = known.lock()) return library;
+  std::shared_ptr<Loaded>& entry = (*loaded)[key];
+  if (entry == nullptr) entry = std::make_shared<Loaded>();
+  return entry;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string& source) {
+  MF_ASSIGN_OR_RETURN(const std::string arch, ArchOfThisMachine());
+  const std::string key = KeyOf(source, arch);
+  const std::shared_ptr<Loaded> entry = EntryOf(key);
+  std::lock_guard<std::mutex> lock(entry->mu);
+  if (auto library = entry->library.lock()) return library;
   std::string code = ReadCached(key);
   if (code.empty()) {
     MF_ASSIGN_OR_RETURN(code, CompileCudaFor(source, arch));
@@ -218,7 +241,7 @@ absl::StatusOr<std::shared_ptr<const CudaLibrary>> CompileCuda(const std::string
   MF_RETURN_IF_CUDA_ERROR(
       cudaLibraryLoadData(&handle, code.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
   auto library = std::make_shared<const CudaLibrary>(handle);
-  known = library;
+  entry->library = library;
   return library;
 }
 

@@ -271,6 +271,12 @@ bool FakeHasReluMasks(bool transposed) {
          (transposed && world.options.relu_masks == FakeCudaOptions::kTransposed);
 }
 
+bool FakeHasConvolutions() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.options.has_convolutions;
+}
+
 int NumRecordedOperations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);

@@ -34,6 +34,8 @@ struct FakeCudaOptions {
   std::string stuck_operation = {};
   // The products for which cuBLASLt writes and reads masks of positive elements.
   enum ReluMasks { kAll, kTransposed, kNone } relu_masks = kAll;
+  // Whether cuDNN has algorithms for convolutions.
+  bool has_convolutions = true;
 };
 
 // Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
@@ -41,6 +43,7 @@ void ResetFakeCuda(const FakeCudaOptions& options = {});
 
 // Whether cuBLASLt has masks for products with a transposed operand, or without one.
 bool FakeHasReluMasks(bool transposed);
+bool FakeHasConvolutions();
 
 struct MemoryRange {
   const void* begin;
@@ -63,6 +66,9 @@ void LaunchOnFake(cudaStream_t stream, const std::string& name,
 // The same, with the name and the accesses of the FakeAccesses that lives; with `name` and no
 // accesses if there is none.
 void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::function<void()> work);
+
+// Called by each compilation of the fake NVRTC, on its thread; null for none.
+void SetFakeNvrtcHook(std::function<void()> hook);
 
 // The numbers of enqueued operations, of waits on GPU 0, and of launched graphs since the last
 // ResetFakeCuda.

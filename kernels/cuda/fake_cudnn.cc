@@ -117,6 +117,8 @@ cudnnStatus_t Find(const Convolution& convolution, cudnnConvolutionStruct* c,
                    decltype(Perf::algo) random, decltype(Perf::algo) algo, int* count,
                    Perf* found) {
   if (!convolution.Fits()) return CUDNN_STATUS_BAD_PARAM;
+  *count = 0;
+  if (!mirrorflow::FakeHasConvolutions()) return CUDNN_STATUS_SUCCESS;
   // Another math type than the descriptor's, unless that one is exact.
   c->proposed = c->math == CUDNN_TENSOR_OP_MATH ? CUDNN_DEFAULT_MATH
                 : c->math == CUDNN_DEFAULT_MATH ? CUDNN_TENSOR_OP_MATH

@@ -13,9 +13,11 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/emulation_text.h"
+#include "kernels/cuda/fake_cuda.h"
 
 struct _nvrtcProgram {
   std::string source, log, code;
@@ -30,6 +32,11 @@ std::string ReadFile(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::function<void()>& Hook() {
+  static auto* const hook = new std::function<void()>();
+  return *hook;
 }
 
 // Defines `k0_call` and `k0_sizes` for each kernel `k0`.
@@ -48,6 +55,9 @@ std::string Trampolines(const std::string& source) {
 }
 
 }  // namespace
+
+void SetFakeNvrtcHook(std::function<void()> hook) { Hook() = std::move(hook); }
+
 }  // namespace mirrorflow
 
 extern "C" {
@@ -73,6 +83,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 }
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int num_options, const char* const* options) {
+  if (mirrorflow::Hook()) mirrorflow::Hook()();
   const char* const tmp = getenv("TEST_TMPDIR");
   std::string folder = absl::StrCat(tmp != nullptr ? tmp : "/tmp", "/fake_nvrtc.XXXXXX");
   if (mkdtemp(folder.data()) == nullptr) return NVRTC_ERROR_INTERNAL_ERROR;

@@ -5,9 +5,12 @@
 
 #include <stdlib.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -59,6 +62,36 @@ TEST_F(CompileTest, CachedProgramIsNotCompiledAgain) {
   Use("none");
   EXPECT_EQ(Compilations(1), 1);
   EXPECT_EQ(Files().size(), 2);
+}
+
+// Two programs take less time together than one after the other would; one program that several
+// threads ask for is compiled once.
+TEST_F(CompileTest, ThreadsCompileSideBySide) {
+  const int64_t before = NumCudaCompilations();
+  std::atomic<int> inside{0}, most{0};
+  SetFakeNvrtcHook([&] {
+    const int now = ++inside;
+    int seen = most.load();
+    while (seen < now && !most.compare_exchange_weak(seen, now)) {
+    }
+    // Until another thread is inside, too.
+    for (int i = 0; i < 10'000 && most.load() < 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    --inside;
+  });
+  std::vector<std::thread> threads;
+  for (const int number : {7, 7, 8, 8}) {
+    threads.emplace_back([number] {
+      CudaProgram program;
+      program.Add({.parameters = "float* x", .body = "  *x += " + std::to_string(number) + ";"});
+      EXPECT_EQ(program.Finish(), absl::OkStatus());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  SetFakeNvrtcHook(nullptr);
+  EXPECT_EQ(most.load(), 2);
+  EXPECT_EQ(NumCudaCompilations() - before, 2);
 }
 
 TEST_F(CompileTest, DamagedFilesAreReplaced) {

@@ -2,11 +2,15 @@
 //
 // NVRTC compiles for a GPU the code that the fakes compile for the host. It is stricter in some
 // respects and knows different functions.
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/cuda_device.h"
@@ -19,6 +23,8 @@ namespace mirrorflow {
 namespace {
 
 constexpr char kArch[] = "sm_90";
+// Those of releases; see //bazel:cuda_archs.
+constexpr int kCapabilities[] = {80, 86, 89, 90, 100, 120};
 
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
@@ -57,15 +63,52 @@ std::vector<OpCase> OneCaseEach() {
   return chosen;
 }
 
+// Adds the kernel of a case to the program.
+void Add(const OpCase& op_case, CudaProgram* program) {
+  const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
+  ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
+  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, program));
+  EXPECT_TRUE(plan.ok() || NeedsAGpu(plan.status())) << op_case.ToString() << ": " << plan.status();
+}
+
+// What the toolkit's ptxas says about the registers and spills of each kernel in a PTX text.
+std::string ResourceUsage(const std::string& ptx, int capability) {
+  const std::string file = testing::TempDir() + "/kernels.ptx";
+  std::ofstream(file, std::ios::binary) << ptx.c_str();  // without the zero at its end
+  const char* const home = getenv("CUDA_HOME");
+  const std::string command = absl::StrCat(home != nullptr ? home : "/usr/local/cuda",
+                                           "/bin/ptxas --verbose --gpu-name=sm_", capability,
+                                           " -o /dev/null ", file, " 2>&1");
+  std::string said;
+  FILE* const pipe = popen(command.c_str(), "r");
+  char line[512];
+  while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) said += line;
+  if (pipe != nullptr) pclose(pipe);
+  return said;
+}
+
+// These use instructions that differ between architectures. Their registers decide their speed.
+TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
+  CudaProgram program;
+  for (const OpCase& op_case : OneCaseEach()) {
+    if (absl::StrContains(op_case.op, "Attention")) Add(op_case, &program);
+  }
+  for (const int capability : kCapabilities) {
+    const absl::StatusOr<std::string> ptx =
+        CompileCudaFor(program.Source(), absl::StrCat("compute_", capability));
+    ASSERT_TRUE(ptx.ok()) << capability << ": " << ptx.status();
+    const std::string usage = ResourceUsage(*ptx, capability);
+    EXPECT_TRUE(absl::StrContains(usage, "spill stores")) << usage;
+    EXPECT_FALSE(absl::StrContains(usage, "error")) << usage;
+    std::printf("%s\n", usage.c_str());
+  }
+}
+
 TEST(NvrtcTest, CompilesKernelsOfAllOps) {
   CudaProgram program;
   std::set<std::string> ops;
   for (const OpCase& op_case : OneCaseEach()) {
-    const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
-    ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
-    const auto plan = Kernels().Create(kGpu, *ContextOf(*node, &program));
-    EXPECT_TRUE(plan.ok() || NeedsAGpu(plan.status()))
-        << op_case.ToString() << ": " << plan.status();
+    Add(op_case, &program);
     ops.insert(op_case.op);
   }
   for (const std::string& op : Kernels().Ops(kGpu)) {

@@ -189,6 +189,11 @@ def table(rows, verdicts_):
         if one["bound"]:
             what += f", expected {one['bound']}"
         lines.append((f"gate {one['gate']}", one["verdict"], what, ""))
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+    return aligned(lines)
+
+
+def aligned(lines):
+    """The text of lines of cells, in columns."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
                      for line in lines)

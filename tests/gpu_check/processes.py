@@ -15,7 +15,8 @@ import threading
 import time
 
 OK, FAILED, SKIPPED = "ok", "FAILED", "skipped"
-Row = collections.namedtuple("Row", "stage result what seconds", defaults=(0.0,))
+# `stage` names the row; `of` is the stage that made it.
+Row = collections.namedtuple("Row", "stage result what seconds of", defaults=(0.0, "GPU"))
 
 
 class Ended(collections.namedtuple("Ended", "code output")):

@@ -70,7 +70,10 @@ else:
 '''
 SANITIZER = r'''#!/usr/bin/env python3
 import os, sys
-os.execv(sys.argv[5], sys.argv[5:])
+tool = sys.argv[1:sys.argv.index("9")]
+assert tool[1] != "memcheck" or "--report-api-errors" in sys.argv
+program = next(i for i, word in enumerate(sys.argv) if word.endswith("gpu_check"))
+os.execv(sys.argv[program], sys.argv[program:])
 '''
 PEER = r'''
 import json, os, sys
@@ -133,7 +136,7 @@ class RunTest(unittest.TestCase):
         return {row["stage"]: row for row in result["stages"]}, result, table
 
     def test_all_stages_are_ok(self):
-        rows, result, table = self.run_bundle("", "--limit=60")
+        rows, result, table = self.run_bundle()
         self.assertEqual({row["result"] for row in rows.values()}, {"ok"})
         self.assertEqual(rows["training"]["what"].split(", ")[-1], "Works accuracy_gpu 0.9")
         self.assertIn("mlp 64 tf32: jax jit", rows)
@@ -172,7 +175,7 @@ class RunTest(unittest.TestCase):
 
     def test_hanging_stage_leaves_time_for_others(self):
         began = time.monotonic()
-        rows, _, _ = self.run_bundle("hangs", "--limit=8", "--only=kernels,training",
+        rows, _, _ = self.run_bundle("hangs", "--budget=4", "--only=kernels,training",
                                      expected_code=1)
         self.assertLess(time.monotonic() - began, 12)
         self.assertEqual(rows["kernels"]["result"], "FAILED")
@@ -181,7 +184,7 @@ class RunTest(unittest.TestCase):
 
     def test_missing_programs_are_skipped_with_reason(self):
         (pathlib.Path(self.folder.name, "path/compute-sanitizer")).unlink()
-        rows, result, _ = self.run_bundle("no jax", "--only=memcheck,mlp 64", "--limit=60",
+        rows, result, _ = self.run_bundle("no jax", "--only=memcheck,mlp 64",
                                           expected_code=1)
         if rows["memcheck"]["result"] != "FAILED":  # a machine may have the real one
             self.assertIn("no compute-sanitizer", rows["memcheck"]["what"])
@@ -229,6 +232,30 @@ class RunTest(unittest.TestCase):
     def test_graph_capture_stage_runs_if_program_has_tests(self):
         rows, _, _ = self.run_bundle("capture", "--only=graph capture")
         self.assertEqual(rows["graph capture"]["result"], "ok")
+
+    def test_results_of_other_stages_stay(self):
+        self.run_bundle("", "--only=mlp 64,figures")
+        rows, result, _ = self.run_bundle("no figures", "--only=figures,checks", expected_code=1)
+        self.assertIn("mlp 64 tf32: torch eager", rows)
+        self.assertEqual(rows["figures"]["result"], "FAILED")
+        verdicts = {(g["gate"], g["case"]): g["verdict"] for g in result["gates"]}
+        self.assertEqual(verdicts["G2", "mlp 64, torch eager / ours"], "met")
+        # Another program: nothing stays.
+        with open(self.bundle / "gpu_check", "a") as program:
+            program.write("# changed\n")
+        rows, _, _ = self.run_bundle("", "--only=training")
+        self.assertEqual(set(rows), {"GPU", "training"})
+
+    def test_dry_run_lists_stages_without_gpu(self):
+        ended = subprocess.run([sys.executable, self.bundle / "run", "--dry-run"],
+                               env=dict(os.environ, FAKE="no gpu"), capture_output=True, text=True,
+                               check=True)
+        totals = {line.split()[1]: int(line.split()[2]) for line in ended.stdout.splitlines()
+                  if line.startswith("all ")}
+        self.assertEqual(set(totals), {"checks", "benchmarks"})
+        self.assertLess(max(totals.values()), 600)
+        self.assertRegex(ended.stdout, r"memcheck +\d+ +checks +a GPU, compute-sanitizer")
+        self.assertFalse((self.bundle / "gpu_check.json").exists())
 
     def test_unknown_stage_is_rejected(self):
         ended = subprocess.run([sys.executable, self.bundle / "run", "--only=nothing"],
