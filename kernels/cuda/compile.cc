@@ -210,7 +210,7 @@ struct Loaded {
   std::weak_ptr<const CudaLibrary> library;  // guarded by mu
 };
 
-// The entry of `key`. Forgets the programs that nobody uses any more.
+// The entry of `key`. Forgets programs that are no longer in use.
 std::shared_ptr<Loaded> EntryOf(const std::string& key) {
   static std::mutex* const mu = new std::mutex();
   static auto* const loaded = new std::map<std::string, std::shared_ptr<Loaded>>();

@@ -158,7 +158,7 @@ class ProductKernel final : public Kernel {
 
  private:
   using Algorithm = cublasLtMatmulHeuristicResult_t;
-  // What algorithms may rely on. Operands are aligned to more (see cuda_kernel.h).
+  // The alignment that algorithms may rely on. That of operands is larger (see cuda_kernel.h).
   static constexpr uint32_t kAlignment = 16;
 
   bool HasMask() const {

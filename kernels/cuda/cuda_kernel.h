@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels of our own code. A kernel runs functions of the plan's CudaProgram, its stages, one after
-// the other. All operands are aligned to kBufferAlignment: plans place them so, and feeds are copied
-// to the GPU. The stages see them under the same names:
+// the other. All operands are aligned to kBufferAlignment: plans place them so, and feeds are
+// copied to the GPU. The stages see them under the same names:
 //   a0, a1, …   the inputs, `const T*` in their dtypes, or `T*` for a variable's handle; static
 //               inputs have no name, because their values are known when the code is written
 //   z0, z1, …   the outputs, `T*`

@@ -240,7 +240,7 @@ class ConvolutionKernel final : public Kernel {
         size(g.h.stride), size(g.w.stride), size(g.h.dilation), size(g.w.dilation),
         CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     MF_RETURN_IF_CUDNN_ERROR(cudnnSetConvolutionGroupCount(convolution_.get(), size(g.groups)));
-    // What the library may propose. The default may use TensorFloat-32 for floats.
+    // The algorithms that the library may propose. The default may use TensorFloat-32 for floats.
     exact_ = type_ == CUDNN_DATA_FLOAT && !allow_tf32;
     MF_RETURN_IF_CUDNN_ERROR(cudnnSetConvolutionMathType(
         convolution_.get(), exact_                      ? CUDNN_FMA_MATH

@@ -71,7 +71,7 @@ void Add(const OpCase& op_case, CudaProgram* program) {
   EXPECT_TRUE(plan.ok() || NeedsAGpu(plan.status())) << op_case.ToString() << ": " << plan.status();
 }
 
-// What the toolkit's ptxas says about the registers and spills of each kernel in a PTX text.
+// Returns what ptxas says about the registers and spills of each kernel in a PTX text.
 std::string ResourceUsage(const std::string& ptx, int capability) {
   const std::string file = testing::TempDir() + "/kernels.ptx";
   std::ofstream(file, std::ios::binary) << ptx.c_str();  // without the zero at its end

@@ -5,7 +5,7 @@
 // differ in order, count, type or reduction; several threads that use one communicator; calls after
 // an abort; ranks that one thread connects outside a group; registered memory that was not
 // allocated for it; communicators with both captured and eager collectives; aborts that wait for
-// graphs that nobody destroys.
+// graphs that are not destroyed.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 

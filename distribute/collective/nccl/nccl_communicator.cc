@@ -93,7 +93,7 @@ void SetForNccl(const char* name, const char* value) {
 // Lets the ranks of one process use one another's registered buffers in place.
 void ShareRegistrations() { SetForNccl("NCCL_SINGLE_PROC_MEM_REG_ENABLE", "1"); }
 
-// How long the end of communicators waits for graphs that nobody drops.
+// How long the end of communicators waits for recorded graphs that are not dropped.
 constexpr std::chrono::seconds kAbortTimeout{10};
 
 // The memory that barriers of a GPU reduce. Never freed: freeing waits for all work of the GPU,
