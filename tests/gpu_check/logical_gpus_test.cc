@@ -58,7 +58,10 @@ std::vector<float> Losses(absl::string_view model, const std::vector<std::string
 }
 
 TEST_P(StrategyEquality, LossesOnLogicalGpusMatchCpu) {
-  constexpr double kTolerance = 1e-4;
+  // Sums of products in another order. cuDNN may compute convolutions with Winograd's transforms,
+  // whose rounding errors are about ten times as large (Lavin and Gray, "Fast algorithms for
+  // convolutional neural networks").
+  const double tolerance = absl::string_view(GetParam()) == "mlp" ? 1e-4 : 1e-3;
   const std::vector<float> want = Losses(GetParam(), {"CPU:0"});
   ASSERT_FALSE(want.empty());
   EXPECT_LT(want.back(), want.front());
@@ -68,7 +71,7 @@ TEST_P(StrategyEquality, LossesOnLogicalGpusMatchCpu) {
     ASSERT_EQ(got.size(), want.size()) << replicas;
     for (size_t i = 0; i < got.size(); ++i) {
       const double difference = std::abs(got[i] - want[i]) / want[i];
-      EXPECT_LE(difference, kTolerance) << "step " << i << " on " << replicas;
+      EXPECT_LE(difference, tolerance) << "step " << i << " on " << replicas;
       worst = std::max(worst, difference);
     }
   }

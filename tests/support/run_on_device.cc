@@ -223,6 +223,16 @@ absl::Status Expected(const OpCase& op_case, const OpRegistry& ops, const Kernel
   return absl::OkStatus();
 }
 
+double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs) {
+  double unit = 0;
+  for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
+    for (const Tensor& tensor : tensors) {
+      if (IsFloating(tensor.dtype())) unit = std::max(unit, RoundingUnit(tensor.dtype()));
+    }
+  }
+  return unit;
+}
+
 void CompareAll(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,
                 absl::Span<const Tensor> got, const Tolerance& tolerance, CheckReport* report) {
   for (size_t i = 0; i < std::min(want.size(), got.size()); ++i) {
@@ -234,7 +244,7 @@ void CompareAll(const OpCase& op_case, absl::string_view what, absl::Span<const 
 }  // namespace
 
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
-                               const KernelRegistry& kernels, Device& device, double absolute) {
+                               const KernelRegistry& kernels, Device& device, double units) {
   CheckReport report;
   NodesOnDevice nodes(&device, &kernels);
   struct Pending {
@@ -281,7 +291,7 @@ CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry&
       if (op_case.operands[i].is_variable) changed.push_back(each.node->inputs[i]);
     }
     Tolerance tolerance = ToleranceOf(*each.node->node, each.node->inputs, outputs);
-    tolerance.absolute += absolute;
+    tolerance.absolute += units * LargestUnit(each.node->inputs, outputs);
     CompareAll(op_case, "output", outputs, *results, tolerance, &report);
     CompareAll(op_case, "variable", variables, changed, tolerance, &report);
   }

@@ -63,9 +63,11 @@ class NodesOnDevice {
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library);
 
 // Runs all cases and compares them with their known results, or with those that `kernels` computes
-// on a CPU. Results may differ by `absolute` in addition to ToleranceOf.
+// on a CPU. In addition to ToleranceOf, results may differ by `units` rounding units of the largest
+// floating dtype of the case. These are for terms of up to 1 that cancel: GPUs contract a product
+// and a sum to one operation, which leaves out the rounding of the product.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
-                               const KernelRegistry& kernels, Device& device, double absolute);
+                               const KernelRegistry& kernels, Device& device, double units);
 
 }  // namespace mirrorflow
 
