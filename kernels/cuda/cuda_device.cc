@@ -27,6 +27,8 @@ constexpr int64_t kBucketBytes = int64_t{16} << 20;
 // The timeout of copies that no step's deadline covers.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
+std::atomic<int64_t> allocated_bytes{0};
+
 // Memory from cudaMalloc.
 const CollectiveMemory& CudaMemory() {
   class Memory final : public CollectiveMemory {
@@ -89,9 +91,14 @@ class StreamLane final : public CudaLane {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   void set_failure(DataFailure* failure) { failure_ = failure; }
-  absl::Status Make(const std::vector<Event>* events) {
+  // The GPU prefers blocks of an urgent lane: collectives, which other GPUs wait for, then run
+  // beside the kernels of a large step and not after them.
+  absl::Status Make(const std::vector<Event>* events, bool urgent) {
     events_ = events;
-    MF_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    int least = 0, greatest = 0;
+    MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least));
     return end_.Make();
   }
 
@@ -193,8 +200,11 @@ class CudaDevice final : public Device {
 
   absl::Status Open() {
     MF_RETURN_IF_ERROR(Select());
-    for (StreamLane& lane : lanes_) MF_RETURN_IF_ERROR(lane.Make(&events_));
-    MF_RETURN_IF_ERROR(ahead_.Make(&events_));
+    for (int kind = 0; kind < kNumLanes; ++kind) {
+      const bool urgent = static_cast<LaneKind>(kind) == LaneKind::kCommunicate;
+      MF_RETURN_IF_ERROR(lanes_[kind].Make(&events_, urgent));
+    }
+    MF_RETURN_IF_ERROR(ahead_.Make(&events_, /*urgent=*/false));
     MF_ASSIGN_OR_RETURN(failure_, Allocate(sizeof(DataFailure)));
     for (StreamLane& lane : lanes_)
       lane.set_failure(reinterpret_cast<DataFailure*>(failure_.get()));
@@ -290,7 +300,9 @@ class CudaDevice final : public Device {
       return Annotate(memory.status(),
                       absl::StrCat("expected ", bytes, " bytes, got ", free, " free of ", all));
     }
-    auto free_it = [ordinal = ordinal_, lost = lost_, &of](std::byte* freed) {
+    allocated_bytes += static_cast<int64_t>(bytes);
+    auto free_it = [ordinal = ordinal_, lost = lost_, bytes, &of](std::byte* freed) {
+      allocated_bytes -= static_cast<int64_t>(bytes);
       if (*lost) return;
       cudaSetDevice(ordinal);
       of.Free(freed);
@@ -449,6 +461,8 @@ class CudaDevice final : public Device {
 };
 
 }  // namespace
+
+int64_t AllocatedCudaBytes() { return allocated_bytes.load(); }
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options) {

@@ -48,6 +48,10 @@ inline cudaStream_t StreamOf(Lane& lane) { return static_cast<CudaLane&>(lane).s
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options = {});
 
+// The bytes of GPU memory that the devices of this process hold now: variables, arenas and feeds.
+// It is what PyTorch counts as allocated: neither libraries nor CUDA's contexts are in it.
+int64_t AllocatedCudaBytes();
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_

@@ -94,6 +94,7 @@ struct CUgraph_st;
 struct CUstream_st {
   int id = 0;
   int gpu = 0;
+  int priority = 0;
   int count = 0;
   mirrorflow::Clock clock;
   std::deque<mirrorflow::Queued> queue;
@@ -474,13 +475,26 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
-  MF_FAIL_IF_PLANNED(cudaStreamCreateWithFlags);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  *priority = stream->priority;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {
+  MF_FAIL_IF_PLANNED(cudaStreamCreateWithPriority);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   *stream = new CUstream_st();
   (*stream)->id = world.num_streams++;
   (*stream)->gpu = mirrorflow::selected_gpu;
+  (*stream)->priority = priority;
   world.streams.insert(*stream);
   const uint64_t seed = world.options.seed * 1000 + static_cast<uint64_t>((*stream)->id);
   (*stream)->thread = std::thread(mirrorflow::RunStream, *stream, seed);

@@ -46,10 +46,20 @@ class FakesTest : public testing::Test {
     if (in_a_group) ncclGroupStart();
     for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&ranks[r], 2, id, r, &config);
     if (in_a_group) ncclGroupEnd();
+    for (ncclComm_t rank : ranks) Settle(rank);
     return ranks;
   }
-  ncclResult_t AllReduce(ncclComm_t rank, int stream, ncclRedOp_t op = ncclSum) {
+  static void Settle(ncclComm_t rank) {
+    ncclResult_t state = ncclSuccess;
+    ncclCommGetAsyncError(rank, &state);
+  }
+  ncclResult_t Enqueue(ncclComm_t rank, int stream, ncclRedOp_t op = ncclSum) {
     return ncclAllReduce(&sums_[stream], &sums_[stream], 1, ncclFloat, op, rank, streams_[stream]);
+  }
+  ncclResult_t AllReduce(ncclComm_t rank, int stream, ncclRedOp_t op = ncclSum) {
+    const ncclResult_t result = Enqueue(rank, stream, op);
+    Settle(rank);
+    return result;
   }
   void ExpectMisuse(const char* what) {
     EXPECT_TRUE(absl::StrContains(NcclMisuse().message(), what)) << NcclMisuse();
@@ -130,6 +140,18 @@ TEST_F(FakesTest, CollectiveAfterAbortIsMisuse) {
   EXPECT_NE(AllReduce(ranks[1], 1), ncclSuccess);
   ExpectMisuse("after an abort");
   ncclCommAbort(ranks[1]);
+}
+
+TEST_F(FakesTest, CallWhileAnotherIsInProgressIsMisuse) {
+  const auto ranks = Connect(/*in_a_group=*/true);
+  ncclGroupStart();
+  Enqueue(ranks[0], 0);
+  Enqueue(ranks[0], 0);
+  ncclGroupEnd();
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+  Enqueue(ranks[0], 0);
+  ExpectMisuse("in progress");
+  for (ncclComm_t rank : ranks) ncclCommAbort(rank);
 }
 
 TEST_F(FakesTest, ConnectingSeveralRanksOutsideGroupIsMisuse) {

@@ -36,8 +36,7 @@ TEST(PlainProductTest, MatchesTensorFlow) {
   }
   auto device = CreateCudaDevice(0, 0);
   ASSERT_TRUE(device.ok()) << device.status();
-  const CheckReport report =
-      CheckCasesOnDevice(products, AllOps(), kernels, **device, /*units=*/0);
+  const CheckReport report = CheckCasesOnDevice(products, AllOps(), kernels, **device, /*units=*/0);
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_GT(report.checked, 50);
 }

@@ -113,6 +113,7 @@ TEST(GpuSessionTest, StepEnqueuesItsCollectivesInOrder) {
   const auto loss = RunStep(layers, **session);
   ASSERT_TRUE(loss.ok()) << loss.status();
   EXPECT_GE(NumNcclCollectives(), 2 * 4);  // three gradients and the loss on each rank
+  EXPECT_EQ(NumUrgentNcclCollectives(), NumNcclCollectives());
   EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
@@ -290,6 +291,21 @@ TEST(GpuSessionTest, CapturedStepsMatchUncapturedSteps) {
   EXPECT_TRUE(absl::StrContains(failed.message(), "cudaGraphLaunch")) << failed;
 }
 
+TEST(GpuSessionTest, AllocatedBytesReturnWithTheSession) {
+  const Layers layers;
+  Reset();
+  const int64_t before = AllocatedCudaBytes();
+  {
+    const auto session = OnFakes(layers, {.replicas = 2});
+    ASSERT_TRUE(session.ok()) << session.status();
+    const int64_t variables = AllocatedCudaBytes();
+    EXPECT_GT(variables, before);
+    ASSERT_TRUE(RunStep(layers, **session).ok());
+    EXPECT_GT(AllocatedCudaBytes(), variables);  // the arenas
+  }
+  EXPECT_EQ(AllocatedCudaBytes(), before);
+}
+
 TEST(GpuSessionTest, NcclErrorFailsAllRanksAndNewSessionWorks) {
   const Layers layers;
   Reset();
@@ -336,7 +352,7 @@ TEST(GpuSessionTest, CudaErrorsNameCallAndDevice) {
     EXPECT_EQ(loss.status().code(), absl::StatusCode::kInternal) << call;
     EXPECT_TRUE(absl::StrContains(loss.status().message(), call)) << loss.status();
   }
-  Reset({.failing_call = "cudaStreamCreateWithFlags"});
+  Reset({.failing_call = "cudaStreamCreateWithPriority"});
   const auto session = OnFakes(layers, {.replicas = 2});
   EXPECT_TRUE(absl::StrContains(session.status().message(), "GPU:0")) << session.status();
 }

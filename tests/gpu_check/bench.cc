@@ -18,6 +18,8 @@
 #include "framework/core/json.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/compile.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/gpu.h"
 #include "mirrorflow_debug.h"
 #include "tests/kernels/cuda/host_time.h"
@@ -51,9 +53,11 @@ struct Variant {
   TrainingStep training;  // without its strategy
   std::vector<double> losses;
   double first_step_ms = 0;
-  int64_t compilations = 0;  // runs of the kernel compiler
-  int64_t device_bytes = 0;  // memory taken from the GPU
-  int64_t arena_bytes = 0, live_bytes = 0;
+  int64_t compilations = 0;     // runs of the kernel compiler
+  int64_t device_bytes = 0;     // memory taken from the GPU, by libraries too
+  int64_t allocated_bytes = 0;  // by us: the variables, the arena and the feeds
+  int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
+  int64_t graph_launches = 0;  // of the last checked step
   size_t kernels = 0;
   int64_t flops = 0;  // per step, of products and convolutions
   Side side;
@@ -62,13 +66,14 @@ struct Variant {
 };
 
 absl::Status Open(Variant* v) {
-  const int64_t free = DescribeGpu(0).free_bytes;
+  const int64_t free = DescribeGpu(0).free_bytes, allocated = AllocatedCudaBytes();
   const int64_t compilations = NumCudaCompilations();
   const absl::Time start = absl::Now();
   MF_ASSIGN_OR_RETURN(TrainingGraph g, BuildTraining(*v->strategy, absl::GetFlag(FLAGS_model)));
   TrainingStep& t = v->training;
   MF_ASSIGN_OR_RETURN(t.feeds, NoiseBatch(g, absl::GetFlag(FLAGS_batch_size)));
   MF_ASSIGN_OR_RETURN(t.session, v->strategy->NewSession(g.graph));
+  v->variable_bytes = AllocatedCudaBytes() - allocated;
   MF_ASSIGN_OR_RETURN(t.step, t.session->Prepare({g.inputs, g.labels}, {g.loss}, g.targets));
   if (const std::string path = absl::GetFlag(FLAGS_case_file); !path.empty()) {
     MF_ASSIGN_OR_RETURN(const auto file, CaseFile::Write(t));
@@ -77,7 +82,9 @@ absl::Status Open(Variant* v) {
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
   }
   for (int i = 0; i < kCheckedSteps; ++i) {
+    const int64_t launches = NumCudaGraphLaunches();
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    v->graph_launches = NumCudaGraphLaunches() - launches;
     v->losses.push_back(out[0].scalar<float>());
     if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
   }
@@ -89,7 +96,8 @@ absl::Status Open(Variant* v) {
   v->live_bytes = plans.plans[0]->live_bytes;
   v->compilations = NumCudaCompilations() - compilations;
   v->device_bytes = free - DescribeGpu(0).free_bytes;
-  v->side = SideOf([&t] { return t.step.Run(t.feeds).status(); });
+  v->allocated_bytes = AllocatedCudaBytes() - allocated;
+  v->side = SideOf([&t] { return t.step.Run(t.feeds, {.next_feeds = t.feeds}).status(); });
   return absl::OkStatus();
 }
 
@@ -98,7 +106,8 @@ absl::Status MeasureHost(Variant* v) {
   const absl::Time end = absl::Now() + kHostTime;
   while (us.empty() || (us.size() < kHostSteps && absl::Now() < end)) {
     StartHostTime();
-    MF_RETURN_IF_ERROR(v->training.step.Run(v->training.feeds).status());
+    const std::vector<Tensor>& feeds = v->training.feeds;
+    MF_RETURN_IF_ERROR(v->training.step.Run(feeds, {.next_feeds = feeds}).status());
     us.push_back(static_cast<double>(HostTimeNs()) / 1e3);
   }
   v->host_us = Quantile(us, 0.5);
@@ -123,13 +132,14 @@ void Print(const Variant& v) {
   absl::PrintF(
       "{\"name\":%s,\"model\":%s,\"batch\":%d,\"precision\":%s,\"median_ms\":%.6f,\"q1_ms\":%.6f,"
       "\"q3_ms\":%.6f,\"rounds_ms\":%s,\"losses\":%s,\"host_us\":%.3f,\"first_step_ms\":%.3f,"
-      "\"compilations\":%d,\"kernels\":%d,\"flops\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,"
-      "\"peak_memory\":%d}\n",
+      "\"compilations\":%d,\"kernels\":%d,\"graph_launches\":%d,\"flops\":%d,"
+      "\"variable_bytes\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,\"peak_memory\":%d,"
+      "\"device_memory\":%d}\n",
       JsonQuote(v.name), JsonQuote(absl::GetFlag(FLAGS_model)), absl::GetFlag(FLAGS_batch_size),
       JsonQuote(absl::GetFlag(FLAGS_precision)), Quantile(v.rounds_ms, 0.5),
       Quantile(v.rounds_ms, 0.25), Quantile(v.rounds_ms, 0.75), Numbers(v.rounds_ms),
-      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.flops,
-      v.arena_bytes, v.live_bytes, v.device_bytes);
+      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.graph_launches,
+      v.flops, v.variable_bytes, v.arena_bytes, v.live_bytes, v.allocated_bytes, v.device_bytes);
 }
 
 absl::StatusOr<CompileOptions> CompileWithPrecision(absl::string_view precision) {

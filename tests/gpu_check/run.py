@@ -172,6 +172,8 @@ def row_of_line(stage, line, rounds):
     what = f"{line['median_ms']:.4g} ms ({line['q1_ms']:.4g} to {line['q3_ms']:.4g})"
     if line.get("peak_memory") is not None:
         what += f", {line['peak_memory'] / 2**20:.0f} MiB"
+    if "device_memory" in line:
+        what += f" of {line['device_memory'] / 2**20:.0f} MiB taken"
     if "host_us" in line:
         what += f", host {line['host_us']:.3g} µs"
     if rounds < LEAST_ROUNDS:

@@ -107,6 +107,7 @@ struct World {
   absl::Status misuse;
   int num_ids = 0;
   int num_collectives = 0;
+  int num_urgent = 0;
   int num_registered = 0;
   std::map<int, std::shared_ptr<Team>> teams;
   std::set<const ncclComm*> comms;
@@ -119,7 +120,8 @@ World& TheWorld() {
 }
 
 thread_local int group_depth = 0;
-thread_local int connected_in_group = 0;
+// A number of its own for each outermost group of this thread, and for each call outside one.
+thread_local int call_number = 0;
 
 void Misused(World& world, const std::string& how) {
   if (world.misuse.ok()) world.misuse = absl::FailedPreconditionError(how);
@@ -135,6 +137,7 @@ struct ncclComm {
   size_t next_captured = 0;
   std::thread::id thread = {};
   std::map<void*, size_t> registered = {};
+  int unsettled_call = 0;  // whose state the caller has not asked for; 0: none
   // Captured graphs with its collectives share it.
   std::shared_ptr<int> graphs = std::make_shared<int>();
 };
@@ -194,6 +197,15 @@ std::shared_ptr<Meeting> NewMeeting(const Call& call, int size) {
   return meeting;
 }
 
+// The state of a communicator that does not block must be asked for before its next call.
+void CheckSettled(World& world, ncclComm* comm) {
+  if (group_depth == 0) ++call_number;
+  if (comm->unsettled_call != 0 && comm->unsettled_call != call_number) {
+    Misused(world, absl::StrCat("rank ", comm->rank, " is used while a call is in progress"));
+  }
+  comm->unsettled_call = call_number;
+}
+
 // The work of a rank's graph for one captured collective, each time the graph is launched.
 std::function<void()> Repeated(const std::shared_ptr<Team>& team,
                                const std::shared_ptr<Captured>& captured, int rank,
@@ -224,6 +236,9 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cudaStreamIsCapturing(stream, &capturing);
   const bool is_captured = capturing == cudaStreamCaptureStatusActive;
+  int least = 0, greatest = 0, priority = 0;
+  cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  cudaStreamGetPriority(stream, &priority);
   std::shared_ptr<Meeting> meeting;
   std::shared_ptr<Captured> captured;
   bool fails = false;
@@ -231,6 +246,8 @@ ncclResult_t Enqueue(ncclComm* comm, const Call& call, const void* in, void* out
     std::lock_guard<std::mutex> lock(world.mu);
     Team& team = *comm->team;
     ++world.num_collectives;
+    world.num_urgent += priority == greatest;
+    CheckSettled(world, comm);
     if (comm->thread == std::thread::id()) comm->thread = std::this_thread::get_id();
     if (comm->thread != std::this_thread::get_id()) {
       Misused(world, absl::StrCat("rank ", comm->rank, " is used by two threads"));
@@ -293,6 +310,7 @@ void ResetFakeNccl(const FakeNcclOptions& options) {
   world.options = options;
   world.misuse = absl::OkStatus();
   world.num_collectives = 0;
+  world.num_urgent = 0;
   world.num_registered = 0;
   world.teams.clear();
 }
@@ -307,6 +325,12 @@ int NumNcclRegistrations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return world.num_registered;
+}
+
+int NumUrgentNcclCollectives() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.num_urgent;
 }
 
 int NumNcclCollectives() {
@@ -341,11 +365,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclGroupStart() {
-  if (mirrorflow::group_depth++ == 0) mirrorflow::connected_in_group = 0;
+  if (mirrorflow::group_depth++ == 0) ++mirrorflow::call_number;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  return mirrorflow::group_depth-- > 0 ? ncclSuccess : ncclInvalidUsage;
+  return mirrorflow::group_depth-- > 0 ? ncclInProgress : ncclInvalidUsage;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
@@ -363,6 +387,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   team->size = size;
   ++team->joined;
   *comm = new ncclComm{.team = team, .rank = rank};
+  (*comm)->unsettled_call = mirrorflow::call_number;
   world.comms.insert(*comm);
   return ncclInProgress;
 }
@@ -373,6 +398,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const Team& team = *comm->team;
   const bool connected = team.joined == team.size && !world.options.connecting_hangs;
   *state = connected ? team.error : ncclInProgress;
+  if (connected) comm->unsettled_call = 0;
   return ncclSuccess;
 }
 
@@ -430,6 +456,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes,
     mirrorflow::Misused(
         world, absl::StrCat("rank ", comm->rank, " registers memory after its first collective"));
   }
+  mirrorflow::CheckSettled(world, comm);
   comm->registered[memory] = bytes;
   *handle = memory;
   ++world.num_registered;

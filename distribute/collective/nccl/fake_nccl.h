@@ -5,7 +5,7 @@
 // differ in order, count, type or reduction; several threads that use one communicator; calls after
 // an abort; ranks that one thread connects outside a group; registered memory that was not
 // allocated for it; communicators with both captured and eager collectives; aborts that wait for
-// graphs that are not destroyed.
+// graphs that are not destroyed; calls while an earlier one is in progress.
 #ifndef MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 #define MIRRORFLOW_DISTRIBUTE_COLLECTIVE_NCCL_FAKE_NCCL_H_
 
@@ -38,6 +38,8 @@ absl::Status NcclMisuse();
 int NumNcclRegistrations();
 // The number of collectives that ranks have enqueued since the last reset.
 int NumNcclCollectives();
+// The number of those on streams of the highest priority.
+int NumUrgentNcclCollectives();
 
 }  // namespace mirrorflow
 
