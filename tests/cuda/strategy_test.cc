@@ -173,6 +173,24 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   }
 }
 
+// The library rejects products of vectors with a bias: each replica has one row.
+TEST(GpuStrategyTest, ProductsOfOneRowMatchCpu) {
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 2);
+  std::vector<float> losses[2];
+  for (const bool gpus : {false, true}) {
+    Reset();
+    const auto t =
+        MakeClassifierTraining("mlp", gpus ? Devices{"GPU:0", "GPU:1"} : Devices{"CPU:0"});
+    ASSERT_TRUE(t.ok()) << t.status();
+    for (int i = 0; i < 3; ++i) {
+      const auto loss = RunStep(**t, batch);
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      losses[gpus].push_back(*loss);
+    }
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(losses[1][i], losses[0][i], 1e-4 * losses[0][i]);
+}
+
 // A step of a rank is a single graph with its collectives, which run on communicators of their own.
 TEST(GpuStrategyTest, CollectivesAreCapturedOnRequest) {
   std::vector<float> losses[2];
@@ -217,6 +235,25 @@ TEST(GpuStrategyTest, FailureOfCapturedCollectivesEndsTheStep) {
   const auto loss = RunStep(**t, batch);
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kUnavailable) << loss.status();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
+  *t = nullptr;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
+  EXPECT_EQ(NcclMisuse(), absl::OkStatus());
+}
+
+// A replica that cannot capture its collectives must not run them beside others that replay theirs.
+TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
+  Reset();
+  MirroredStrategy::Options options{.devices = {"GPU:0", "GPU:1"}, .seed = 5};
+  options.capture_collectives = true;
+  auto t = MakeClassifierTraining("mlp", options);
+  ASSERT_TRUE(t.ok()) << t.status();
+  const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
+  ASSERT_EQ(RunStep(**t, batch).status(), absl::OkStatus());
+  Reset({.failing_call = "cudaStreamBeginCapture"});
+  const absl::Time begin = absl::Now();
+  const absl::Status failed = RunStep(**t, batch).status();
+  EXPECT_TRUE(absl::StrContains(failed.message(), "capturing a step with its collectives"))
+      << failed;
   *t = nullptr;
   EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());

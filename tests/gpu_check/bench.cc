@@ -83,7 +83,7 @@ absl::Status Open(Variant* v) {
   }
   for (int i = 0; i < kCheckedSteps; ++i) {
     const int64_t launches = NumCudaGraphLaunches();
-    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds));
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds, {.next_feeds = t.feeds}));
     v->graph_launches = NumCudaGraphLaunches() - launches;
     v->losses.push_back(out[0].scalar<float>());
     if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);

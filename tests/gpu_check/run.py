@@ -230,7 +230,7 @@ def stages_of(check):
         Stage(BENCHMARKS, "warm start", 10, gpu, warm_start),
         Stage(BENCHMARKS, "cnn 64", 70, peers, bench("cnn", 64, "tf32")),
         Stage(BENCHMARKS, "mlp 256", 50, peers, bench("mlp", 256, "tf32")),
-        Stage(BENCHMARKS, "gpt2 8", 150, peers, bench("gpt2", 8, "bf16")),
+        Stage(BENCHMARKS, "gpt2 8", 140, peers, bench("gpt2", 8, "bf16")),
         Stage(BENCHMARKS, "transformer 8", 100, peers, bench("transformer", 8, "tf32")),
         Stage(BENCHMARKS, "resnet50 64 tf32", 60, peers, bench("resnet50", 64, "tf32")),
         Stage(BENCHMARKS, "resnet50 64 bf16", 60, peers, bench("resnet50", 64, "bf16")),
@@ -322,7 +322,7 @@ def main():
             print(plan(stages))
             return 0
         unpack(work)
-        rows = find_gpus(check, 60.0)
+        rows = find_gpus(check, 15.0)
         rows += run_stages(check, stages, args.budget)
     result_file = args.out / "gpu_check.json"
     program = hashlib.sha256(check.binary.read_bytes()).hexdigest()
