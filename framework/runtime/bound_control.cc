@@ -50,6 +50,9 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
   params_.seed = outer.params_.seed;
   params_.iteration = iteration;
   MF_RETURN_IF_ERROR(WriteParams());
+  if (!has_run_ && replica_.communicator_ != nullptr) {  // loads code: see kStart
+    MF_RETURN_IF_ERROR(replica_.device().lane(LaneKind::kCommunicate).Finish(deadline_));
+  }
   for (const Instruction& instruction : plan_->dispatch.instructions) {
     absl::Status status = RunInstruction(instruction);
     if (status.ok()) [[likely]]
@@ -57,6 +60,7 @@ absl::Status BoundPlan::RunInside(const BoundPlan& outer, std::byte* arena, uint
     return Annotate(status, absl::StrCat(plan_->node_ops[instruction.node], "(",
                                          plan_->node_names[instruction.node], ")"));
   }
+  has_run_ = true;
   return absl::OkStatus();
 }
 

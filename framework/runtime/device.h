@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace mirrorflow {
 
@@ -48,6 +49,9 @@ class Lane {
     std::memcpy(host, from, bytes);
     return absl::OkStatus();
   }
+  // Waits for all earlier work on this lane, until the deadline at most. The default is for lanes
+  // whose work is done when the call that enqueues it returns.
+  virtual absl::Status Finish(absl::Time) { return absl::OkStatus(); }
 
   // Returns the lane's T: the state that a library of kernels needs for each lane (its stream, its
   // handles). Created when a kernel of this lane first asks for it.
@@ -100,16 +104,40 @@ enum class Repetition : int8_t {
   kOrder,  // orders lanes by an event, the same way in every step
 };
 
+// What a step reads from the host, as one block: its parameters and feeds. It travels in two
+// stages, so that the first may overlap the step before.
+struct StepInput {
+  const std::byte* host = nullptr;  // from AllocateOnHost; unchanged until the step has ended
+  std::byte* ahead = nullptr;       // on the device: where it waits for the step
+  std::byte* device = nullptr;      // where the step reads it
+  size_t bytes = 0;                 // 0: the step reads nothing
+  bool sent = false;                // Send has been called; else Execute does both stages
+};
+
+// A value that the host receives at the end of a step.
+struct StepFetch {
+  const std::byte* device = nullptr;
+  std::byte* host = nullptr;  // from AllocateOnHost
+  size_t bytes = 0;
+};
+
 // The instructions of one step.
 struct Execution {
   int count;
   absl::FunctionRef<LaneKind(int)> lane_of;
   absl::FunctionRef<Repetition(int)> repetition_of;
   absl::FunctionRef<absl::Status(int)> run;
+  // Before the first and after the last instruction. The device copies the same memory, except for
+  // `input.host`, whenever it replays a recording.
+  StepInput input;
+  absl::Span<const StepFetch> fetches;
   // Work of the host that overlaps the device's work, called once everything is enqueued. A device
   // with inline lanes need not call it.
   absl::FunctionRef<void()> meanwhile;
   absl::Time deadline;
+  // Whether Execute may return while the step still runs. The host must have nothing to learn from
+  // it: no fetch, no input data that could be rejected, no other rank that could fail.
+  bool may_outlive;
   // The recording of the same instructions on the same memory; `*recording` is null before the
   // first execution. `recording` itself is null if `run` must be called for every instruction.
   std::unique_ptr<Recording>* recording;
@@ -123,10 +151,18 @@ class Device {
   virtual absl::string_view name() const = 0;  // `CPU:0`
   virtual const DeviceTraits& traits() const = 0;
 
+  // Makes this the current device of the calling thread, for libraries that ask for it (CUDA's):
+  // plans for a device are made on a thread whose current device it is.
+  virtual absl::Status MakeCurrent() { return absl::OkStatus(); }
+
   // Returns zeroed memory, aligned to 64 bytes, which is freed with its last owner.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) = 0;
   // The same, for memory that collectives read and write: other devices can be given access to it.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) {
+    return Allocate(bytes);
+  }
+  // Memory of the host that this device copies from and to while the host goes on.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) {
     return Allocate(bytes);
   }
   // Returns the address by which kernels reach memory of this device: `address` itself, except on a
@@ -136,16 +172,13 @@ class Device {
   // and later work on any lane and later copies out see the copied data.
   virtual absl::Status CopyIn(const std::byte* host, std::byte* device, size_t bytes) = 0;
   virtual absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) = 0;
-  // CopyIn in two stages. CopyAhead may overlap a running step: it copies from host memory, which
-  // may be reused on return, to device memory that no step uses. CopyArrived copies from there to
-  // where the next step finds the data, in order as with CopyIn. The defaults are for devices whose
-  // memory is the host's.
-  virtual absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) {
-    return CopyIn(host, ahead, bytes);
+  // The first stage of the next step's input: copies it from `host` to `ahead`, beside the step
+  // that runs. Only for devices whose memory is not the host's.
+  virtual absl::Status Send(const StepInput& input) {
+    return CopyIn(input.host, input.ahead, input.bytes);
   }
-  virtual absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) {
-    return CopyIn(ahead, device, bytes);
-  }
+  // Waits for the end of a step that Execute has left running, and returns its error.
+  virtual absl::Status Settle(absl::Time) { return absl::OkStatus(); }
 
   virtual Lane& lane(LaneKind kind) = 0;
   // Prepares events 0 … count-1.
@@ -154,7 +187,8 @@ class Device {
   // Runs the instructions of one step: calls `run(i)` once for each i < count, or replays the
   // recorded work, and returns the first error. An inline device calls them in order on this
   // thread; a queued one hands instruction i to the queue of `lane_of(i)`. Returns when all are
-  // done, or at the deadline.
+  // done, or at the deadline. If the step may outlive the call, that may be the end of the step
+  // before, whose error it then returns.
   virtual absl::Status Execute(const Execution& execution) = 0;
 };
 

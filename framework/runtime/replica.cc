@@ -74,16 +74,22 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
     bases[kParamsRegion] = reinterpret_cast<std::byte*>(&bound->params_);
     bases[Plan::kConstantsRegion] = plan->constants->data();  // all replicas read the plan's copy
   } else {
-    MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
     MF_ASSIGN_OR_RETURN(bases[Plan::kConstantsRegion], own(plan->constants_bytes));
     MF_RETURN_IF_ERROR(device_->CopyIn(plan->constants->data(), bases[Plan::kConstantsRegion],
                                        plan->constants_bytes));
+    if (inner) {  // its feeds are bound to the memory of its arguments
+      MF_ASSIGN_OR_RETURN(bases[kParamsRegion], own(sizeof(StepParams)));
+    } else {
+      auto transfers = StepTransfers::Create(device_, *plan);
+      MF_RETURN_IF_ERROR(AnnotateAllocation(transfers.status(), "feeds", rank_, *device_));
+      bound->transfers_ = *std::move(transfers);
+      bases[kParamsRegion] = bound->transfers_->params();
+      for (size_t f = 0; f < plan->feeds.size(); ++f) {
+        const int feed = static_cast<int>(f);
+        bases[plan->feed_region(feed)] = bound->transfers_->feed(feed);
+      }
+    }
   }
-  for (size_t f = 0; f < plan->feeds.size(); ++f) {
-    if (device_->traits().host_memory || inner) continue;  // bound to the memory that is fed
-    MF_ASSIGN_OR_RETURN(bases[plan->feed_region(static_cast<int>(f))], own(plan->feeds[f].bytes()));
-  }
-  bound->next_feeds_.resize(plan->feeds.size());
   for (size_t r = 0; r < layout_.size() && !inner; ++r) {
     bases[plan->layout_region(static_cast<int>(r))] = layout_[r].get();
   }
@@ -111,46 +117,27 @@ absl::StatusOr<std::unique_ptr<BoundPlan>> Replica::Bind(
   return bound;
 }
 
-absl::Status BoundPlan::SetFeed(int i, const std::byte* host) {
-  reached_ = 0;  // if this fails, no variable has been written
-  updated_.store(false, std::memory_order_relaxed);
+void BoundPlan::SetFeed(int i, const std::byte* host) {
+  if (transfers_ != nullptr) return transfers_->SetFeed(i, host);
   const RegionId region = plan_->feed_region(i);
-  Device& device = replica_.device();
-  if (device.traits().host_memory) {
-    bases_[region] = const_cast<std::byte*>(host);  // feeds are only read
-    kernel_bases_[region] = bases_[region];
-    return absl::OkStatus();
-  }
-  NextFeed& next = next_feeds_[i];
-  const bool arrived = next.copied && next.host == host;
-  next.host = nullptr;
-  return arrived ? device.CopyArrived(next.ahead.get(), bases_[region], plan_->feeds[i].bytes())
-                 : device.CopyIn(host, bases_[region], plan_->feeds[i].bytes());
+  bases_[region] = const_cast<std::byte*>(host);  // feeds are only read
+  kernel_bases_[region] = bases_[region];
 }
 
-absl::Status BoundPlan::SetNextFeed(int i, const std::byte* host) {
-  Device& device = replica_.device();
-  NextFeed& next = next_feeds_[i];
-  if (next.ahead == nullptr) {
-    MF_ASSIGN_OR_RETURN(next.ahead, device.Allocate(plan_->feeds[i].bytes()));
-  }
-  next.host = host;
-  next.copied = false;
-  return absl::OkStatus();
+void BoundPlan::SetNext(uint64_t step, absl::Span<const std::byte* const> feeds) {
+  if (transfers_ != nullptr) transfers_->SetNext(step, feeds);
 }
 
-void BoundPlan::ForgetNextFeeds() {
-  for (NextFeed& next : next_feeds_) next.host = nullptr;
+void BoundPlan::ForgetNext() {
+  if (transfers_ != nullptr) transfers_->ForgetNext();
 }
 
-void BoundPlan::CopyNextFeeds() {
-  for (size_t i = 0; i < next_feeds_.size(); ++i) {
-    NextFeed& next = next_feeds_[i];
-    if (next.host == nullptr || next.copied) continue;
-    // Errors are not reported here: SetFeed then copies the feed itself, and reports them.
-    next.copied =
-        replica_.device().CopyAhead(next.host, next.ahead.get(), plan_->feeds[i].bytes()).ok();
-  }
+absl::Status BoundPlan::BringToHost(absl::Span<const int> fetches) {
+  return transfers_ != nullptr ? transfers_->BringToHost(*plan_, fetches) : absl::OkStatus();
+}
+
+const std::byte* BoundPlan::fetched(int i) const {
+  return transfers_ != nullptr ? transfers_->fetched(i) : fetch_address(i);
 }
 
 std::byte* BoundPlan::fetch_address(int i) const {
@@ -183,7 +170,9 @@ absl::Status BoundPlan::Begin(uint64_t step, uint64_t seed, absl::Time deadline)
   replica_.collective_log_->BeginStep(step);
   params_.step = step;
   params_.seed = seed;
-  return WriteParams();
+  if (transfers_ == nullptr) return absl::OkStatus();  // kernels read params_ itself
+  MF_ASSIGN_OR_RETURN(input_, transfers_->Prepare(params_, deadline));
+  return absl::OkStatus();
 }
 
 absl::Status BoundPlan::WriteParams() {
@@ -218,12 +207,16 @@ absl::Status BoundPlan::RunInstruction(const Instruction& instruction) {
     case InstructionKind::kStart:
       replica_.collective_log_->Start(instruction.index,
                                       plan_->collectives[instruction.index].name);
-      return collectives_[instruction.index]->Start(replica_.communicator_, lane);
-    case InstructionKind::kFinish: {
-      absl::Status status = collectives_[instruction.index]->Finish(replica_.communicator_, lane);
-      if (status.ok()) replica_.collective_log_->Finish();
-      return status;
-    }
+      MF_RETURN_IF_ERROR(collectives_[instruction.index]->Start(replica_.communicator_, lane));
+      // In the first run, code is loaded as it is needed. That may wait for the whole device, or
+      // for a lock that another replica's loading holds: no collective may wait for other ranks
+      // then.
+      if (has_run_ || replica_.communicator_ == nullptr) return absl::OkStatus();
+      return lane.Finish(deadline_);
+    case InstructionKind::kFinish:
+      MF_RETURN_IF_ERROR(collectives_[instruction.index]->Finish(replica_.communicator_, lane));
+      replica_.collective_log_->Finish();
+      return absl::OkStatus();
     case InstructionKind::kBranch:
     case InstructionKind::kLoop:
       return RunControl(instruction);
@@ -244,6 +237,7 @@ absl::Status BoundPlan::Run(uint64_t step, uint64_t seed, absl::Time deadline) {
   const absl::Status status = CatchOutOfMemory([&] { return RunInline(deadline); });
   const std::vector<Instruction>& instructions = plan_->dispatch.instructions;
   const bool ended = reached_ == static_cast<int>(instructions.size());
+  has_run_ = has_run_ || ended;
   return status.ok() || ended ? status : Locate(status, instructions[reached_]);
 }
 
@@ -330,6 +324,12 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
   const auto count = static_cast<int>(instructions.size());
   const absl::Time begin = absl::Now();
   const bool recorded = recording != nullptr && *recording != nullptr;
+  absl::Span<const StepFetch> fetches;
+  if (transfers_ != nullptr) {
+    fetches = transfers_->Fetches([this](int i) { return fetch_address(i); });
+  }
+  const bool may_outlive = recording != nullptr && fetches.empty() && !plan_->fails_on_data &&
+                           replica_.communicator_ == nullptr;
   absl::Status status = replica_.device().Execute(
       {.count = count,
        .lane_of = [&](int i) { return instructions[i].lane; },
@@ -343,16 +343,20 @@ absl::Status BoundPlan::Execute(absl::FunctionRef<absl::Status(int)> run, absl::
              }
              return result;
            },
+       .input = input_,
+       .fetches = fetches,
        .meanwhile =
            [&] {
              host_time_ = absl::Now() - begin;
-             CopyNextFeeds();
+             if (transfers_ != nullptr) transfers_->SendNext();
            },
        .deadline = deadline,
+       .may_outlive = may_outlive,
        .recording = recording,
        .outcome = &outcome_});
   // A replayed recording does not report its progress: assume that it reached its end.
   reached_ = recorded ? count : reached.load();
+  has_run_ = has_run_ || status.ok() || outcome_.completed;
   // For a collective that was only enqueued, this status alone tells how it ended.
   if (replica_.communicator_ != nullptr) {
     const absl::Status failure = replica_.communicator_->status();

@@ -22,6 +22,7 @@
 #include "framework/runtime/device.h"
 #include "framework/runtime/plan.h"
 #include "framework/runtime/run_progress.h"
+#include "framework/runtime/step_transfers.h"
 #include "framework/runtime/variable_layout.h"
 
 namespace mirrorflow {
@@ -95,13 +96,19 @@ class BoundPlan {
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }
 
   // Sets feed `i` of the next Run: this replica's share, which must stay valid until that Run is
-  // done. Copies it to the device if kernels cannot read host memory.
-  absl::Status SetFeed(int i, const std::byte* host);
-  // Announces feed `i` of the Run after the next one, if it is already known: it is copied while
-  // the next one computes. The copy is used if SetFeed is then called with the same address, whose
-  // memory must not have changed. Only for devices whose memory is not the host's.
-  absl::Status SetNextFeed(int i, const std::byte* host);
-  void ForgetNextFeeds();
+  // done.
+  void SetFeed(int i, const std::byte* host);
+  // Announces the Run after the next one, if its step and its feeds are already known: they are
+  // copied to the device while the next one computes. The copy is used if that Run then has the
+  // same step and feeds at the same addresses, whose memory must not have changed. Does nothing on
+  // devices whose memory is the host's.
+  void SetNext(uint64_t step, absl::Span<const std::byte* const> feeds);
+  void ForgetNext();
+
+  // Has every Run copy these fetches to the host, if kernels do not write host memory anyway.
+  absl::Status BringToHost(absl::Span<const int> fetches);
+  // Where the host finds fetch `i` after Run. REQUIRES: BringToHost named it.
+  const std::byte* fetched(int i) const;
 
   // Runs one step. Errors are annotated with node, op, device and rank. Returns DeadlineExceeded
   // after `deadline`, which is checked at intervals. Overwrites what the last Run of any plan of
@@ -134,7 +141,7 @@ class BoundPlan {
   // This replica's first row of each axis.
   absl::Span<const int64_t> first_rows() const { return params_.first_row; }
 
-  // The device address of fetch `i` after Run.
+  // The device address of fetch `i` after Run: its value is there until another Run.
   std::byte* fetch_address(int i) const;
 
  private:
@@ -165,26 +172,19 @@ class BoundPlan {
                        std::unique_ptr<Recording>* recording);
   Repetition RepetitionOf(const Instruction& instruction) const;
 
-  void CopyNextFeeds();
-
-  // A feed on its way to the device.
-  struct NextFeed {
-    const std::byte* host = nullptr;   // the source of the copy; null: none
-    bool copied = false;               // the copy has been sent
-    std::shared_ptr<std::byte> ahead;  // the destination of the copy
-  };
-
   Replica& replica_;
   const std::shared_ptr<const Plan> plan_;
-  std::vector<NextFeed> next_feeds_;                           // by feed
-  std::vector<std::byte*> bases_;                              // by region; device addresses
-  std::vector<std::byte*> kernel_bases_;                       // the same, as kernels address them
+  std::unique_ptr<StepTransfers> transfers_;  // null if kernels read host memory, and in sub-plans
+  std::vector<std::byte*> bases_;             // by region; device addresses
+  std::vector<std::byte*> kernel_bases_;      // the same, as kernels address them
   std::vector<std::unique_ptr<BoundCollective>> collectives_;  // of plan_->collectives
   std::vector<std::shared_ptr<std::byte>> owned_;
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // of plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   StepParams params_;
+  StepInput input_;                   // of this step
   absl::Time deadline_;               // of this step
+  bool has_run_ = false;              // completely, at least once
   int reached_ = 0;                   // end of the instructions of plan_->dispatch that have run
   Outcome outcome_;                   // of the last Run, as reported by the device
   std::atomic<bool> updated_{false};  // an update has begun to write

@@ -60,6 +60,7 @@ absl::Status SessionState::MakePlans(const StepState& step, StepVariant& variant
       return plan.first == traits.type && plan.second->axis_rows == own;
     });
     if (known == plans.end()) {
+      MF_RETURN_IF_ERROR(replica->device().MakeCurrent());
       MF_ASSIGN_OR_RETURN(auto plan,
                           backend_.compile_plan(*variant.program, own, traits, tuning_.get()));
       known = plans.emplace(plans.end(), traits.type, std::move(plan));
@@ -120,6 +121,13 @@ absl::StatusOr<std::unique_ptr<StepVariant>> SessionState::CompileVariant(
     }
     // MakeOutputs provides the memory for each run.
     variant->outputs.push_back(Tensor::View(fetch.dtype, shape, nullptr, nullptr));
+  }
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    std::vector<int> own;
+    for (size_t i = 0; i < variant->outputs.size(); ++i) {
+      if (Provides(*variant, static_cast<int>(r), i)) own.push_back(static_cast<int>(i));
+    }
+    MF_RETURN_IF_ERROR(variant->bound[r]->BringToHost(own));
   }
   MF_RETURN_IF_ERROR(FindVariableUses(c, &variant->reads_first, &variant->writes));
   variant->statuses.resize(replicas_.size());

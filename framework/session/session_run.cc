@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -45,8 +46,8 @@ bool IsFed(const Plan& plan, const Operand& operand) {
 // replica's share of a fetch. `first_row` is the share's first row in the output, in rows of its
 // axis.
 template <typename Copy>
-absl::Status ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
-                          const Copy& copy) {
+void ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_t first_row,
+                  const Copy& copy) {
   const auto size = static_cast<int64_t>(DataTypeSize(fetch.dtype));
   const Sharded* s = AsSharded(fetch.sharding);
   if (s == nullptr) return copy(0, 0, fetch.local_shape.num_elements() * size);
@@ -56,10 +57,7 @@ absl::Status ForEachPiece(const PlannedFetch& fetch, const Shape& output, int64_
   const int64_t first = first_row * s->factor * inner;
   const int64_t local = fetch.local_shape.dim(s->dim) * inner;
   const int64_t whole = output.dim(s->dim) * inner;
-  for (int64_t o = 0; o < outer; ++o) {
-    MF_RETURN_IF_ERROR(copy(o * local, o * whole + first, local));
-  }
-  return absl::OkStatus();
+  for (int64_t o = 0; o < outer; ++o) copy(o * local, o * whole + first, local);
 }
 
 // Returns the global shapes of `feeds`, in which split feeds have only this worker's rows.
@@ -133,29 +131,31 @@ absl::Status SessionState::MakeOutputs(StepVariant& variant) {
   return absl::OkStatus();
 }
 
-absl::Status SessionState::CopyFetches(StepVariant& variant, int replica) {
+bool SessionState::Provides(const StepVariant& variant, int replica, size_t i) {
+  const PlannedFetch& fetch = variant.bound[replica]->plan().fetches[i];
+  // A replicated value is taken from the first replica.
+  return variant.outputs[i].has_value() && (AsSharded(fetch.sharding) != nullptr || replica == 0);
+}
+
+void SessionState::CopyFetches(StepVariant& variant, int replica) {
   BoundPlan& bound = *variant.bound[replica];
   for (size_t i = 0; i < variant.outputs.size(); ++i) {
+    if (!Provides(variant, replica, i)) continue;
     const PlannedFetch& fetch = bound.plan().fetches[i];
-    // A replicated value is taken from the first replica.
-    if (!variant.outputs[i].has_value() || (AsSharded(fetch.sharding) == nullptr && replica != 0)) {
-      continue;
-    }
-    const std::byte* from = bound.fetch_address(static_cast<int>(i));
+    const std::byte* from = bound.fetched(static_cast<int>(i));
     std::byte* to = variant.outputs[i].raw();
-    MF_RETURN_IF_ERROR(ForEachPiece(
-        fetch, variant.outputs[i].shape(), FirstLocalRow(variant, fetch, bound),
-        [&](int64_t local, int64_t global, int64_t bytes) {
-          return replicas_[replica]->device().CopyOut(from + local, to + global, bytes);
-        }));
+    ForEachPiece(fetch, variant.outputs[i].shape(), FirstLocalRow(variant, fetch, bound),
+                 [&](int64_t local, int64_t global, int64_t bytes) {
+                   std::memcpy(to + global, from + local, bytes);
+                 });
   }
-  return absl::OkStatus();
 }
 
 // Feeds of other shapes are copied in their own Run. Devices that read host memory need no copy.
 void SessionState::SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds) {
   if (replicas_[0]->device().traits().host_memory) return;
   variant.next_feeds.clear();
+  variant.announces_next = false;
   if (feeds.size() != variant.fed_shapes.size()) return;
   for (size_t f = 0; f < feeds.size(); ++f) {
     if (feeds[f].dtype() != variant.bound[0]->plan().feeds[f].dtype ||
@@ -164,6 +164,7 @@ void SessionState::SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> f
     }
   }
   variant.next_feeds.assign(feeds.begin(), feeds.end());
+  variant.announces_next = true;
 }
 
 absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds) {
@@ -187,18 +188,22 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   auto work = [&](int r) -> absl::Status {
     BoundPlan& bound = *variant.bound[r];
     for (size_t f = 0; f < feeds.size(); ++f) {
-      MF_RETURN_IF_ERROR(bound.SetFeed(static_cast<int>(f), ShareOf(variant, feeds[f], r, f)));
+      bound.SetFeed(static_cast<int>(f), ShareOf(variant, feeds[f], r, f));
     }
-    for (size_t f = 0; f < variant.next_feeds.size(); ++f) {
-      MF_RETURN_IF_ERROR(
-          bound.SetNextFeed(static_cast<int>(f), ShareOf(variant, variant.next_feeds[f], r, f)));
+    if (variant.announces_next) {
+      absl::InlinedVector<const std::byte*, 8> shares;
+      for (size_t f = 0; f < variant.next_feeds.size(); ++f) {
+        shares.push_back(ShareOf(variant, variant.next_feeds[f], r, f));
+      }
+      bound.SetNext(StreamOfRun(step + 1, writes), shares);
     }
     if (trace_ != nullptr) {
       MF_RETURN_IF_ERROR(bound.RunTraced(drawn_from, options_.seed, deadline, &variant.spans[r]));
     } else {
       MF_RETURN_IF_ERROR(bound.Run(drawn_from, options_.seed, deadline));
     }
-    return CopyFetches(variant, r);
+    CopyFetches(variant, r);
+    return absl::OkStatus();
   };
   team_->Run([&](int r) {
     variant.statuses[r] = CatchOutOfMemory([&] { return work(r); });
@@ -211,7 +216,7 @@ absl::Status SessionState::RunVariant(StepVariant& variant, absl::Span<const Ten
   for (const absl::Status& status : variant.statuses) {
     if (status.ok()) continue;
     // After a failure, the prefetched tensors may be gone before the next run.
-    for (const auto& bound : variant.bound) bound->ForgetNextFeeds();
+    for (const auto& bound : variant.bound) bound->ForgetNext();
     const bool wrote = std::any_of(variant.bound.begin(), variant.bound.end(),
                                    [](const auto& bound) { return bound->wrote(); });
     // If all replicas have completed the step, none of them waits for another.
@@ -354,12 +359,11 @@ absl::StatusOr<std::vector<Tensor>> Step::PerReplica(int i) const {
                                                                 value.bytes()));
     } else {
       // The fed tensor may be freed by now, so the value is taken from the copy in the output.
-      MF_RETURN_IF_ERROR(ForEachPiece(
-          fetch, variant->outputs[i].shape(), session.FirstLocalRow(*variant, fetch, bound),
-          [&](int64_t local, int64_t global, int64_t bytes) {
-            std::memcpy(value.raw() + local, variant->outputs[i].raw() + global, bytes);
-            return absl::OkStatus();
-          }));
+      ForEachPiece(fetch, variant->outputs[i].shape(),
+                   session.FirstLocalRow(*variant, fetch, bound),
+                   [&](int64_t local, int64_t global, int64_t bytes) {
+                     std::memcpy(value.raw() + local, variant->outputs[i].raw() + global, bytes);
+                   });
     }
     values.push_back(std::move(value));
   }

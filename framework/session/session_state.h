@@ -155,7 +155,9 @@ class SessionState {
   absl::Status MakePlans(const StepState& step, StepVariant& variant);
   absl::Status RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds);
   void SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds);
-  absl::Status CopyFetches(StepVariant& variant, int replica);
+  // Whether a local replica provides output `i`, or a part of it.
+  static bool Provides(const StepVariant& variant, int replica, size_t i);
+  void CopyFetches(StepVariant& variant, int replica);
   int64_t FirstLocalRow(const StepVariant& variant, const PlannedFetch& fetch,
                         const BoundPlan& bound) const;
   const std::byte* ShareOf(const StepVariant& variant, const Tensor& feed, int replica,

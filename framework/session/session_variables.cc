@@ -96,6 +96,7 @@ absl::Status SessionState::RunInitializers(absl::Span<const int> variables,
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program,
                       backend_.compile(graph_, signature, layout_, backend_, options_.compile));
   Device& device = replicas_[0]->device();
+  MF_RETURN_IF_ERROR(device.MakeCurrent());
   MF_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                       backend_.compile_plan(*program, {}, device.traits(), tuning_.get()));
   MF_ASSIGN_OR_RETURN(std::unique_ptr<BoundPlan> bound, replicas_[0]->Bind(plan, {}));

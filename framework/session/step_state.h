@@ -30,7 +30,8 @@ struct StepVariant {
   bool agreed = false;                            // with the other workers, in this incarnation
   std::vector<absl::Status> statuses;
   std::vector<int64_t> feed_row_bytes;   // by feed: bytes of one row; 0: not sharded
-  std::vector<Tensor> next_feeds;        // of the next Run; empty if unknown
+  std::vector<Tensor> next_feeds;        // of the next Run
+  bool announces_next = false;           // the next Run is known
   std::vector<Tensor> outputs;           // of the last run; no value where replicas differ
   std::vector<BufferPool> output_pools;  // by output; unused for inline scalars
   std::vector<int> reads_first;          // variables that must have a value before the step

@@ -7,27 +7,39 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/cuda_event.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/pinned_memory.h"
 
 namespace mirrorflow {
 namespace {
 
-// The staging memory for each of CopyIn and CopyAhead.
-constexpr size_t kStagingBytes = size_t{4} << 20;
 // Not tuned by measurements; PyTorch's DistributedDataParallel uses 25 MiB.
 constexpr int64_t kBucketBytes = int64_t{16} << 20;
 // The timeout of copies that no step's deadline covers.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
+// What the host receives after each step: the DataFailure, and behind it the fetches that fit.
+constexpr size_t kReportBytes = 4096;
+constexpr size_t kFetchAlignment = 16;
+
 std::atomic<int64_t> allocated_bytes{0};
+
+struct AtomicActivity {
+  std::atomic<int64_t> copies_in{0}, copies_out{0}, graph_launches{0}, waits{0};
+};
+AtomicActivity activity;
+
+void Count(std::atomic<int64_t>& counter, int64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
 
 // Memory from cudaMalloc.
 const CollectiveMemory& CudaMemory() {
@@ -43,57 +55,16 @@ const CollectiveMemory& CudaMemory() {
   return memory;
 }
 
-// Owns a cudaEvent_t, which Make creates.
-class Event {
- public:
-  Event() = default;
-  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Event& operator=(Event&&) = delete;
-  ~Event() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
-
-  absl::Status Make() {
-    MF_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
-    return absl::OkStatus();
-  }
-  absl::Status Record(cudaStream_t stream) const {
-    MF_RETURN_IF_CUDA_ERROR(cudaEventRecord(event_, stream));
-    return absl::OkStatus();
-  }
-  // Makes later work on `stream` wait for the last Record.
-  absl::Status HoldUp(cudaStream_t stream) const {
-    MF_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream, event_, 0));
-    return absl::OkStatus();
-  }
-  // Waits on the host for the last Record: spins for a while, then yields the core.
-  absl::Status WaitUntil(absl::Time deadline) const {
-    constexpr int kSpins = 2000;
-    for (int64_t turn = 0;; ++turn) {
-      const cudaError_t error = cudaEventQuery(event_);
-      if (error != cudaErrorNotReady) return CudaStatus(error, "cudaEventQuery(event_)");
-      if (turn < kSpins) continue;
-      if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat(
-            "the GPU did not finish in time; expected it by ", absl::FormatTime(deadline)));
-      }
-      std::this_thread::yield();
-    }
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 class StreamLane final : public CudaLane {
  public:
   ~StreamLane() override {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   void set_failure(DataFailure* failure) { failure_ = failure; }
+  void set_reads(StagedReads* reads) { reads_ = reads; }
   // The GPU prefers blocks of an urgent lane: collectives, which other GPUs wait for, then run
   // beside the kernels of a large step and not after them.
-  absl::Status Make(const std::vector<Event>* events, bool urgent) {
+  absl::Status Make(const std::vector<CudaEvent>* events, bool urgent) {
     events_ = events;
     int least = 0, greatest = 0;
     MF_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -110,8 +81,11 @@ class StreamLane final : public CudaLane {
   }
   absl::Status Read(const std::byte* from, std::byte* host, size_t bytes,
                     absl::Time deadline) override {
-    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_));
-    return Finish(deadline);
+    return reads_->Read(stream_, from, host, bytes, deadline);
+  }
+  absl::Status Finish(absl::Time deadline) override {
+    MF_RETURN_IF_ERROR(end_.Record(stream_));
+    return end_.WaitUntil(deadline);
   }
 
   // Makes later work on `other` wait for all work enqueued here so far.
@@ -119,63 +93,11 @@ class StreamLane final : public CudaLane {
     MF_RETURN_IF_ERROR(end_.Record(stream_));
     return end_.HoldUp(other.stream_);
   }
-  absl::Status Finish(absl::Time deadline) const {
-    MF_RETURN_IF_ERROR(end_.Record(stream_));
-    return end_.WaitUntil(deadline);
-  }
 
  private:
-  const std::vector<Event>* events_ = nullptr;  // of the device
-  Event end_;
-};
-
-// Pinned host memory, from which the GPU copies while the host goes on. One half is filled while
-// the copy from the other is in flight.
-class Staging {
- public:
-  ~Staging() {
-    if (memory_ != nullptr) cudaFreeHost(memory_);
-  }
-  void Leak() { memory_ = nullptr; }
-  absl::Status Make(cudaStream_t stream) {
-    stream_ = stream;
-    MF_RETURN_IF_CUDA_ERROR(cudaMallocHost(reinterpret_cast<void**>(&memory_), kStagingBytes));
-    for (Event& travelled : travelled_) {
-      MF_RETURN_IF_ERROR(travelled.Make());
-      MF_RETURN_IF_ERROR(travelled.Record(stream_));
-    }
-    return absl::OkStatus();
-  }
-
-  // Copies in order with the work on the stream. On return, the caller may reuse `host`.
-  absl::Status Copy(const std::byte* host, std::byte* device, size_t bytes) {
-    while (bytes > 0) {
-      const size_t some = std::min(bytes, kStagingBytes / 2 - staged_);
-      if (some == 0) {
-        MF_RETURN_IF_ERROR(travelled_[half_].Record(stream_));
-        half_ = 1 - half_;
-        staged_ = 0;
-        MF_RETURN_IF_ERROR(travelled_[half_].WaitUntil(absl::Now() + kCopyTimeout));
-        continue;
-      }
-      std::byte* const staged = memory_ + half_ * (kStagingBytes / 2) + staged_;
-      std::memcpy(staged, host, some);
-      MF_RETURN_IF_CUDA_ERROR(
-          cudaMemcpyAsync(device, staged, some, cudaMemcpyHostToDevice, stream_));
-      staged_ += some;
-      host += some;
-      device += some;
-      bytes -= some;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  cudaStream_t stream_ = nullptr;  // of the device
-  std::byte* memory_ = nullptr;
-  size_t staged_ = 0;  // bytes of the half that is being filled
-  int half_ = 0;
-  Event travelled_[2];  // by half: when the GPU has read it
+  const std::vector<CudaEvent>* events_ = nullptr;  // of the device
+  StagedReads* reads_ = nullptr;                    // of the device
+  CudaEvent end_;
 };
 
 class CudaDevice final : public Device {
@@ -190,12 +112,12 @@ class CudaDevice final : public Device {
   }
   ~CudaDevice() override {
     cudaSetDevice(ordinal_);
+    Settle(absl::Now() + kCopyTimeout).IgnoreError();
     if (*lost_) {
       staging_.Leak();
-      ahead_staging_.Leak();
-      return;
+      reads_.Leak();
+      host_report_.Release();
     }
-    if (host_failure_ != nullptr) cudaFreeHost(host_failure_);
   }
 
   absl::Status Open() {
@@ -205,17 +127,23 @@ class CudaDevice final : public Device {
       MF_RETURN_IF_ERROR(lanes_[kind].Make(&events_, urgent));
     }
     MF_RETURN_IF_ERROR(ahead_.Make(&events_, /*urgent=*/false));
-    MF_ASSIGN_OR_RETURN(failure_, Allocate(sizeof(DataFailure)));
-    for (StreamLane& lane : lanes_)
-      lane.set_failure(reinterpret_cast<DataFailure*>(failure_.get()));
-    MF_RETURN_IF_CUDA_ERROR(
-        cudaMallocHost(reinterpret_cast<void**>(&host_failure_), sizeof(DataFailure)));
-    MF_RETURN_IF_ERROR(staging_.Make(compute().stream()));
-    return ahead_staging_.Make(ahead_.stream());
+    for (CudaEvent* event : {&sent_, &taken_, &ends_[0], &ends_[1]}) {
+      MF_RETURN_IF_ERROR(event->Make());
+    }
+    MF_ASSIGN_OR_RETURN(report_, Allocate(kReportBytes));
+    MF_RETURN_IF_ERROR(host_report_.Make(kReportBytes));
+    std::memset(host_report_.get(), 0, kReportBytes);
+    MF_RETURN_IF_ERROR(reads_.Make());
+    for (StreamLane& lane : lanes_) {
+      lane.set_failure(reinterpret_cast<DataFailure*>(report_.get()));
+      lane.set_reads(&reads_);
+    }
+    return staging_.Make(compute().stream());
   }
 
   absl::string_view name() const override { return name_; }
   const DeviceTraits& traits() const override { return traits_; }
+  absl::Status MakeCurrent() override { return Select(); }
 
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
     return Allocate(CudaMemory(), bytes);
@@ -224,6 +152,17 @@ class CudaDevice final : public Device {
     const CollectiveMemory* const memory = options_.collective_memory;
     return Allocate(memory != nullptr ? *memory : CudaMemory(), bytes);
   }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) override {
+    MF_RETURN_IF_ERROR(Select());
+    PinnedMemory memory;
+    MF_RETURN_IF_ERROR(memory.Make(bytes));
+    auto free_it = [ordinal = ordinal_, lost = lost_](std::byte* freed) {
+      if (*lost) return;
+      cudaSetDevice(ordinal);
+      cudaFreeHost(freed);
+    };
+    return std::shared_ptr<std::byte>(memory.Release(), free_it);
+  }
 
   // Earlier uses of `device` need no wait: they were enqueued before, or belong to a step that has
   // ended.
@@ -231,19 +170,20 @@ class CudaDevice final : public Device {
     MF_RETURN_IF_ERROR(Select());
     return staging_.Copy(host, device, bytes);
   }
-  // Uses a stream of its own, which no step waits for.
-  absl::Status CopyAhead(const std::byte* host, std::byte* ahead, size_t bytes) override {
+  // Uses a stream of its own, once the step that runs has taken its own input.
+  absl::Status Send(const StepInput& input) override {
     MF_RETURN_IF_ERROR(Select());
     if (std::exchange(clears_, false)) MF_RETURN_IF_ERROR(compute().HoldUp(ahead_));
-    MF_RETURN_IF_ERROR(ahead_staging_.Copy(host, ahead, bytes));
+    MF_RETURN_IF_ERROR(taken_.HoldUp(ahead_.stream()));
+    MF_RETURN_IF_ERROR(CopyInput(input, ahead_));
+    MF_RETURN_IF_ERROR(sent_.Record(ahead_.stream()));
+    sending_ = true;
     return absl::OkStatus();
   }
-  absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) override {
+  absl::Status Settle(absl::Time deadline) override {
     MF_RETURN_IF_ERROR(Select());
-    MF_RETURN_IF_ERROR(ahead_.HoldUp(compute()));
-    MF_RETURN_IF_ERROR(compute().Copy(ahead, device, bytes));
-    // The next CopyAhead may overwrite `ahead`.
-    return compute().HoldUp(ahead_);
+    if (sending_) MF_RETURN_IF_ERROR(Watch(sent_.WaitUntil(deadline)));
+    return SettleStep(deadline);
   }
   absl::Status CopyOut(const std::byte* device, std::byte* host, size_t bytes) override {
     MF_RETURN_IF_ERROR(Select());
@@ -262,20 +202,40 @@ class CudaDevice final : public Device {
 
   absl::Status Execute(const Execution& execution) override {
     MF_RETURN_IF_ERROR(Select());
+    if (!execution.may_outlive) MF_RETURN_IF_ERROR(SettleStep(execution.deadline));
     absl::Status status = EnqueueStep(execution);
+    end_ = 1 - end_;
+    if (status.ok()) status = ends_[end_].Record(compute().stream());
+    // At most one step is left running behind this one.
+    if (status.ok() && running_) {
+      Count(activity.waits);
+      status = Watch(ends_[1 - end_].WaitUntil(execution.deadline));
+    }
     if (status.ok()) execution.meanwhile();
-    // Waits even after an error: memory that kernels still use must not be reused.
-    for (StreamLane& lane : lanes_) {
-      const absl::Status finished = lane.Finish(execution.deadline);
-      if (absl::IsDeadlineExceeded(finished)) *lost_ = true;
-      if (status.ok()) status = Annotate(finished, name_);
+    running_ = status.ok() && execution.may_outlive;
+    if (running_) {
+      if (execution.outcome != nullptr) *execution.outcome = {.completed = true, .wrote = true};
+      return absl::OkStatus();
     }
-    if (!status.ok()) return status;
+    if (status.ok()) {
+      Count(activity.waits);
+      status = Watch(ends_[end_].WaitUntil(execution.deadline));
+    }
+    if (!status.ok()) {
+      // Waits even after an error: memory that kernels still use must not be reused.
+      for (StreamLane& lane : lanes_) Watch(lane.Finish(execution.deadline)).IgnoreError();
+      return status;
+    }
     if (execution.outcome != nullptr) {
-      *execution.outcome = {.completed = true, .wrote = host_failure_->writes != writes_};
+      *execution.outcome = {.completed = true, .wrote = failure().writes != writes_};
     }
-    writes_ = host_failure_->writes;
-    return host_failure_->what == nullptr ? absl::OkStatus() : TakeFailure();
+    writes_ = failure().writes;
+    if (failure().what != nullptr) return TakeFailure();
+    ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) {
+      if (place != 0) std::memcpy(fetch.host, host_report_.get() + place, fetch.bytes);
+      return absl::OkStatus();
+    }).IgnoreError();
+    return absl::OkStatus();
   }
 
  private:
@@ -318,50 +278,110 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
-  // Runs a whole step. First, all lanes wait for the compute lane.
-  absl::Status RunAll(const Execution& execution) {
-    // For the data that was copied in.
+  absl::Status RunAll(const Execution& execution, bool captured) {
+    MF_RETURN_IF_ERROR(BeginStep(execution, captured));
+    MF_RETURN_IF_ERROR(Run(execution, 0, execution.count));
+    return EndStep(execution);
+  }
+
+  absl::Status CopyInput(const StepInput& input, const StreamLane& lane) {
+    Count(activity.copies_in);
+    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(input.ahead, input.host, input.bytes,
+                                            cudaMemcpyHostToDevice, lane.stream()));
+    return absl::OkStatus();
+  }
+  // Waits for the step that was left running, and takes its report.
+  absl::Status SettleStep(absl::Time deadline) {
+    if (!std::exchange(running_, false)) return absl::OkStatus();
+    Count(activity.waits);
+    MF_RETURN_IF_ERROR(Watch(ends_[end_].WaitUntil(deadline)));
+    writes_ = failure().writes;
+    return absl::OkStatus();
+  }
+  // Brings the input to where BeginStep takes it from.
+  absl::Status BringInput(const StepInput& input) {
+    // Also if something else was sent: it must not arrive later.
+    if (std::exchange(sending_, false)) MF_RETURN_IF_ERROR(sent_.HoldUp(compute().stream()));
+    return input.bytes == 0 || input.sent ? absl::OkStatus() : CopyInput(input, compute());
+  }
+  absl::Status BeginStep(const Execution& execution, bool captured) {
+    if (const StepInput& input = execution.input; input.bytes > 0) {
+      MF_RETURN_IF_ERROR(compute().Copy(input.ahead, input.device, input.bytes));
+      MF_RETURN_IF_ERROR(captured ? taken_.RecordFromGraph(compute().stream())
+                                  : taken_.Record(compute().stream()));
+    }
     for (StreamLane& lane : lanes_) {
       if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
     }
-    return Run(execution, 0, execution.count);
+    return absl::OkStatus();
+  }
+  // Copies the report, with the fetches that fit, and the others to the host.
+  absl::Status EndStep(const Execution& execution) {
+    for (StreamLane& lane : lanes_) {
+      if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
+    }
+    size_t used = sizeof(DataFailure);
+    MF_RETURN_IF_ERROR(
+        ForEachFetch(execution.fetches, [&](const StepFetch& fetch, size_t place) -> absl::Status {
+          if (place == 0) return CopyToHost(fetch.device, fetch.host, fetch.bytes);
+          used = place + fetch.bytes;
+          return compute().Copy(fetch.device, report_.get() + place, fetch.bytes);
+        }));
+    return CopyToHost(report_.get(), host_report_.get(), used);
+  }
+  absl::Status CopyToHost(const std::byte* device, std::byte* host, size_t bytes) {
+    MF_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, compute().stream()));
+    return absl::OkStatus();
+  }
+  // Calls visit(fetch, place) for each fetch that is not empty: its place in the report, or 0.
+  template <typename Visit>
+  static absl::Status ForEachFetch(absl::Span<const StepFetch> fetches, Visit visit) {
+    size_t used = sizeof(DataFailure);
+    for (const StepFetch& fetch : fetches) {
+      if (fetch.bytes == 0) continue;
+      const size_t place = (used + kFetchAlignment - 1) / kFetchAlignment * kFetchAlignment;
+      const bool fits = fetch.bytes <= kReportBytes - std::min(place, kReportBytes);
+      if (fits) used = place + fetch.bytes;
+      MF_RETURN_IF_ERROR(visit(fetch, fits ? place : 0));
+    }
+    return absl::OkStatus();
   }
 
   // The first time, runs instruction by instruction: that is when kernels are loaded, libraries
   // create their handles and communicators connect. The second time, captures the parts that
   // repeat.
   absl::Status EnqueueStep(const Execution& execution) {
+    MF_RETURN_IF_ERROR(BringInput(execution.input));
+    CountFetches(execution.fetches);
     const bool records = options_.capture_steps && execution.recording != nullptr;
     if (!records || *execution.recording == nullptr) {
       if (records) *execution.recording = Divide(execution);
-      MF_RETURN_IF_ERROR(RunAll(execution));
-      return AskForFailure();
+      return RunAll(execution, /*captured=*/false);
     }
     auto& recording = static_cast<StepRecording&>(**execution.recording);
-    if (!recording.whole) {
-      for (StreamLane& lane : lanes_) {
-        if (&lane != &compute()) MF_RETURN_IF_ERROR(compute().HoldUp(lane));
-      }
-    }
+    if (!recording.whole) MF_RETURN_IF_ERROR(BeginStep(execution, /*captured=*/false));
     for (StepRecording::Part& part : recording.parts) {
       MF_RETURN_IF_ERROR(EnqueuePart(execution, recording.whole, part));
     }
-    return recording.whole ? absl::OkStatus() : AskForFailure();
+    return recording.whole ? absl::OkStatus() : EndStep(execution);
+  }
+  static void CountFetches(absl::Span<const StepFetch> fetches) {
+    Count(activity.copies_out);  // the report
+    ForEachFetch(fetches, [](const StepFetch&, size_t place) {
+      if (place == 0) Count(activity.copies_out);
+      return absl::OkStatus();
+    }).IgnoreError();
   }
 
   absl::Status EnqueuePart(const Execution& execution, bool whole, StepRecording::Part& part) {
-    const auto run = [&]() -> absl::Status {
-      if (!whole) return Run(execution, part.begin, part.end);
-      MF_RETURN_IF_ERROR(RunAll(execution));
-      for (StreamLane& lane : lanes_) {
-        if (&lane != &compute()) MF_RETURN_IF_ERROR(lane.HoldUp(compute()));
-      }
-      return AskForFailure();
+    const auto run = [&](bool captured) {
+      return whole ? RunAll(execution, captured) : Run(execution, part.begin, part.end);
     };
-    if (!part.may_repeat) return run();
+    if (!part.may_repeat) return run(/*captured=*/false);
     if (part.graph == nullptr) {
       absl::StatusOr<std::unique_ptr<CudaGraph>> graph =
-          CudaGraph::Capture(compute().stream(), run);
+          CudaGraph::Capture(compute().stream(), [&] { return run(/*captured=*/true); });
       if (!graph.ok()) {
         // Other replicas replay their collectives, which do not meet those of a step that is run.
         if (whole && Communicates(execution)) {
@@ -370,10 +390,11 @@ class CudaDevice final : public Device {
         // Some call cannot be captured. If it cannot be run either, running it reports the error.
         part.may_repeat = false;
         WarnOnce(graph.status());
-        return run();
+        return run(/*captured=*/false);
       }
       part.graph = *std::move(graph);
     }
+    Count(activity.graph_launches);
     return part.graph->Launch(compute().stream());
   }
 
@@ -421,17 +442,19 @@ class CudaDevice final : public Device {
                  name_.c_str(), status.ToString().c_str());
   }
 
-  // Copies the DataFailure to the host after all kernels, which run on the compute lane.
-  absl::Status AskForFailure() {
-    MF_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host_failure_, failure_.get(), sizeof(DataFailure),
-                                            cudaMemcpyDeviceToHost, compute().stream()));
-    return absl::OkStatus();
+  const DataFailure& failure() const {
+    return *reinterpret_cast<const DataFailure*>(host_report_.get());
   }
   absl::Status TakeFailure() {
     MF_RETURN_IF_CUDA_ERROR(
-        cudaMemsetAsync(failure_.get(), 0, sizeof host_failure_->what, compute().stream()));
+        cudaMemsetAsync(report_.get(), 0, sizeof failure().what, compute().stream()));
     return absl::InvalidArgumentError(
-        absl::StrCat(*host_failure_->what, " ", host_failure_->value, ", on ", name_));
+        absl::StrCat(*failure().what, " ", failure().value, ", on ", name_));
+  }
+  // The result of a wait: after a deadline, the device is lost.
+  absl::Status Watch(const absl::Status& waited) {
+    if (absl::IsDeadlineExceeded(waited)) *lost_ = true;
+    return Annotate(waited, name_);
   }
   absl::Status Select() const {
     if (*lost_) {
@@ -449,13 +472,20 @@ class CudaDevice final : public Device {
   DeviceTraits traits_;
   // Whether a step was abandoned that may still run. Freeing its memory would wait for it.
   const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
-  std::vector<Event> events_;
+  std::vector<CudaEvent> events_;
   std::array<StreamLane, kNumLanes> lanes_;
-  std::shared_ptr<std::byte> failure_;   // the DataFailure of the lanes
-  DataFailure* host_failure_ = nullptr;  // its value after the last step
-  uint64_t writes_ = 0;                  // host_failure_->writes after the last step
-  Staging staging_, ahead_staging_;
-  StreamLane ahead_;  // for CopyAhead
+  std::shared_ptr<std::byte> report_;  // begins with the DataFailure of the lanes
+  PinnedMemory host_report_;           // the same after the last step
+  uint64_t writes_ = 0;                // failure().writes after the last step
+  StagedCopies staging_;
+  StagedReads reads_;
+  StreamLane ahead_;      // for Send
+  CudaEvent sent_;        // the last input that was sent has arrived
+  bool sending_ = false;  // no step has waited for sent_
+  CudaEvent taken_;       // the last step has taken its input: another may be sent
+  CudaEvent ends_[2];     // of the last two steps
+  int end_ = 0;           // the last of them
+  bool running_ = false;  // the last step was left running
   bool warned_ = false;
   bool clears_ = false;  // whether ahead_ must wait for the compute lane to clear new memory
 };
@@ -463,6 +493,13 @@ class CudaDevice final : public Device {
 }  // namespace
 
 int64_t AllocatedCudaBytes() { return allocated_bytes.load(); }
+
+CudaActivity ActivityOfSteps() {
+  return {.copies_in = activity.copies_in.load(),
+          .copies_out = activity.copies_out.load(),
+          .graph_launches = activity.graph_launches.load(),
+          .waits = activity.waits.load()};
+}
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
                                                          const GpuOptions& options) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A GPU as a Device: lanes are CUDA streams, and events are CUDA events. The thread that runs a
-// step enqueues it in the order of the plan and waits once, at the end, until the deadline at most.
-// Within a step, only Lane::Read waits as well.
+// step enqueues it in the order of the plan and waits once, at the end, until the deadline at most,
+// or not at all if the host has nothing to learn from the step. Within a step, only Lane::Read
+// waits as well.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
 #define MIRRORFLOW_KERNELS_CUDA_CUDA_DEVICE_H_
 
@@ -51,6 +52,22 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
 // The bytes of GPU memory that the devices of this process hold now: variables, arenas and feeds.
 // It is what PyTorch counts as allocated: neither libraries nor CUDA's contexts are in it.
 int64_t AllocatedCudaBytes();
+
+// What the steps of this process have asked of CUDA, on all GPUs. A copy goes between the host and
+// a GPU; it counts once for each step, whether a graph makes it or a call. Waits are those of the
+// host for the end of a step.
+struct CudaActivity {
+  int64_t copies_in = 0;
+  int64_t copies_out = 0;
+  int64_t graph_launches = 0;
+  int64_t waits = 0;
+
+  CudaActivity operator-(const CudaActivity& before) const {
+    return {copies_in - before.copies_in, copies_out - before.copies_out,
+            graph_launches - before.graph_launches, waits - before.waits};
+  }
+};
+CudaActivity ActivityOfSteps();
 
 }  // namespace mirrorflow
 

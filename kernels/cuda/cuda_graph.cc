@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_graph.h"
 
-#include <atomic>
-
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace mirrorflow {
-namespace {
-
-std::atomic<int64_t> num_launches{0};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::Capture(
     cudaStream_t stream, absl::FunctionRef<absl::Status()> enqueue) {
@@ -34,10 +27,7 @@ CudaGraph::~CudaGraph() { cudaGraphExecDestroy(graph_); }
 
 absl::Status CudaGraph::Launch(cudaStream_t stream) const {
   MF_RETURN_IF_CUDA_ERROR(cudaGraphLaunch(graph_, stream));
-  num_launches.fetch_add(1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
-
-int64_t NumCudaGraphLaunches() { return num_launches.load(std::memory_order_relaxed); }
 
 }  // namespace mirrorflow

@@ -6,7 +6,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/functional/function_ref.h"
@@ -33,9 +32,6 @@ class CudaGraph {
 
   const cudaGraphExec_t graph_;
 };
-
-// The number of graphs that this process has launched.
-int64_t NumCudaGraphLaunches();
 
 }  // namespace mirrorflow
 

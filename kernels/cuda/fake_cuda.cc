@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -16,8 +17,10 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/block_emulator.h"
 
@@ -38,11 +41,13 @@ void Merge(const Clock& from, Clock* to) {
 // One cudaEventRecord.
 struct Record {
   bool done = false;
+  bool asked_for = false;  // by the host
   Clock clock;
 };
 
 struct Operation {
   std::string name;
+  int gpu;
   int stream;
   int number;   // in its stream, from 1 on
   Clock after;  // its clock, which counts itself
@@ -63,12 +68,15 @@ struct World {
   int num_streams = 0;
   int num_waits = 0;
   int num_graph_launches = 0;
+  FakeHostTraffic traffic;
   size_t allocated = 0;
   size_t lost = 0;  // leaked by earlier tests whose devices did not finish
   std::map<void*, size_t> sizes;
+  std::map<const void*, size_t> pinned;  // memory of the host
   std::set<CUstream_st*> streams;
   std::vector<Operation> operations;
   std::map<std::thread::id, Clock> hosts;  // what each host thread has waited for
+  std::timed_mutex loader;                 // held by a launch; locked before `mu`
 };
 
 World& TheWorld() {
@@ -113,6 +121,7 @@ struct CUkern_st {
   void (*call)(void** args) = nullptr;
   const int* sizes = nullptr;
   std::string name;
+  std::set<int> loaded_on = {};  // GPUs; guarded by World::loader
 };
 struct CUevent_st {
   std::shared_ptr<mirrorflow::Record> last;
@@ -123,6 +132,7 @@ struct CUgraph_st {
   struct Item {
     CUstream_st* stream;
     CUevent_st *records = nullptr, *waits_for = nullptr;
+    bool external = false;  // a record for streams outside the graph
     std::string name = {};
     std::vector<mirrorflow::MemoryRange> accesses = {};
     std::function<void()> work = {};
@@ -166,6 +176,42 @@ void RunStream(CUstream_st* stream, uint64_t seed) {
   }
 }
 
+// The names of copies from and to the host.
+constexpr char kCopyIn[] = "copy in", kCopyOut[] = "copy out";
+
+void CountCopy(World& world, const std::string& name) {
+  if (name == kCopyIn) ++world.traffic.copies_in;
+  if (name == kCopyOut) ++world.traffic.copies_out;
+}
+
+// Whether all of this host memory is pinned. Requires world.mu.
+bool IsPinned(const World& world, const void* begin, size_t bytes) {
+  auto it = world.pinned.upper_bound(begin);
+  if (it == world.pinned.begin()) return false;
+  --it;
+  return static_cast<const std::byte*>(begin) + bytes <=
+         static_cast<const std::byte*>(it->first) + it->second;
+}
+
+// Whether this GPU has nothing to do. Requires world.mu.
+bool IsIdle(const World& world, int gpu) {
+  return std::all_of(world.streams.begin(), world.streams.end(), [gpu](const CUstream_st* stream) {
+    return stream->gpu != gpu || (stream->queue.empty() && !stream->busy);
+  });
+}
+
+// Loads a kernel on a GPU when it is first launched there: waits until the GPU has nothing to do.
+// Requires world.loader.
+cudaError_t LoadKernel(World& world, const CUkern_st& kernel, const CUstream_st& stream) {
+  constexpr auto kPatience = std::chrono::seconds(5);
+  if (!const_cast<CUkern_st&>(kernel).loaded_on.insert(stream.gpu).second) return cudaSuccess;
+  std::unique_lock<std::mutex> lock(world.mu);
+  if (stream.capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  const bool idle =
+      world.changed.wait_for(lock, kPatience, [&] { return IsIdle(world, stream.gpu); });
+  return idle ? cudaSuccess : cudaErrorLaunchTimeout;
+}
+
 // Enqueues an operation. It happens after the earlier operations of its stream, and after what its
 // host thread has waited for. Requires world.mu.
 void Enqueue(World& world, CUstream_st* stream, const std::string& name,
@@ -177,7 +223,9 @@ void Enqueue(World& world, CUstream_st* stream, const std::string& name,
   }
   Merge(world.hosts[std::this_thread::get_id()], &stream->clock);
   stream->clock[stream->id] = ++stream->count;
-  world.operations.push_back({name, stream->id, stream->count, stream->clock, accesses});
+  CountCopy(world, name);
+  world.operations.push_back(
+      {name, stream->gpu, stream->id, stream->count, stream->clock, accesses});
   stream->queue.push_back({.name = name, .work = std::move(work)});
   stream->work.notify_one();
 }
@@ -222,6 +270,7 @@ Clock Walk(const CUgraph_st& graph, Clock begin, IdOf id_of, Visit visit) {
     Clock& clock = clocks[item.stream];
     if (item.records != nullptr) {
       recorded[item.records] = clock;
+      if (item.external) visit(item, clock);
     } else if (item.waits_for != nullptr) {
       Merge(recorded[item.waits_for], &clock);
     } else {
@@ -242,6 +291,7 @@ void ResetFakeCuda(const FakeCudaOptions& options) {
   world.lost = world.allocated;
   world.num_waits = 0;
   world.num_graph_launches = 0;
+  world.traffic = {};
   world.operations.clear();
 }
 
@@ -288,6 +338,22 @@ int NumGraphLaunches() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return world.num_graph_launches;
+}
+
+FakeHostTraffic HostTraffic() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.traffic;
+}
+
+std::vector<std::string> OperationsOf(int gpu) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  std::vector<std::string> names;
+  for (const Operation& operation : world.operations) {
+    if (operation.gpu == gpu) names.push_back(operation.name);
+  }
+  return names;
 }
 
 int NumRecordedWaits() {
@@ -358,10 +424,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int gpu) {
   MF_FAIL_IF_PLANNED(cudaGetDeviceProperties);
   *properties = {};
-  std::strcpy(properties->name, "fake GPU");
+  std::strcpy(properties->name, gpu == 0 ? "fake GPU" : "another fake GPU");
   return cudaSuccess;
 }
 
@@ -401,12 +467,17 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
                              cudaStream_t stream) {
   MF_FAIL_IF_PLANNED(cudaLaunchKernel);
   const auto* const kernel = static_cast<const CUkern_st*>(function);
+  World& world = TheWorld();
+  const std::unique_lock<std::timed_mutex> loads(world.loader, std::chrono::seconds(10));
+  if (!loads.owns_lock()) return cudaErrorLaunchTimeout;
+  const cudaError_t loaded = mirrorflow::LoadKernel(world, *kernel, *stream);
+  if (loaded != cudaSuccess) return loaded;
   auto values = std::make_shared<std::vector<std::vector<char>>>();
   for (int i = 0; kernel->sizes[i] > 0; ++i) {
     const char* const value = static_cast<const char*>(args[i]);
     values->emplace_back(value, value + kernel->sizes[i]);
   }
-  const uint64_t seed = TheWorld().options.seed + stream->count;
+  const uint64_t seed = world.options.seed + stream->count;
   mirrorflow::LaunchWatchedOnFake(stream, kernel->name, [=] {
     std::vector<void*> addresses;
     for (std::vector<char>& value : *values) addresses.push_back(value.data());
@@ -434,11 +505,7 @@ cudaError_t cudaFree(void* memory) {
   World& world = TheWorld();
   std::unique_lock<std::mutex> lock(world.mu);
   if (IsCapturing(world)) return cudaErrorStreamCaptureUnsupported;
-  world.changed.wait(lock, [&] {
-    return std::all_of(world.streams.begin(), world.streams.end(), [](const CUstream_st* stream) {
-      return stream->gpu != mirrorflow::selected_gpu || (stream->queue.empty() && !stream->busy);
-    });
-  });
+  world.changed.wait(lock, [&] { return mirrorflow::IsIdle(world, mirrorflow::selected_gpu); });
   world.allocated -= world.sizes[memory];
   world.sizes.erase(memory);
   std::free(memory);
@@ -454,9 +521,15 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   MF_FAIL_IF_PLANNED(cudaMallocHost);
   *memory = std::malloc(bytes);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  world.pinned[*memory] = bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  world.pinned.erase(memory);
   std::free(memory);
   return cudaSuccess;
 }
@@ -467,11 +540,22 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t 
                            [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   MF_FAIL_IF_PLANNED(cudaMemcpyAsync);
-  mirrorflow::LaunchOnFake(stream, "memcpy", {{from, bytes, false}, {to, bytes, true}},
-                           [=] { std::memmove(to, from, bytes); });
+  const bool in = kind == cudaMemcpyHostToDevice, out = kind == cudaMemcpyDeviceToHost;
+  if (in || out) {
+    World& world = TheWorld();
+    std::lock_guard<std::mutex> lock(world.mu);
+    if (!mirrorflow::IsPinned(world, in ? from : to, bytes)) return cudaErrorInvalidValue;
+  }
+  const absl::Duration delay = in ? TheWorld().options.copy_in_delay : absl::ZeroDuration();
+  mirrorflow::LaunchOnFake(stream,
+                           in ? mirrorflow::kCopyIn : (out ? mirrorflow::kCopyOut : "memcpy"),
+                           {{from, bytes, false}, {to, bytes, true}}, [=] {
+                             absl::SleepFor(delay);
+                             std::memmove(to, from, bytes);
+                           });
   return cudaSuccess;
 }
 
@@ -561,12 +645,23 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   stream->work.notify_one();
   return cudaSuccess;
 }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  if (flags != cudaEventRecordExternal) return cudaEventRecord(event, stream);
+  MF_FAIL_IF_PLANNED(cudaEventRecordWithFlags);
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  if (stream->capture == nullptr) return cudaErrorIllegalState;
+  event->capture = nullptr;  // it is for streams outside
+  stream->capture->items.push_back({.stream = stream, .records = event, .external = true});
+  return cudaSuccess;
+}
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   MF_FAIL_IF_PLANNED(cudaEventQuery);
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   if (event->capture != nullptr) return cudaErrorCapturedEvent;
   if (event->last == nullptr) return cudaSuccess;
+  if (!std::exchange(event->last->asked_for, true)) ++world.traffic.waits;
   if (!event->last->done) return cudaErrorNotReady;
   mirrorflow::Merge(event->last->clock, &world.hosts[std::this_thread::get_id()]);
   return cudaSuccess;
@@ -648,8 +743,16 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
             .first->second;
       },
       [&](const CUgraph_st::Item& item, const mirrorflow::Clock& clock) {
+        if (item.external) {
+          item.records->last = std::make_shared<mirrorflow::Record>();
+          item.records->last->clock = clock;
+          stream->queue.push_back({.fires = item.records->last});
+          return;
+        }
         const int id = ids[item.stream];
-        world.operations.push_back({item.name, id, clock.at(id), clock, item.accesses});
+        mirrorflow::CountCopy(world, item.name);
+        world.operations.push_back(
+            {item.name, stream->gpu, id, clock.at(id), clock, item.accesses});
         stream->queue.push_back({.name = item.name, .work = item.work});
       });
   world.num_streams += static_cast<int>(ids.size());

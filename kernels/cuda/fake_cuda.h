@@ -5,6 +5,11 @@
 // makes. It records all enqueued work with the memory that the work reads and writes, so that a
 // test can check the order of a whole step and not only its results. It has only the functions that
 // kernels/cuda calls, and cannot run code that nvcc compiled.
+//
+// It is stricter than the real one where that would only be slow: copies from and to host memory
+// that is not pinned are errors, and so is code that is first used while a stream is captured. The
+// first launch of a kernel on a GPU waits for all work of that GPU, and keeps other threads from
+// launching meanwhile; if the work waits for such a thread, the launch fails after a while.
 #ifndef MIRRORFLOW_KERNELS_CUDA_FAKE_CUDA_H_
 #define MIRRORFLOW_KERNELS_CUDA_FAKE_CUDA_H_
 
@@ -17,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 
 namespace mirrorflow {
 
@@ -30,6 +36,8 @@ struct FakeCudaOptions {
   // The first call of the function with this name fails with this error.
   std::string failing_call = {};
   cudaError_t error = cudaErrorUnknown;
+  // How long copies from the host take before they read it.
+  absl::Duration copy_in_delay = absl::ZeroDuration();
   // Operations with this name never finish.
   std::string stuck_operation = {};
   // The products for which cuBLASLt writes and reads masks of positive elements.
@@ -75,6 +83,16 @@ void SetFakeNvrtcHook(std::function<void()> hook);
 int NumRecordedOperations();
 int NumRecordedWaits();
 int NumGraphLaunches();
+
+// The same of copies from and to the host, also those of graphs, and of the events that the host
+// has asked for whether their work is done: each counts once for each record.
+struct FakeHostTraffic {
+  int copies_in = 0, copies_out = 0, waits = 0;
+};
+FakeHostTraffic HostTraffic();
+
+// The names of the operations that were enqueued on this GPU since the last ResetFakeCuda.
+std::vector<std::string> OperationsOf(int gpu);
 
 // OK if any two operations that touch the same bytes, one of them writing, were ordered by a
 // stream, by events or by a wait of the host. Else an error that names the first two that were not.

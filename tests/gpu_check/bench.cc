@@ -19,7 +19,6 @@
 #include "framework/core/status.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/gpu.h"
 #include "mirrorflow_debug.h"
 #include "tests/kernels/cuda/host_time.h"
@@ -57,7 +56,7 @@ struct Variant {
   int64_t device_bytes = 0;     // memory taken from the GPU, by libraries too
   int64_t allocated_bytes = 0;  // by us: the variables, the arena and the feeds
   int64_t variable_bytes = 0, arena_bytes = 0, live_bytes = 0;
-  int64_t graph_launches = 0;  // of the last checked step
+  CudaActivity activity;  // of the last checked step
   size_t kernels = 0;
   int64_t flops = 0;  // per step, of products and convolutions
   Side side;
@@ -82,9 +81,9 @@ absl::Status Open(Variant* v) {
     MF_RETURN_IF_ERROR(WriteNpz(path, arrays));
   }
   for (int i = 0; i < kCheckedSteps; ++i) {
-    const int64_t launches = NumCudaGraphLaunches();
+    const CudaActivity before = ActivityOfSteps();
     MF_ASSIGN_OR_RETURN(const StepOutputs out, t.step.Run(t.feeds, {.next_feeds = t.feeds}));
-    v->graph_launches = NumCudaGraphLaunches() - launches;
+    v->activity = ActivityOfSteps() - before;
     v->losses.push_back(out[0].scalar<float>());
     if (i == 0) v->first_step_ms = absl::ToDoubleMilliseconds(absl::Now() - start);
   }
@@ -132,13 +131,15 @@ void Print(const Variant& v) {
   absl::PrintF(
       "{\"name\":%s,\"model\":%s,\"batch\":%d,\"precision\":%s,\"median_ms\":%.6f,\"q1_ms\":%.6f,"
       "\"q3_ms\":%.6f,\"rounds_ms\":%s,\"losses\":%s,\"host_us\":%.3f,\"first_step_ms\":%.3f,"
-      "\"compilations\":%d,\"kernels\":%d,\"graph_launches\":%d,\"flops\":%d,"
+      "\"compilations\":%d,\"kernels\":%d,\"graph_launches\":%d,\"copies_in\":%d,"
+      "\"copies_out\":%d,\"waits\":%d,\"flops\":%d,"
       "\"variable_bytes\":%d,\"arena_bytes\":%d,\"live_bytes\":%d,\"peak_memory\":%d,"
       "\"device_memory\":%d}\n",
       JsonQuote(v.name), JsonQuote(absl::GetFlag(FLAGS_model)), absl::GetFlag(FLAGS_batch_size),
       JsonQuote(absl::GetFlag(FLAGS_precision)), Quantile(v.rounds_ms, 0.5),
       Quantile(v.rounds_ms, 0.25), Quantile(v.rounds_ms, 0.75), Numbers(v.rounds_ms),
-      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels, v.graph_launches,
+      Numbers(v.losses), v.host_us, v.first_step_ms, v.compilations, v.kernels,
+      v.activity.graph_launches, v.activity.copies_in, v.activity.copies_out, v.activity.waits,
       v.flops, v.variable_bytes, v.arena_bytes, v.live_bytes, v.allocated_bytes, v.device_bytes);
 }
 

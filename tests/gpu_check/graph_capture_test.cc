@@ -9,7 +9,7 @@
 #include "distribute/strategy/strategy.h"
 #include "framework/core/status.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_graph.h"
+#include "kernels/cuda/cuda_device.h"
 #include "tests/support/classifier_training.h"
 #include "tools/models/classifiers.h"
 #include "train/optimizer.h"
@@ -48,11 +48,11 @@ void ExpectEqualLosses(typename S::Options options, absl::string_view model) {
   ASSERT_TRUE(want.ok()) << want.status();
   EXPECT_LT(want->back(), want->front());
   options.capture_steps = true;
-  const int64_t launches = NumCudaGraphLaunches();
+  const int64_t launches = ActivityOfSteps().graph_launches;
   const auto got = Losses<S>(options, model);
   ASSERT_TRUE(got.ok()) << got.status();
   // A step that cannot be captured is run without graphs.
-  EXPECT_GE(NumCudaGraphLaunches(), launches + kSteps - 1);
+  EXPECT_GE(ActivityOfSteps().graph_launches, launches + kSteps - 1);
   EXPECT_EQ(*got, *want);  // bit for bit
 }
 

@@ -44,6 +44,8 @@ RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean Max
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
 MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
+# Of a step, as `bench` counts them.
+STEP_COUNTS = "copies_in", "graph_launches", "copies_out", "waits"
 # Seconds that a peer needs in addition to its --seconds: to start, and to give up a variant.
 PEER_START_SECONDS = 8
 
@@ -176,6 +178,11 @@ def row_of_line(stage, line, rounds):
         what += f" of {line['device_memory'] / 2**20:.0f} MiB taken"
     if "host_us" in line:
         what += f", host {line['host_us']:.3g} µs"
+    counts = {key: line[key] for key in STEP_COUNTS if key in line}
+    if counts:
+        what += "; a step: " + ", ".join(f"{n} {key.replace('_', ' ')}" for key, n in counts.items())
+    if any(n > 1 for n in counts.values()):
+        return Row(name, FAILED, f"{what}; expected at most 1 of each")
     if rounds < LEAST_ROUNDS:
         return Row(name, FAILED, f"{what}; {rounds} rounds, expected {LEAST_ROUNDS}")
     return Row(name, OK, what)

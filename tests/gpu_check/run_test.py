@@ -53,7 +53,9 @@ elif "bench" in sys.argv:
         print(json.dumps({"name": name, "model": flags["model"], "batch": int(flags["batch_size"]),
                           "precision": flags["precision"], "flops": 3e11, "rounds_ms": rounds, "losses": [2.0, 1.9, 1.8], "median_ms": 1.0,
                           "q1_ms": 1.0, "q3_ms": 1.0, "host_us": 7.0, "first_step_ms": 9.0,
-                          "compilations": int(compiled), "peak_memory": 100}))
+                          "compilations": int(compiled), "peak_memory": 100,
+                          "copies_in": 1, "graph_launches": 1, "copies_out": 1,
+                          "waits": 2 if fake == "waits twice" else 1}))
 else:
     what = flags["gtest_filter"]
     assert os.path.exists("tests/ops/cases/a.txt"), "no cases"
@@ -193,6 +195,12 @@ class RunTest(unittest.TestCase):
         self.assertEqual(rows["mlp 64 tf32: torch eager"]["result"], "ok")
         jax = [g["verdict"] for g in result["gates"] if g["case"] == "mlp 64, jax jit / ours"]
         self.assertEqual(jax, ["not measured"])
+
+    def test_step_that_waits_twice_fails(self):
+        rows, _, _ = self.run_bundle("waits twice", "--only=mlp 64", expected_code=1)
+        row = rows["mlp 64 tf32: mirrorflow"]
+        self.assertEqual(row["result"], "FAILED")
+        self.assertIn("1 copies in, 1 graph launches, 1 copies out, 2 waits", row["what"])
 
     def test_unprepared_variant_is_skipped(self):
         rows, _, _ = self.run_bundle("skips", "--only=mlp 64", expected_code=1)

@@ -70,8 +70,10 @@ class QueuedDevice final : public Device {
     std::memcpy(host, Show(device), bytes);
     return absl::OkStatus();
   }
-  absl::Status CopyArrived(const std::byte* ahead, std::byte* device, size_t bytes) override {
-    return CopyIn(Show(ahead), device, bytes);
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) override {
+    MF_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, Buffer::Allocate(bytes));
+    std::byte* data = buffer->data();
+    return std::shared_ptr<std::byte>(std::move(buffer), data);
   }
   Lane& lane(LaneKind kind) override { return *lanes_[static_cast<int>(kind)]; }
   absl::Status ReserveEvents(int count) override {
@@ -86,6 +88,10 @@ class QueuedDevice final : public Device {
       failure_ = absl::OkStatus();
       deadline_ = execution.deadline;
       waits_ = 0;
+    }
+    if (const StepInput& input = execution.input; input.bytes > 0) {
+      if (!input.sent) MF_RETURN_IF_ERROR(CopyIn(input.host, input.ahead, input.bytes));
+      std::memcpy(Show(input.device), Show(input.ahead), input.bytes);
     }
     for (auto& lane : lanes_) lane->queue.clear();
     for (int i = 0; i < execution.count; ++i) {
@@ -105,6 +111,9 @@ class QueuedDevice final : public Device {
     }
     execution.meanwhile();
     for (std::thread& thread : threads) thread.join();
+    for (const StepFetch& fetch : execution.fetches) {
+      MF_RETURN_IF_ERROR(CopyOut(fetch.device, fetch.host, fetch.bytes));
+    }
     std::lock_guard<std::mutex> lock(mu_);
     return failure_;
   }
