@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conv2D and its gradients: by cuDNN, or by our own kernels where it has no algorithm.
+// Conv2D and its gradients: by cuDNN, or by our own kernels where it has no engine.
 #include "ops/conv2d.h"
 
 #include <algorithm>
@@ -21,10 +21,6 @@ using Geometry = ConvolutionGeometry;
 std::string WindowText(const Window& w) {
   return absl::StrCat("Window<", w.in, ", ", w.out, ", ", w.size, ", ", w.stride, ", ", w.before,
                       ", ", w.dilation, ">");
-}
-
-bool HasRelu(const KernelContext& c) {
-  return c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);
 }
 
 KernelPlan MakeDirect(const KernelContext& c, const Geometry& g, ConvolutionPart part) {

@@ -311,6 +311,15 @@ FakeAccesses::~FakeAccesses() {
   launch_accesses.clear();
 }
 
+bool FakeMayWrite(const void* begin, size_t bytes) {
+  const auto* const first = static_cast<const std::byte*>(begin);
+  return launch_name.empty() ||
+         std::any_of(launch_accesses.begin(), launch_accesses.end(), [&](const MemoryRange& each) {
+           const auto* const from = static_cast<const std::byte*>(each.begin);
+           return each.is_write && from <= first && first + bytes <= from + each.bytes;
+         });
+}
+
 void LaunchWatchedOnFake(cudaStream_t stream, const std::string& name, std::function<void()> work) {
   LaunchOnFake(stream, launch_name.empty() ? name : launch_name, launch_accesses, std::move(work));
 }
@@ -322,10 +331,11 @@ bool FakeHasReluMasks(bool transposed) {
          (transposed && world.options.relu_masks == FakeCudaOptions::kTransposed);
 }
 
-bool FakeHasConvolutions() {
+bool FakeHasConvolutions(bool fused) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
-  return world.options.has_convolutions;
+  return world.options.convolutions == FakeCudaOptions::kFused ||
+         (!fused && world.options.convolutions == FakeCudaOptions::kUnfused);
 }
 
 int NumRecordedOperations() {

@@ -42,8 +42,8 @@ struct FakeCudaOptions {
   std::string stuck_operation = {};
   // The products for which cuBLASLt writes and reads masks of positive elements.
   enum ReluMasks { kAll, kTransposed, kNone } relu_masks = kAll;
-  // Whether cuDNN has algorithms for convolutions.
-  bool has_convolutions = true;
+  // The convolutions for which cuDNN has engines: with a bias and Relu too, or only without.
+  enum Convolutions { kFused, kUnfused, kNoConvolutions } convolutions = kFused;
 };
 
 // Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
@@ -51,7 +51,8 @@ void ResetFakeCuda(const FakeCudaOptions& options = {});
 
 // Whether cuBLASLt has masks for products with a transposed operand, or without one.
 bool FakeHasReluMasks(bool transposed);
-bool FakeHasConvolutions();
+// Whether cuDNN has engines for convolutions, or for those with a bias.
+bool FakeHasConvolutions(bool fused);
 
 struct MemoryRange {
   const void* begin;
@@ -66,6 +67,9 @@ class FakeAccesses {
   FakeAccesses(std::string name, std::vector<MemoryRange> accesses);
   ~FakeAccesses();
 };
+
+// Whether the FakeAccesses that lives contains writes of these bytes. True if there is none.
+bool FakeMayWrite(const void* begin, size_t bytes);
 
 // Launches a kernel on the fake: runs `work` when its turn in the stream comes.
 void LaunchOnFake(cudaStream_t stream, const std::string& name,

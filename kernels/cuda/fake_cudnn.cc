@@ -1,151 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of cuDNN's convolutions that a test links in its place. It computes them by definition, in
-// order with other enqueued work. It reports operands that the real library would read from wrong
-// addresses, because they are not aligned, and algorithms without the math type that belongs to
-// them.
+// A fake of cuDNN's backend API that a test links in its place. It computes convolutions by
+// definition, in order with other enqueued work. It rejects descriptors that the real library
+// rejects, and also what that answers with wrong numbers or a fault: attributes that were never
+// set, operands that are not aligned as their descriptors say, a workspace that is too small, and a
+// plan that two handles execute.
 #include <cudnn.h>
 
 #include <algorithm>
 #include <cstring>
-#include <initializer_list>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
-#include "framework/core/reduced_float.h"
 #include "kernels/cuda/fake_cuda.h"
+#include "kernels/cuda/fake_cudnn_attributes.h"
+#include "kernels/cuda/fake_cudnn_graph.h"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
 };
-struct cudnnTensorStruct {
-  cudnnTensorFormat_t format;
-  cudnnDataType_t type;
-  int64_t n, c, h, w;
-
-  int64_t At(int64_t in, int64_t ic, int64_t ih, int64_t iw) const {
-    return format == CUDNN_TENSOR_NCHW ? ((in * c + ic) * h + ih) * w + iw
-                                       : ((in * h + ih) * w + iw) * c + ic;
-  }
-  int64_t size() const { return n * c * h * w; }
-};
-// In a filter, `n` counts the output channels, and `c` the input channels of a group.
-struct cudnnFilterStruct : cudnnTensorStruct {};
-struct cudnnConvolutionStruct {
-  int pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, groups = 1;
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-  cudnnMathType_t proposed = CUDNN_DEFAULT_MATH;  // with the algorithms
-};
 
 namespace {
 
-using Tensor = cudnnTensorStruct;
+using mirrorflow::FakeCudnnAttribute;
+using mirrorflow::FakeCudnnAttributes;
+using mirrorflow::FakeCudnnGraph;
+using mirrorflow::FakeCudnnTensor;
+using Descriptor = mirrorflow::FakeCudnnDescriptor;
 
-constexpr size_t kWorkspace = 768;  // bytes that it claims to need
+using namespace mirrorflow::fake_cudnn;
 
-float Get(const void* data, const Tensor& t, int64_t i) {
-  if (t.type == CUDNN_DATA_FLOAT) return static_cast<const float*>(data)[i];
-  const auto dtype = t.type == CUDNN_DATA_HALF ? mirrorflow::DT_HALF : mirrorflow::DT_BFLOAT16;
-  return mirrorflow::ReducedToFloat(dtype, static_cast<const uint16_t*>(data)[i]);
+thread_local std::string last_error;
+
+cudnnStatus_t Reject(cudnnStatus_t status, std::string reason) {
+  last_error = std::move(reason);
+  return status;
 }
-void Put(void* data, const Tensor& t, int64_t i, double value) {
-  if (t.type == CUDNN_DATA_FLOAT) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-    return;
-  }
-  const auto dtype = t.type == CUDNN_DATA_HALF ? mirrorflow::DT_HALF : mirrorflow::DT_BFLOAT16;
-  static_cast<uint16_t*>(data)[i] = mirrorflow::ReducedFrom(dtype, value);
+cudnnStatus_t Reject(std::string reason) {
+  return Reject(CUDNN_STATUS_BAD_PARAM, std::move(reason));
 }
 
-struct Convolution {
-  Tensor x, w, y;
-  cudnnConvolutionStruct c;
+// The engines. Only kTensorCore and kPlain can be executed; the first rounds floats.
+enum Engine {
+  kNondeterministic,
+  kHungry,       // its workspace exceeds any limit
+  kUnsupported,  // has no plan
+  kDownConverts,
+  kReducesPrecision,
+  kTensorCore,
+  kPlain,
+  kFailing,  // which only a trial finds out
+};
 
-  bool Fits() const {
-    const auto out = [](int64_t in, int pad, int64_t size, int stride, int dilation) {
-      return 1 + (in + 2 * pad - ((size - 1) * dilation + 1)) / stride;
-    };
-    return x.n == y.n && x.c == w.c * c.groups && y.c == w.n && w.n % c.groups == 0 &&
-           y.h == out(x.h, c.pad_h, w.h, c.stride_h, c.dilation_h) &&
-           y.w == out(x.w, c.pad_w, w.w, c.stride_w, c.dilation_w) && x.type == w.type &&
-           x.type == y.type && x.format == w.format;
+std::vector<cudnnBackendNumericalNote_t> NotesOf(int engine) {
+  switch (engine) {
+    case kNondeterministic:
+      return {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    case kDownConverts:
+      return {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
+    case kReducesPrecision:
+      return {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+    case kTensorCore:
+      return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    default:
+      return {};
   }
+}
 
-  // Calls fn(index in x, index in w, index in y) for all products of the convolution.
-  template <typename Fn>
-  void ForEach(Fn fn) const {
-    for (int64_t n = 0; n < y.n; ++n) {
-      for (int64_t k = 0; k < y.c; ++k) {
-        const int64_t group = k / (y.c / c.groups);
-        for (int64_t oh = 0; oh < y.h; ++oh) {
-          for (int64_t ow = 0; ow < y.w; ++ow) {
-            for (int64_t i = 0; i < w.h; ++i) {
-              for (int64_t j = 0; j < w.w; ++j) {
-                const int64_t ih = oh * c.stride_h - c.pad_h + i * c.dilation_h;
-                const int64_t iw = ow * c.stride_w - c.pad_w + j * c.dilation_w;
-                if (ih < 0 || ih >= x.h || iw < 0 || iw >= x.w) continue;
-                for (int64_t ic = 0; ic < w.c; ++ic) {
-                  fn(x.At(n, group * w.c + ic, ih, iw), w.At(k, ic, i, j), y.At(n, k, oh, ow));
-                }
-              }
-            }
-          }
-        }
-      }
+constexpr int64_t kWorkspace = 768;
+
+int64_t WorkspaceOf(int engine) { return engine == kHungry ? int64_t{1} << 40 : kWorkspace; }
+
+Descriptor* Of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
+
+size_t SizeOf(cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT ? 4 : 2; }
+
+std::string ErrorOfTensor(const Descriptor& d) {
+  const FakeCudnnTensor t(d);
+  if (t.dims.size() != 4 || t.strides.size() != 4) return "expected four dimensions and strides";
+  if (std::any_of(t.dims.begin(), t.dims.end(), [](int64_t size) { return size <= 0; })) {
+    return "a dimension is not positive";
+  }
+  if (t.type != CUDNN_DATA_FLOAT && t.type != CUDNN_DATA_HALF && t.type != CUDNN_DATA_BFLOAT16) {
+    return "a data type that the fake does not have";
+  }
+  return t.alignment <= 0 || t.alignment % SizeOf(t.type) != 0 ? "a wrong alignment" : "";
+}
+
+std::string ErrorOfConvolution(const Descriptor& d) {
+  for (const auto list :
+       {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS,
+        CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_ATTR_CONVOLUTION_DILATIONS}) {
+    if (d.values.at(list).count != d.One<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)) {
+      return "a list does not have one number for each dimension";
     }
   }
+  return d.One<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) == 2 &&
+                 d.One<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == CUDNN_DATA_FLOAT &&
+                 d.One<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==
+                     CUDNN_CROSS_CORRELATION
+             ? ""
+             : "a convolution that the fake does not have";
+}
 
-  // out[to] = the sum of left[a] * right[b] over all products. `pick` returns {to, a, b} for the
-  // indices in (x, w, y).
-  template <typename Pick>
-  void Sum(const void* left, const Tensor& l, const void* right, const Tensor& r, void* out,
-           const Tensor& o, void* workspace, Pick pick) const {
-    std::memset(workspace, 0xff, kWorkspace);
-    std::vector<double> sums(o.size(), 0);
-    ForEach([&](int64_t ix, int64_t iw, int64_t iy) {
-      const auto [to, a, b] = pick(ix, iw, iy);
-      sums[to] += static_cast<double>(Get(left, l, a)) * Get(right, r, b);
-    });
-    for (int64_t i = 0; i < o.size(); ++i) Put(out, o, i, sums[i]);
+std::string ErrorOfPack(const Descriptor& d) {
+  const std::vector<int64_t> ids = d.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  if (d.values.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count !=
+      static_cast<int64_t>(ids.size())) {
+    return "expected one address for each id";
   }
-};
+  return std::set<int64_t>(ids.begin(), ids.end()).size() == ids.size() ? "" : "an id occurs twice";
+}
 
-struct Three {
-  int64_t to, a, b;
-};
+// Returns what is wrong with a descriptor whose required attributes are set; empty if nothing.
+std::string ErrorOf(const Descriptor& d) {
+  switch (d.type) {
+    case kTensor:
+      return ErrorOfTensor(d);
+    case kConvolution:
+      return ErrorOfConvolution(d);
+    case kPointwise:
+      return d.One<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC) == CUDNN_DATA_FLOAT
+                 ? ""
+                 : "a precision that the fake does not have";
+    case kForward:
+    case kBackwardData:
+    case kBackwardFilter:
+    case kApply:
+      return FakeCudnnGraph::ErrorOfOperation(d);
+    case kGraph:
+      return FakeCudnnGraph::ErrorOfGraph(d);
+    case kGpu:
+      return d.Has(CUDNN_ATTR_DEVICEPROP_DEVICE_ID) !=
+                     d.Has(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
+                 ? ""
+                 : "expected an ordinal or a text";
+    case kHeuristic:
+    case kPlan:
+      return "";
+    case kPack:
+      return ErrorOfPack(d);
+    default:
+      return "only the heuristic makes engines";
+  }
+}
 
-template <typename Perf>
-cudnnStatus_t Find(const Convolution& convolution, cudnnConvolutionStruct* c,
-                   decltype(Perf::algo) random, decltype(Perf::algo) algo, int* count,
-                   Perf* found) {
-  if (!convolution.Fits()) return CUDNN_STATUS_BAD_PARAM;
-  *count = 0;
-  if (!mirrorflow::FakeHasConvolutions()) return CUDNN_STATUS_SUCCESS;
-  // Another math type than the descriptor's, unless that one is exact.
-  c->proposed = c->math == CUDNN_TENSOR_OP_MATH ? CUDNN_DEFAULT_MATH
-                : c->math == CUDNN_DEFAULT_MATH ? CUDNN_TENSOR_OP_MATH
-                                                : c->math;
-  // The first must not be taken: it is not deterministic.
-  found[0] = {random, CUDNN_STATUS_SUCCESS, 1, 0, CUDNN_NON_DETERMINISTIC, c->proposed};
-  found[1] = {algo, CUDNN_STATUS_SUCCESS, 2, kWorkspace, CUDNN_DETERMINISTIC, c->proposed};
-  // The last cannot be run, which only a trial finds out.
-  found[2] = {random, CUDNN_STATUS_SUCCESS, 3, kWorkspace, CUDNN_DETERMINISTIC, c->proposed};
-  *count = 3;
+// The engines that a heuristic proposes.
+std::vector<int> Proposals(const Descriptor& heuristic) {
+  const FakeCudnnGraph graph(heuristic.Child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  const bool supported = mirrorflow::FakeHasConvolutions(graph.is_fused());
+  if (!supported) return {};
+  switch (heuristic.One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE)) {
+    case CUDNN_HEUR_MODE_A:
+      return {kNondeterministic, kHungry,           kUnsupported,
+              kDownConverts,     kReducesPrecision, kTensorCore};
+    case CUDNN_HEUR_MODE_FALLBACK:
+      return {kPlain, kFailing};
+    default:
+      return {};
+  }
+}
+
+// Makes `made`, which the caller created, a finalized copy.
+cudnnStatus_t Fill(cudnnBackendDescriptor_t made, Descriptor filled) {
+  if (made == nullptr || Of(made)->type != filled.type || Of(made)->finalized) {
+    return Reject("expected a new descriptor of the right type to fill");
+  }
+  *Of(made) = std::move(filled);
+  Of(made)->finalized = true;
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Rejects what the real library would answer with wrong numbers or a fault.
-cudnnStatus_t Check(const Convolution& c, bool can_run, size_t workspace_bytes,
-                    std::initializer_list<const void*> operands) {
-  const bool aligned = std::all_of(operands.begin(), operands.end(), [](const void* operand) {
-    return reinterpret_cast<uintptr_t>(operand) % 16 == 0;
-  });
-  if (!aligned) return CUDNN_STATUS_EXECUTION_FAILED;
-  return c.Fits() && can_run && workspace_bytes >= kWorkspace && c.c.math == c.c.proposed
-             ? CUDNN_STATUS_SUCCESS
-             : CUDNN_STATUS_BAD_PARAM;
+template <typename T>
+cudnnStatus_t Return(const std::vector<T>& values, cudnnBackendAttributeType_t type,
+                     cudnnBackendAttributeType_t expected, int64_t max_count, int64_t* count,
+                     void* to) {
+  if (type != expected) return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "a wrong type");
+  *count = std::min<int64_t>(max_count, values.size());
+  std::copy_n(values.begin(), *count, static_cast<T*>(to));
+  return CUDNN_STATUS_SUCCESS;
 }
 
-void Launch(cudnnHandle_t handle, std::function<void()> work) {
-  mirrorflow::LaunchWatchedOnFake(handle->stream, "cudnnConvolution", std::move(work));
+cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pack) {
+  const Descriptor& config = plan.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const FakeCudnnGraph graph(config.Child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  const std::vector<int64_t> ids = pack.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const std::vector<void*> addresses = pack.All<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  std::map<int64_t, void*> by_id;
+  for (size_t i = 0; i < ids.size(); ++i) by_id[ids[i]] = addresses[i];
+  const std::vector<FakeCudnnTensor> operands = graph.Operands();
+  if (operands.size() != by_id.size()) return Reject("expected an address for each tensor");
+  for (const FakeCudnnTensor& operand : operands) {
+    const auto found = by_id.find(operand.id);
+    if (found == by_id.end() || found->second == nullptr) return Reject("a tensor has no address");
+    if (reinterpret_cast<uintptr_t>(found->second) % operand.alignment != 0) {
+      return Reject(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an operand is not aligned");
+    }
+  }
+  void* const workspace = pack.One<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  if (workspace == nullptr || !mirrorflow::FakeMayWrite(workspace, kWorkspace)) {
+    return Reject(CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "the workspace is too small");
+  }
+  const bool rounds = config.engine == kTensorCore && graph.type() == CUDNN_DATA_FLOAT;
+  if (config.engine != kTensorCore && config.engine != kPlain) {
+    return Reject(CUDNN_STATUS_EXECUTION_FAILED, "the engine cannot be executed");
+  }
+  mirrorflow::LaunchWatchedOnFake(handle->stream, "cudnnConvolution", [=] {
+    std::memset(workspace, 0xff, kWorkspace);
+    graph.Compute(by_id, rounds);
+  });
+  return CUDNN_STATUS_SUCCESS;
 }
 
 }  // namespace
@@ -154,6 +220,10 @@ extern "C" {
 
 size_t cudnnGetVersion() { return 0; }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "error reported by the fake"; }
+void cudnnGetLastErrorString(char* message, size_t max_size) {
+  std::strncpy(message, last_error.c_str(), max_size - 1);
+  message[max_size - 1] = '\0';
+}
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = new cudnnContext();
   return CUDNN_STATUS_SUCCESS;
@@ -167,120 +237,122 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-#define MF_DESCRIPTOR(Name)                                                         \
-  cudnnStatus_t cudnnCreate##Name##Descriptor(cudnn##Name##Descriptor_t* created) { \
-    *created = new cudnn##Name##Struct();                                           \
-    return CUDNN_STATUS_SUCCESS;                                                    \
-  }                                                                                 \
-  cudnnStatus_t cudnnDestroy##Name##Descriptor(cudnn##Name##Descriptor_t given) {   \
-    delete given;                                                                   \
-    return CUDNN_STATUS_SUCCESS;                                                    \
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
+  *descriptor = new Descriptor{type};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  delete Of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* values) {
+  Descriptor& d = *Of(descriptor);
+  if (d.finalized) return Reject("the descriptor is final");
+  const auto attribute = std::find_if(
+      FakeCudnnAttributes().begin(), FakeCudnnAttributes().end(),
+      [&](const FakeCudnnAttribute& each) { return each.of == d.type && each.name == name; });
+  if (attribute == FakeCudnnAttributes().end())
+    return Reject("the descriptor has no such attribute");
+  if (type != attribute->type) {
+    return Reject(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, "a wrong type");
   }
-MF_DESCRIPTOR(Tensor)
-MF_DESCRIPTOR(Filter)
-MF_DESCRIPTOR(Convolution)
-
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
-                                         cudnnDataType_t type, int n, int c, int h, int w) {
-  *tensor = {format, type, n, c, h, w};
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t filter, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int k, int c, int h, int w) {
-  static_cast<Tensor&>(*filter) = {format, type, k, c, h, w};
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t c, int pad_h, int pad_w,
-                                              int stride_h, int stride_w, int dilation_h,
-                                              int dilation_w, cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t type) {
-  if (mode != CUDNN_CROSS_CORRELATION || type != CUDNN_DATA_FLOAT) return CUDNN_STATUS_BAD_PARAM;
-  *c = {pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w};
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t c, int groups) {
-  c->groups = groups;
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t c, cudnnMathType_t math) {
-  c->math = math;
+  if (values == nullptr || count < 1 || count > attribute->max_count) {
+    return Reject("a wrong number of elements");
+  }
+  Descriptor::Value value = {.count = count};
+  const auto* const bytes = static_cast<const std::byte*>(values);
+  value.bytes.assign(bytes, bytes + count * attribute->size);
+  for (int64_t i = 0; !attribute->children.empty() && i < count; ++i) {
+    const Descriptor* const child = Of(static_cast<const cudnnBackendDescriptor_t*>(values)[i]);
+    if (child == nullptr || std::find(attribute->children.begin(), attribute->children.end(),
+                                      child->type) == attribute->children.end()) {
+      return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a descriptor of a wrong type");
+    }
+    if (!child->finalized) {
+      return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is not final");
+    }
+    value.descriptors.push_back(std::make_shared<const Descriptor>(*child));
+  }
+  d.values[name] = std::move(value);
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
-                                                     cudnnFilterDescriptor_t w,
-                                                     cudnnConvolutionDescriptor_t c,
-                                                     cudnnTensorDescriptor_t y, int, int* count,
-                                                     cudnnConvolutionFwdAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_FWD_ALGO_FFT,
-              CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, count, found);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t y,
-    cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t x, int, int* count,
-    cudnnConvolutionBwdDataAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
-              CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, count, found);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t y,
-    cudnnConvolutionDescriptor_t c, cudnnFilterDescriptor_t w, int, int* count,
-    cudnnConvolutionBwdFilterAlgoPerf_t* found) {
-  return Find(Convolution{*x, *w, *y, *c}, c, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0,
-              CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, count, found);
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  Descriptor& d = *Of(descriptor);
+  if (d.finalized) return Reject("the descriptor is final");
+  for (const FakeCudnnAttribute& attribute : FakeCudnnAttributes()) {
+    if (attribute.of == d.type && attribute.required && !d.Has(attribute.name)) {
+      return Reject("attribute " + std::to_string(attribute.name) + " is not set");
+    }
+  }
+  const std::string error = ErrorOf(d);
+  if (!error.empty()) return Reject(error);
+  if (d.type == kPlan && d.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine == kUnsupported) {
+    return Reject(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "the engine has no plan");
+  }
+  if (d.type == kHeuristic && Proposals(d).empty()) {
+    return Reject(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine");
+  }
+  d.finalized = true;
+  return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, cudnnTensorDescriptor_t xd,
-                                      const void* x, cudnnFilterDescriptor_t wd, const void* w,
-                                      cudnnConvolutionDescriptor_t cd,
-                                      cudnnConvolutionFwdAlgo_t algo, void* workspace, size_t bytes,
-                                      const void*, cudnnTensorDescriptor_t yd, void* y) {
-  const Convolution c{*xd, *wd, *yd, *cd};
-  const cudnnStatus_t status =
-      Check(c, algo == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, bytes, {x, w, y});
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  Launch(handle, [=] {
-    c.Sum(x, c.x, w, c.w, y, c.y, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
-      return Three{iy, ix, iw};
-    });
-  });
-  return CUDNN_STATUS_SUCCESS;
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t max_count,
+                                       int64_t* count, void* to) {
+  const Descriptor& d = *Of(descriptor);
+  if (!d.finalized) return Reject(CUDNN_STATUS_NOT_INITIALIZED, "the descriptor is not final");
+  auto* const descriptors = static_cast<cudnnBackendDescriptor_t*>(to);
+  if (d.type == kHeuristic && name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+    const std::vector<int> engines = Proposals(d);
+    *count = std::min<int64_t>(max_count, engines.size());
+    for (int64_t i = 0; i < *count; ++i) {
+      Descriptor config{kConfig};
+      config.engine = engines[i];
+      config.values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
+          d.values.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+      const cudnnStatus_t filled = Fill(descriptors[i], std::move(config));
+      if (filled != CUDNN_STATUS_SUCCESS) return filled;
+    }
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (d.type == kConfig && name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+    *count = 1;
+    Descriptor engine{kEngine};
+    engine.engine = d.engine;
+    return Fill(descriptors[0], std::move(engine));
+  }
+  if (d.type == kEngine && name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+    return Return(NotesOf(d.engine), type, CUDNN_TYPE_NUMERICAL_NOTE, max_count, count, to);
+  }
+  if (d.type == kPlan && name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+    const int engine = d.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine;
+    return Return(std::vector<int64_t>{WorkspaceOf(engine)}, type, CUDNN_TYPE_INT64, max_count,
+                  count, to);
+  }
+  return Reject("the descriptor has no such attribute");
 }
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*,
-                                           cudnnFilterDescriptor_t wd, const void* w,
-                                           cudnnTensorDescriptor_t yd, const void* dy,
-                                           cudnnConvolutionDescriptor_t cd,
-                                           cudnnConvolutionBwdDataAlgo_t algo, void* workspace,
-                                           size_t bytes, const void*, cudnnTensorDescriptor_t xd,
-                                           void* dx) {
-  const Convolution c{*xd, *wd, *yd, *cd};
-  const cudnnStatus_t status =
-      Check(c, algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, bytes, {w, dy, dx});
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  Launch(handle, [=] {
-    c.Sum(w, c.w, dy, c.y, dx, c.x, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
-      return Three{ix, iw, iy};
-    });
-  });
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*,
-                                             cudnnTensorDescriptor_t xd, const void* x,
-                                             cudnnTensorDescriptor_t yd, const void* dy,
-                                             cudnnConvolutionDescriptor_t cd,
-                                             cudnnConvolutionBwdFilterAlgo_t algo, void* workspace,
-                                             size_t bytes, const void*, cudnnFilterDescriptor_t wd,
-                                             void* dw) {
-  const Convolution c{*xd, *wd, *yd, *cd};
-  const cudnnStatus_t status =
-      Check(c, algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, bytes, {x, dy, dw});
-  if (status != CUDNN_STATUS_SUCCESS) return status;
-  Launch(handle, [=] {
-    c.Sum(x, c.x, dy, c.y, dw, c.w, workspace, [](int64_t ix, int64_t iw, int64_t iy) {
-      return Three{iw, ix, iy};
-    });
-  });
-  return CUDNN_STATUS_SUCCESS;
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  if (handle == nullptr) return Reject("no handle");
+  if (Of(plan)->type != kPlan || Of(pack)->type != kPack) {
+    return Reject(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a descriptor of a wrong type");
+  }
+  if (!Of(plan)->finalized || !Of(pack)->finalized) {
+    return Reject(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is not final");
+  }
+  if (Of(plan)->handle != nullptr && Of(plan)->handle != handle) {
+    return Reject(CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH, "the plan belongs to another handle");
+  }
+  Of(plan)->handle = handle;
+  return Execute(handle, *Of(plan), *Of(pack));
 }
 
 }  // extern "C"

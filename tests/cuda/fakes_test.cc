@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the fakes detect accesses without an order and misuse of NCCL.
+// Tests that the fakes detect accesses without an order and misuse of NCCL and cuDNN.
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/cudnn_graph.h"
 #include "kernels/cuda/fake_cuda.h"
 
 namespace mirrorflow {
@@ -157,6 +159,102 @@ TEST_F(FakesTest, CallWhileAnotherIsInProgressIsMisuse) {
 TEST_F(FakesTest, ConnectingSeveralRanksOutsideGroupIsMisuse) {
   for (ncclComm_t rank : Connect(/*in_a_group=*/false)) ncclCommAbort(rank);
   ExpectMisuse("outside a group");
+}
+
+// A convolution of 1x1 with a bias.
+class FakeCudnnTest : public FakesTest {
+ protected:
+  void SetUp() override {
+    FakesTest::SetUp();
+    const Window pixel = {.in = 1, .out = 1, .size = 1};
+    const auto gpu = PropertiesOfGpu();
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    const auto engines = ProposeEngines(
+        {.geometry = {.batch = 1, .in_channels = 1, .out_channels = 1, .h = pixel, .w = pixel},
+         .epilogue = CudnnEpilogue::kBias},
+        *gpu, 1);
+    ASSERT_TRUE(engines.ok()) << engines.status();
+    engine_ = engines->front();
+    images_[0] = 2;
+    filter_[0] = 3;
+    bias_[0] = 4;
+  }
+  absl::Status Execute(CudnnOperands operands) {
+    return lane_.Execute(streams_[0], engine_, operands);
+  }
+  CudnnOperands Operands() {
+    return {.images = images_,
+            .filter = filter_,
+            .output = output_,
+            .bias = bias_,
+            .workspace = workspace_};
+  }
+  static void ExpectError(const absl::Status& status, const char* what) {
+    EXPECT_TRUE(absl::StrContains(status.message(), what)) << status;
+  }
+
+  std::shared_ptr<const CudnnEngine> engine_;
+  CudnnLane lane_;
+  alignas(64) float images_[32] = {}, filter_[32] = {}, output_[32] = {}, bias_[32] = {};
+  alignas(64) std::byte workspace_[4096];
+};
+
+TEST_F(FakeCudnnTest, ConvolutionAddsBias) {
+  ASSERT_EQ(Execute(Operands()), absl::OkStatus());
+  WaitFor(0);
+  EXPECT_EQ(output_[0], 10);
+}
+
+TEST_F(FakeCudnnTest, MisalignedOperandIsRejected) {
+  for (void* CudnnOperands::*each : {&CudnnOperands::images, &CudnnOperands::filter,
+                                     &CudnnOperands::output, &CudnnOperands::bias}) {
+    CudnnOperands operands = Operands();
+    operands.*each = static_cast<float*>(operands.*each) + 4;  // 16 bytes
+    ExpectError(Execute(operands), "not aligned");
+  }
+}
+
+TEST_F(FakeCudnnTest, TensorWithoutAddressIsRejected) {
+  CudnnOperands operands = Operands();
+  operands.bias = nullptr;
+  ExpectError(Execute(operands), "an address for each tensor");
+  operands = Operands();
+  operands.images = nullptr;
+  ExpectError(Execute(operands), "has no address");
+}
+
+TEST_F(FakeCudnnTest, SmallWorkspaceIsRejected) {
+  CudnnOperands operands = Operands();
+  {
+    const FakeAccesses watched("kernel", {{workspace_, engine_->workspace_bytes - 1, true}});
+    ExpectError(Execute(operands), "too small");
+  }
+  const FakeAccesses watched("kernel", {{workspace_, engine_->workspace_bytes, true}});
+  EXPECT_EQ(Execute(operands), absl::OkStatus());
+  WaitFor(0);
+  operands.workspace = nullptr;
+  ExpectError(Execute(operands), "too small");
+}
+
+TEST_F(FakeCudnnTest, PlanOfTwoHandlesIsRejected) {
+  const auto plan = engine_->MakePlan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto pack = CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+                        .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::vector<int64_t>{1, 2, 3, 4})
+                        .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                             std::vector<void*>{images_, filter_, output_, bias_})
+                        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, static_cast<void*>(workspace_))
+                        .Build();
+  ASSERT_TRUE(pack.ok()) << pack.status();
+  cudnnHandle_t handles[2];
+  for (int i = 0; i < 2; ++i) {
+    cudnnCreate(&handles[i]);
+    cudnnSetStream(handles[i], streams_[i]);
+  }
+  EXPECT_EQ(cudnnBackendExecute(handles[0], plan->get(), pack->get()), CUDNN_STATUS_SUCCESS);
+  EXPECT_NE(cudnnBackendExecute(handles[1], plan->get(), pack->get()), CUDNN_STATUS_SUCCESS);
+  WaitFor(0);
+  for (cudnnHandle_t handle : handles) cudnnDestroy(handle);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "distribute/strategy/strategy.h"
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -259,37 +260,54 @@ TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
   EXPECT_EQ(NcclMisuse(), absl::OkStatus());
 }
 
-// A convolution with bias and Relu, by cuDNN and, where that has no algorithm, by our own kernel.
+// A convolution with bias and Relu: by one graph of cuDNN, by a graph and our own bias, and by our
+// own kernel. SAME pads more after the images than before them if the stride is 2.
 TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
-  std::vector<float> images(3 * 5 * 5 * 2), weights(3 * 3 * 2 * 4);
+  std::vector<float> images(3 * 6 * 6 * 2), weights(3 * 3 * 2 * 4);
   for (size_t i = 0; i < images.size(); ++i) images[i] = std::sin(static_cast<float>(i));
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::cos(static_cast<float>(i));
-  const auto run = [&](const std::string& device) -> absl::StatusOr<Tensor> {
-    MF_ASSIGN_OR_RETURN(const auto strategy, MirroredStrategy::Create({.devices = {device}}));
-    Graph graph;
-    const Scope root(&graph);
-    const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 5, 5, 2});
-    const Output filter = ops::Placeholder(root, DT_FLOAT, {3, 3, 2, 4});
-    const Output bias = ops::Placeholder(root, DT_FLOAT, {4});
-    const Output y = ops::Relu(
-        root, ops::BiasAdd(root, ops::Conv2D(root, x, filter, {1, 1, 1, 1}, "SAME"), bias));
-    MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
-    MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, filter, bias}, {y}, {}));
-    MF_ASSIGN_OR_RETURN(
-        const StepOutputs out,
-        step.Run({Tensor::Of<float>({3, 5, 5, 2}, images), Tensor::Of<float>({3, 3, 2, 4}, weights),
-                  Tensor::Vector<float>({0.1f, -0.2f, 0.3f, -0.4f})}));
-    return out[0].Clone();
-  };
-  const auto want = run("CPU:0");
-  ASSERT_TRUE(want.ok()) << want.status();
-  for (const bool library : {true, false}) {
-    Reset({.has_convolutions = library});
-    const auto got = run("GPU:0");
-    ASSERT_TRUE(got.ok()) << got.status();
-    for (int64_t i = 0; i < want->num_elements(); ++i) {
-      EXPECT_NEAR(got->flat<float>()[i], want->flat<float>()[i], 1e-5) << i;
+  images[0] = std::nanf("");  // Relu keeps it
+  for (const int64_t stride : {1, 2}) {
+    const auto run = [&](const std::string& device) -> absl::StatusOr<Tensor> {
+      MF_ASSIGN_OR_RETURN(const auto strategy, MirroredStrategy::Create({.devices = {device}}));
+      Graph graph;
+      const Scope root(&graph);
+      const Output x = ops::Placeholder(root, DT_FLOAT, {-1, 6, 6, 2});
+      const Output filter = ops::Placeholder(root, DT_FLOAT, {3, 3, 2, 4});
+      const Output bias = ops::Placeholder(root, DT_FLOAT, {4});
+      const Output y = ops::Relu(
+          root,
+          ops::BiasAdd(root, ops::Conv2D(root, x, filter, {1, stride, stride, 1}, "SAME"), bias));
+      MF_ASSIGN_OR_RETURN(const auto session, strategy->NewSession(graph));
+      MF_ASSIGN_OR_RETURN(Step step, session->Prepare({x, filter, bias}, {y}, {}));
+      MF_ASSIGN_OR_RETURN(const StepOutputs out,
+                          step.Run({Tensor::Of<float>({3, 6, 6, 2}, images),
+                                    Tensor::Of<float>({3, 3, 2, 4}, weights),
+                                    Tensor::Vector<float>({0.1f, -0.2f, 0.3f, -0.4f})}));
+      return out[0].Clone();
+    };
+    const auto want = run("CPU:0");
+    ASSERT_TRUE(want.ok()) << want.status();
+    EXPECT_TRUE(std::isnan(want->flat<float>()[0]));
+    std::map<FakeCudaOptions::Convolutions, int> operations;
+    for (const auto library :
+         {FakeCudaOptions::kFused, FakeCudaOptions::kUnfused, FakeCudaOptions::kNoConvolutions}) {
+      Reset({.convolutions = library});
+      const auto got = run("GPU:0");
+      ASSERT_TRUE(got.ok()) << got.status();
+      for (int64_t i = 0; i < want->num_elements(); ++i) {
+        const float x = got->flat<float>()[i], y = want->flat<float>()[i];
+        if (std::isnan(y)) {
+          EXPECT_TRUE(std::isnan(x)) << i;
+        } else {
+          EXPECT_NEAR(x, y, 1e-5) << i;
+        }
+      }
+      EXPECT_EQ(CheckRecordedOrder(), absl::OkStatus());
+      operations[library] = NumRecordedOperations();
     }
+    EXPECT_EQ(operations[FakeCudaOptions::kUnfused], operations[FakeCudaOptions::kFused] + 1);
+    EXPECT_LT(operations[FakeCudaOptions::kNoConvolutions], operations[FakeCudaOptions::kFused]);
   }
 }
 

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The graphs that we give to cuDNN, and misuse that it rejects. Runs on the fake and, because
+// graphs need only the properties of a GPU, with the real library.
+#include "kernels/cuda/cudnn_graph.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace mirrorflow {
+namespace {
+
+using Notes = std::set<cudnnBackendNumericalNote_t>;
+
+// The properties of an H100, or of a GPU that differs from it in its compute capability.
+absl::StatusOr<CudnnDescriptor> Gpu(int capability = 90) {
+  const std::string text = absl::StrCat(R"({"deviceName": "GPU", "deviceVer": )", capability * 10,
+                                        R"(, "cudaDeviceId": 0,
+      "driverVer": 13000, "totalGlobalMem": 85000000000, "multiProcessorCount": 132,
+      "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
+      "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxThreadsPerBlock": 1024,
+      "maxThreadsPerSM": 1536, "maxCtasPerSM": 32, "maxSharedMemoryPerBlock": 49152,
+      "maxSharedMemoryPerBlockOptin": 101376, "reservedSharedMemoryPerBlock": 1024,
+      "l2CacheSize": 52428800, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
+      "pciDeviceId": 1, "isTccDriver": 0, "supportCoopLaunch": 1})");
+  return CudnnBuilder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
+      .Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(text.begin(), text.end()))
+      .Build();
+}
+
+// A convolution with a window of 3x3.
+CudnnConvolution Convolution(ConvolutionPart part, cudnnDataType_t type) {
+  const Window window = {.in = 14, .out = 14, .size = 3, .before = 1};
+  return {
+      .part = part,
+      .type = type,
+      .geometry = {.batch = 8, .in_channels = 16, .out_channels = 32, .h = window, .w = window}};
+}
+
+Notes NotesOf(const CudnnEngine& engine) {
+  const auto engines =
+      engine.config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  EXPECT_TRUE(engines.ok()) << engines.status();
+  const auto notes = (*engines)[0].Get<cudnnBackendNumericalNote_t>(
+      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  EXPECT_TRUE(notes.ok()) << notes.status();
+  return Notes(notes->begin(), notes->end());
+}
+
+void ExpectUsable(const CudnnConvolution& convolution, const CudnnDescriptor& gpu) {
+  for (const int max_count : {1, 8}) {
+    const auto engines = ProposeEngines(convolution, gpu, max_count);
+    ASSERT_TRUE(engines.ok()) << engines.status();
+    EXPECT_LE(static_cast<int>(engines->size()), max_count);
+    for (const auto& engine : *engines) {
+      EXPECT_LE(engine->workspace_bytes, kMaxCudnnWorkspaceBytes);
+      EXPECT_EQ(engine->MakePlan().status(), absl::OkStatus());
+      const Notes notes = NotesOf(*engine);
+      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
+      if (convolution.type == CUDNN_DATA_FLOAT && !convolution.allow_tf32) {
+        EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+      }
+    }
+  }
+}
+
+TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
+  for (const int capability : {80, 86, 89, 90, 100, 120}) {
+    const auto gpu = Gpu(capability);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    for (const ConvolutionPart part : {ConvolutionPart::kForward, ConvolutionPart::kBackpropInput,
+                                       ConvolutionPart::kBackpropFilter}) {
+      for (const cudnnDataType_t type : {CUDNN_DATA_FLOAT, CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
+        for (const bool nchw : {false, true}) {
+          SCOPED_TRACE(
+              absl::StrCat("sm_", capability, " part ", part, " type ", type, " nchw ", nchw));
+          CudnnConvolution convolution = Convolution(part, type);
+          convolution.geometry.nchw = nchw;
+          ExpectUsable(convolution, *gpu);
+          if (part != ConvolutionPart::kForward) continue;
+          convolution.epilogue = CudnnEpilogue::kBias;
+          ExpectUsable(convolution, *gpu);
+          convolution.epilogue = CudnnEpilogue::kBiasAndRelu;
+          ExpectUsable(convolution, *gpu);
+        }
+      }
+    }
+  }
+}
+
+TEST(CudnnGraphTest, Tf32ComesFirstWhereItIsAllowed) {
+  const auto gpu = Gpu();
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
+  convolution.allow_tf32 = true;
+  const auto engines = ProposeEngines(convolution, *gpu, 1);
+  ASSERT_TRUE(engines.ok()) << engines.status();
+  EXPECT_TRUE(NotesOf(*(*engines)[0]).contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+}
+
+TEST(CudnnGraphTest, ShapesThatDoNotFitAreRejected) {
+  const auto gpu = Gpu();
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  CudnnConvolution convolution = Convolution(ConvolutionPart::kForward, CUDNN_DATA_FLOAT);
+  convolution.geometry.h.out = 13;
+  EXPECT_EQ(ProposeEngines(convolution, *gpu, 1).status().code(), absl::StatusCode::kInternal);
+}
+
+CudnnBuilder TensorBuilder() {
+  return std::move(CudnnBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+                       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)
+                       .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int64_t{1})
+                       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<int64_t>{1, 2, 3, 4}));
+}
+const std::vector<int64_t> kStrides = {24, 12, 4, 1};
+
+CudnnBuilder ConvolutionBuilder() {
+  return std::move(CudnnBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+                       .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+                       .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+                       .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
+                       .Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::vector<int64_t>{0, 0})
+                       .Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::vector<int64_t>{0, 0})
+                       .Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::vector<int64_t>{1, 1}));
+}
+
+TEST(CudnnGraphTest, MisusedAttributesAreRejected) {
+  constexpr int64_t kAlignment = 64;
+  const auto complete = [&] {
+    return std::move(TensorBuilder()
+                         .Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides)
+                         .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment));
+  };
+  EXPECT_EQ(complete().Build().status(), absl::OkStatus());
+  EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides).Build().ok());
+  EXPECT_FALSE(TensorBuilder().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment).Build().ok());
+  // An alignment that is less than an element.
+  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{2}).Build().ok());
+  // Fewer strides than dimensions.
+  EXPECT_FALSE(
+      complete().Set(CUDNN_ATTR_TENSOR_STRIDES, std::vector<int64_t>{12, 4, 1}).Build().ok());
+  // Wrong types, numbers and names.
+  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, int32_t{1}).Build().ok());
+  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, 1.0f).Build().ok());
+  EXPECT_FALSE(
+      complete().Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::vector<int64_t>{1, 2}).Build().ok());
+  EXPECT_FALSE(complete().Set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::vector<int64_t>()).Build().ok());
+  EXPECT_FALSE(complete().Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT).Build().ok());
+  EXPECT_FALSE(ConvolutionBuilder().Build().ok());  // without strides
+  EXPECT_FALSE(ConvolutionBuilder()
+                   .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int32_t>{1, 1})
+                   .Build()
+                   .ok());
+  EXPECT_EQ(ConvolutionBuilder()
+                .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int64_t>{1, 1})
+                .Build()
+                .status(),
+            absl::OkStatus());
+}
+
+TEST(CudnnGraphTest, DescriptorsAreFinalizedInOrder) {
+  const auto tensor = TensorBuilder()
+                          .Set(CUDNN_ATTR_TENSOR_STRIDES, kStrides)
+                          .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{64})
+                          .Build();
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  const int64_t id = 2;
+  EXPECT_NE(cudnnBackendSetAttribute(tensor->get(), CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64,
+                                     1, &id),
+            CUDNN_STATUS_SUCCESS);
+  EXPECT_NE(cudnnBackendFinalize(tensor->get()), CUDNN_STATUS_SUCCESS);
+  // An operation without a filter, and one whose convolution is not final.
+  const auto convolution =
+      ConvolutionBuilder()
+          .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::vector<int64_t>{1, 1})
+          .Build();
+  ASSERT_TRUE(convolution.ok()) << convolution.status();
+  const auto operation = [&] {
+    return std::move(CudnnBuilder(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+                         .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f)
+                         .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f)
+                         .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, *tensor)
+                         .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, *tensor));
+  };
+  EXPECT_FALSE(operation()
+                   .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, *convolution)
+                   .Build()
+                   .ok());
+  const auto empty = CudnnDescriptor::Create(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_FALSE(operation()
+                   .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, *tensor)
+                   .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, *empty)
+                   .Build()
+                   .ok());
+  // Graphs, heuristics and plans without what they are of.
+  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).Build().ok());
+  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
+                   .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A)
+                   .Build()
+                   .ok());
+  EXPECT_FALSE(CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR).Build().ok());
+  // Values are read from final descriptors only.
+  EXPECT_FALSE(empty->Get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1).ok());
+}
+
+TEST(CudnnGraphTest, EveryIdOfAPackHasAnAddress) {
+  const auto build = [](std::vector<int64_t> ids, std::vector<void*> addresses) {
+    return CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+        .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+        .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
+        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, addresses[0])
+        .Build()
+        .status();
+  };
+  alignas(64) char memory[64];
+  void* const address = memory;
+  EXPECT_EQ(build({1, 2}, {address, address}), absl::OkStatus());
+  EXPECT_FALSE(build({1, 2}, {address}).ok());
+}
+
+}  // namespace
+}  // namespace mirrorflow
