@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BiasAdd; its gradient is a reduction.
-#include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 
@@ -14,9 +13,8 @@ absl::StatusOr<KernelPlan> CreateBiasAdd(const KernelContext& c) {
   if (c.attr<std::string>("data_format") == "NCHW") {
     for (int d = 2; d < out.rank(); ++d) bias.AddDim(1);
   }
-  return MakeIndexed(
-      c, absl::StrCat("op::Add(Load(a0[i]), Load(a1[", BroadcastText("i", out, bias), "]))"),
-      {.includes = {"math.cuh"}, .in_place = {{0, 0}}});
+  const Shape shapes[] = {out, bias};
+  return MakeElementwise(c, {.text = "op::Add(x0, x1)"}, shapes);
 }
 
 }  // namespace

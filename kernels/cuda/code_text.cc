@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/code_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -53,13 +54,13 @@ std::string CudaLiteral(double value) {
   return absl::StrFormat("%a", value);
 }
 
-std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int64_t offset) {
-  // Innermost first, without dimensions of size 1. Adjacent dimensions that are contiguous are
-  // merged.
+namespace {
+
+// The dimensions, innermost first, without those of size 1. Adjacent dimensions that are contiguous
+// are merged.
+std::vector<IndexDim> RunsOf(const std::vector<IndexDim>& dims) {
   std::vector<IndexDim> runs;
-  int64_t total = 1;
   for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
-    total *= dim->size;
     if (dim->size == 1) continue;
     if (!runs.empty() && dim->stride == runs.back().stride * runs.back().size) {
       runs.back().size *= dim->size;
@@ -67,6 +68,26 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
       runs.push_back(*dim);
     }
   }
+  return runs;
+}
+
+std::vector<IndexDim> BroadcastDims(const Shape& out, const Shape& operand) {
+  const std::vector<int64_t> strides = Strides(operand);
+  std::vector<IndexDim> dims;
+  for (int d = 0; d < out.rank(); ++d) {
+    const int i = d - (out.rank() - operand.rank());
+    const bool moves = i >= 0 && operand.dim(i) != 1;
+    dims.push_back({out.dim(d), moves ? strides[i] : 0});
+  }
+  return dims;
+}
+
+}  // namespace
+
+std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int64_t offset) {
+  const std::vector<IndexDim> runs = RunsOf(dims);
+  int64_t total = 1;
+  for (const IndexDim& dim : dims) total *= dim.size;
   // Small indices are unsigned, with 32 bits.
   int64_t farthest = 0;
   bool wide = false;
@@ -104,19 +125,20 @@ std::vector<int64_t> Strides(const Shape& shape) {
 }
 
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand) {
-  const std::vector<int64_t> strides = Strides(operand);
-  std::vector<IndexDim> dims;
-  for (int d = 0; d < out.rank(); ++d) {
-    const int i = d - (out.rank() - operand.rank());
-    const bool moves = i >= 0 && operand.dim(i) != 1;
-    dims.push_back({out.dim(d), moves ? strides[i] : 0});
-  }
-  return OffsetText(index, std::move(dims));
+  return OffsetText(index, BroadcastDims(out, operand));
 }
 
-CudaGrid ElementwiseGrid(int64_t n) {
-  constexpr int64_t kPerBlock = 1024;  // kThreads * kPerThread of base.cuh
-  return {.x = static_cast<unsigned int>((n + kPerBlock - 1) / kPerBlock)};
+Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width) {
+  const std::vector<IndexDim> runs = RunsOf(BroadcastDims(out, operand));
+  if (runs.empty()) return Neighbours::kAdjacent;
+  // A single run may have a rest, which is not read in packs.
+  if (runs.size() > 1 && runs[0].size % width != 0) return Neighbours::kNeither;
+  return runs[0].stride == 0 ? Neighbours::kSame : Neighbours::kAdjacent;
+}
+
+CudaGrid ElementwiseGrid(int64_t n, int width) {
+  const int64_t per_block = 256 * std::max(width, 4);  // see kThreads and kPacks of base.cuh
+  return {.x = static_cast<unsigned int>((n + per_block - 1) / per_block)};
 }
 
 }  // namespace mirrorflow

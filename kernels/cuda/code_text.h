@@ -43,11 +43,16 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // it.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
+// What `width` adjacent elements of an output belong to, if the index of the first is a multiple of
+// `width`, in an operand whose shape broadcasts to the output's.
+enum class Neighbours { kAdjacent, kSame, kNeither };
+Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
+
 // The strides of a contiguous row-major tensor, in elements.
 std::vector<int64_t> Strides(const Shape& shape);
 
-// The grid of Elementwise and ForEach over n elements.
-CudaGrid ElementwiseGrid(int64_t n);
+// The grid of Elementwise, with packs of `width` elements, and of ForEach over n elements.
+CudaGrid ElementwiseGrid(int64_t n, int width = 1);
 
 }  // namespace mirrorflow
 

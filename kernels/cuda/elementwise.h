@@ -23,9 +23,12 @@ struct Formula {
 Formula FormulaOf(const Node& node, absl::Span<const std::string> operands);
 
 // out[i] = `formula.text` for each element, where `x0`, `x1`, … are the elements of the inputs that
-// belong to it. `formula.checks` runs before. Inputs broadcast to the output's shape. The output
-// may overwrite an input of its shape and element size.
-KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula);
+// belong to it. `formula.checks` runs before. Inputs broadcast to the output's shape; `shapes`, if
+// given, replaces their own shapes by others with the same elements. The output may overwrite an
+// input of its shape and element size. A thread loads and stores 16 bytes at a time where the
+// shapes allow it.
+KernelPlan MakeElementwise(const KernelContext& c, const Formula& formula,
+                           absl::Span<const Shape> shapes = {});
 
 // out[i] = `value` for each element: an expression of the index `i` and the operands a0, a1, … of
 // cuda_kernel.h, such as `Load(a0[i / 2])`. For ops that move elements. The output does not

@@ -75,13 +75,14 @@ absl::StatusOr<KernelPlan> CreateUpdate(const KernelContext& c) {
       }
     }
   }
+  const DataType dtype = c.attr<DataType>("T");
+  const int width = static_cast<int>(16 / DataTypeSize(dtype));
   CudaGrid grid = ElementwiseGrid(0);
   for (Tensors& t : all) {
     t.size = c.input_shape(t.gradient).num_elements();
     t.first_block = grid.x;
-    grid.x += ElementwiseGrid(t.size).x;
+    grid.x += ElementwiseGrid(t.size, width).x;
   }
-  const DataType dtype = c.attr<DataType>("T");
   std::string body;
   // Gates are read on the device, so that the host need not wait. All threads see the same values.
   for (int i = gates.first; i < gates.last; ++i) {

@@ -11,12 +11,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/compile.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "kernels/cuda/program.h"
 #include "ops/registry.h"
+#include "tests/support/ops_with_fused.h"
 #include "tests/support/run_on_device.h"
 
 namespace mirrorflow {
@@ -103,6 +106,62 @@ TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
     EXPECT_FALSE(absl::StrContains(usage, "error")) << usage;
     std::printf("%s\n", usage.c_str());
   }
+}
+
+// Returns the loads and stores of the kernel for a case, one per line.
+std::string MemoryAccesses(const std::string& text) {
+  const absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(text, "text");
+  if (!cases.ok()) return cases.status().ToString();
+  CudaProgram program;
+  const absl::StatusOr<CaseNode> node = MakeCaseNode(cases->at(0), OpsWithFused());
+  if (!node.ok()) return node.status().ToString();
+  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, &program));
+  if (!plan.ok()) return plan.status().ToString();
+  const absl::StatusOr<std::string> ptx = CompileCudaFor(program.Source(), "compute_90");
+  if (!ptx.ok()) return ptx.status().ToString();
+  std::string accesses;
+  for (const absl::string_view line : absl::StrSplit(*ptx, '\n')) {
+    for (const char* const access : {"ld.global", "ld.local", "st.global", "st.local"}) {
+      const size_t begin = line.find(access);
+      if (begin == absl::string_view::npos) continue;
+      absl::StrAppend(&accesses, line.substr(begin, line.find_first_of(" \t", begin) - begin),
+                      "\n");
+    }
+  }
+  return accesses;
+}
+
+// Each access is to 16 bytes, except for those to elements that repeat and to the rest after the
+// last whole pack.
+TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
+  const std::string two = "ld.global.v4.u32\nld.global.v4.u32\nst.global.v4.u32\n";
+  EXPECT_EQ(MemoryAccesses("case Relu {T=bfloat16}\nrandom bfloat16<4096>"),
+            "ld.global.v4.u32\nst.global.v4.u32\n");
+  EXPECT_EQ(MemoryAccesses("case AddV2 {T=half}\nrandom half<64,64>\nrandom half<64,64>"), two);
+  EXPECT_EQ(MemoryAccesses("case BiasAdd {T=bfloat16}\nrandom bfloat16<64,64>\n"
+                           "random bfloat16<64>"),
+            two);
+  EXPECT_EQ(MemoryAccesses("case Mul {T=half}\nrandom half<64,64>\nrandom half<64,1>"),
+            "ld.global.v4.u32\nld.global.u16\nst.global.v4.u32\n");
+  EXPECT_EQ(MemoryAccesses("case Relu {T=half}\nrandom half<4097>"),
+            "ld.global.v4.u32\nst.global.v4.u32\nld.global.u16\nst.global.u16\n");
+  EXPECT_EQ(MemoryAccesses("case Relu {T=float}\nrandom float<4096>"),
+            "ld.global.v4.f32\nst.global.v4.f32\n");
+  EXPECT_EQ(MemoryAccesses("case _FusedElementwise {Tin=[half, half], T=half, body=\""
+                           R"(x0 = Placeholder() {dtype=half}\n)"
+                           R"(x1 = Placeholder() {dtype=half}\n)"
+                           R"(t0 = AddV2(x0, x1) {T=half}\n)"
+                           R"(t1 = Relu(t0) {T=half}\n)"
+                           R"(t2 = Mul(t1, x0) {T=half}\n)"
+                           "\"}\nrandom half<64,64>\nrandom half<64>"),
+            two);
+  // The rate and the momentum; the gradient and two variables; the number of writes.
+  const std::string variable =
+      absl::StrCat("var half<4096>{", absl::StrJoin(std::vector<int>(4096), ", "), "}\n");
+  EXPECT_EQ(MemoryAccesses(absl::StrCat("case ResourceApplyMomentum {T=half}\n", variable, variable,
+                                        "random half<>\nrandom half<4096>\nrandom half<>")),
+            absl::StrCat("ld.global.u16\nld.global.u16\nld.global.v4.u32\n", two,
+                         "st.global.v4.u32\nld.global.u64\nst.global.u64\n"));
 }
 
 TEST(NvrtcTest, CompilesKernelsOfAllOps) {

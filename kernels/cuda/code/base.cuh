@@ -175,7 +175,7 @@ __device__ inline void Fail(DataFailure* failure, uint64 what, int64 value) {
 // ---- Loops ----
 
 constexpr int kThreads = 256;  // per block of ForEach and Elementwise
-constexpr int kPerThread = 4;
+constexpr int kPerThread = 4;  // elements, or more if a pack has more
 
 // The type of indices below kN. 32-bit integers are divided faster than 64-bit ones.
 template <int64 kN>
@@ -192,22 +192,98 @@ __device__ inline void ForEach(Body body) {
   }
 }
 
-// out[i] = value(i) for all i < kN. If `value` reads the memory of `out`, it may read element i
-// only.
-template <int64 kN, typename T, typename V>
-__device__ inline void Elementwise(T* out, V value) {
-  const int64 first = static_cast<int64>(blockIdx.x) * (kThreads * kPerThread) + threadIdx.x;
-  // Issues all loads before the first store: no later load could move ahead of a store.
-  T values[kPerThread];
+// Adjacent elements that are loaded or stored together: up to 16 bytes by one instruction.
+template <typename T, int kWidth>
+struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) PackOf {
+  T values[kWidth];
+
+  __device__ T operator[](int j) const { return values[j]; }
+};
+// Requires that the address is aligned to the pack.
+template <int kWidth, typename T>
+__device__ inline PackOf<T, kWidth> LoadPack(const T* at) {
+  return *reinterpret_cast<const PackOf<T, kWidth>*>(at);
+}
+template <typename T, int kWidth>
+__device__ inline void StorePack(T* at, const PackOf<T, kWidth>& pack) {
+  *reinterpret_cast<PackOf<T, kWidth>*>(at) = pack;
+}
+// The packs of a thread.
+template <int kWidth>
+constexpr int kPacks = kWidth < kPerThread ? kPerThread / kWidth : 1;
+
+// Operands of Elementwise. Element i of the output belongs to data[offset(i)]. Those from i to
+// i + kWidth - 1, for a multiple i of kWidth, belong to adjacent elements, aligned like a pack.
+template <typename T, typename Offset>
+struct Adjacent {
+  const T* data;
+  Offset offset;
+
+  template <int kWidth, typename I>
+  __device__ PackOf<T, kWidth> At(I i) const {
+    return LoadPack<kWidth>(data + offset(i));
+  }
+};
+template <typename T, typename Offset>
+Adjacent(const T*, Offset) -> Adjacent<T, Offset>;
+
+// The same, but they all belong to one element.
+template <typename T, typename Offset>
+struct Repeated {
+  const T* data;
+  Offset offset;
+
+  struct Element {
+    T value;
+
+    __device__ T operator[](int) const { return value; }
+  };
+  template <int kWidth, typename I>
+  __device__ Element At(I i) const {
+    return {data[offset(i)]};
+  }
+};
+template <typename T, typename Offset>
+Repeated(const T*, Offset) -> Repeated<T, Offset>;
+
+// Elements i to i + kWidth - 1 of a formula's results.
+template <typename T, int kWidth, typename I, typename Formula, typename... Elements>
+__device__ inline PackOf<T, kWidth> Compute(I i, const Formula& formula, const Elements&... x) {
+  PackOf<T, kWidth> results;
 #pragma unroll
-  for (int k = 0; k < kPerThread; ++k) {
-    const int64 i = first + k * kThreads;
-    if (i < kN) values[k] = Store<T>(value(static_cast<Index<kN>>(i)));
+  for (int j = 0; j < kWidth; ++j) {
+    results.values[j] = Store<T>(formula(static_cast<I>(i + j), Load(x[j])...));
+  }
+  return results;
+}
+
+// out[i] = formula(i, x...) for all i < kN, where each x is an operand's element for i. If an
+// operand or the formula reads the memory of `out`, it may read element i only.
+template <int64 kN, int kWidth = 1, typename T, typename Formula, typename... Operands>
+__device__ inline void Elementwise(T* out, Formula formula, Operands... operands) {
+  using I = Index<kN>;
+  constexpr int64 kPacksOfBlock = kThreads * kPacks<kWidth>;
+  const int64 first = blockIdx.x * kPacksOfBlock + threadIdx.x;
+  // Issues all loads before the first store: no later load could move ahead of a store.
+  PackOf<T, kWidth> packs[kPacks<kWidth>];
+#pragma unroll
+  for (int k = 0; k < kPacks<kWidth>; ++k) {
+    const int64 pack = first + k * kThreads;
+    if (pack >= kN / kWidth) continue;
+    const I i = static_cast<I>(pack * kWidth);
+    packs[k] = Compute<T, kWidth>(i, formula, operands.template At<kWidth>(i)...);
   }
 #pragma unroll
-  for (int k = 0; k < kPerThread; ++k) {
-    const int64 i = first + k * kThreads;
-    if (i < kN) out[i] = values[k];
+  for (int k = 0; k < kPacks<kWidth>; ++k) {
+    const int64 pack = first + k * kThreads;
+    if (pack < kN / kWidth) StorePack(out + pack * kWidth, packs[k]);
+  }
+  // The last block computes the elements after the last whole pack, one per thread.
+  if constexpr (kN % kWidth != 0) {
+    const int64 rest = kN / kWidth * kWidth + threadIdx.x;
+    if (rest >= kN || blockIdx.x != (kN - 1) / (kPacksOfBlock * kWidth)) return;
+    const I i = static_cast<I>(rest);
+    StorePack(out + rest, Compute<T, 1>(i, formula, operands.template At<1>(i)...));
   }
 }
 

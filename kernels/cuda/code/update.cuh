@@ -11,39 +11,64 @@
 namespace update {
 
 // A variable and those of its elements that one thread works on.
-template <typename T>
+template <typename T, int kCount>
 struct Elements {
   T* variable;
-  Value<T> values[kPerThread];
+  Value<T> values[kCount];
+
+  template <int kWidth>
+  __device__ void Get(int first, int64 at) {
+    const PackOf<T, kWidth> pack = LoadPack<kWidth>(variable + at);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) values[first + j] = Load(pack[j]);
+  }
+  template <int kWidth>
+  __device__ void Put(int first, int64 at) const {
+    PackOf<T, kWidth> pack;
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) pack.values[j] = Store<T>(values[first + j]);
+    StorePack(variable + at, pack);
+  }
 };
 
-template <typename Formula, typename T, typename... Each>
-__device__ inline void UpdateElements(const Formula& formula, int64 block, int64 size,
-                                      const T* gradient, Each... each) {
-  const int64 first = block * (kThreads * kPerThread) + threadIdx.x;
+// Updates up to kCount packs: those with the numbers first, first + kThreads, … that are below
+// `packs`.
+template <int kWidth, int kCount, typename Formula, typename T, typename... Each>
+__device__ inline void UpdatePacks(const Formula& formula, int64 first, int64 packs,
+                                   const T* gradient, Each... each) {
   // Issues all loads before the first store: the gradient may be a read of the variable.
-  Value<T> g[kPerThread];
+  PackOf<T, kWidth> g[kCount];
 #pragma unroll
-  for (int k = 0; k < kPerThread; ++k) {
-    const int64 i = first + k * kThreads;
-    if (i >= size) continue;
-    g[k] = Load(gradient[i]);
-    ((each.values[k] = Load(each.variable[i])), ...);
+  for (int k = 0; k < kCount; ++k) {
+    const int64 pack = first + k * kThreads;
+    if (pack >= packs) continue;
+    g[k] = LoadPack<kWidth>(gradient + pack * kWidth);
+    (each.template Get<kWidth>(k * kWidth, pack * kWidth), ...);
   }
 #pragma unroll
-  for (int k = 0; k < kPerThread; ++k) {
-    const int64 i = first + k * kThreads;
-    if (i >= size) continue;
-    formula(g[k], each.values[k]...);
-    ((each.variable[i] = Store<T>(each.values[k])), ...);
+  for (int k = 0; k < kCount; ++k) {
+    const int64 pack = first + k * kThreads;
+    if (pack >= packs) continue;
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) formula(Load(g[k][j]), each.values[k * kWidth + j]...);
+    (each.template Put<kWidth>(k * kWidth, pack * kWidth), ...);
   }
 }
 
-// Updates the elements of block `block` of a grid like that of Elementwise over `size` elements.
+// Updates the elements of block `block` of a grid like that of Elementwise, with packs of 16 bytes,
+// over `size` elements.
 template <typename Formula, typename T, typename... Variables>
 __device__ inline void Update(const Formula& formula, int64 block, int64 size, const T* gradient,
                               Variables*... variables) {
-  UpdateElements(formula, block, size, gradient, Elements<Variables>{variables}...);
+  constexpr int kWidth = 16 / sizeof(T), kCount = kPacks<kWidth>;
+  constexpr int64 kPacksOfBlock = kThreads * kCount;
+  UpdatePacks<kWidth, kCount>(formula, block * kPacksOfBlock + threadIdx.x, size / kWidth, gradient,
+                              Elements<Variables, kCount * kWidth>{variables}...);
+  // The last block updates the elements after the last whole pack, one per thread.
+  if (block == (size - 1) / (kPacksOfBlock * kWidth)) {
+    UpdatePacks<1, 1>(formula, size / kWidth * kWidth + threadIdx.x, size, gradient,
+                      Elements<Variables, 1>{variables}...);
+  }
 }
 
 // ---- Formulas, named after the ops without `ResourceApply` ----
