@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LayerNorm and its gradient. Threads share a row; the gradients of gamma and beta are reductions
-// over rows.
+// LayerNorm and its gradient. Threads share a row. The gradient's blocks leave partial sums for
+// gamma and beta, which a second stage adds.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/substitute.h"
 #include "framework/core/status.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
@@ -14,7 +15,6 @@ namespace {
 
 struct Rows {
   int64_t rows, columns;
-  TeamShape team;
 
   static absl::StatusOr<Rows> Create(const KernelContext& c) {
     const DataType u = c.attr<DataType>("U");
@@ -22,23 +22,25 @@ struct Rows {
     const Shape& x = c.output_shape(0);
     int64_t rows = 1;
     for (int d = 0; d + 1 < x.rank(); ++d) rows *= x.dim(d);
-    const int64_t columns = x.dim(x.rank() - 1);
-    return Rows{rows, columns, TeamForRows(rows, columns)};
+    return Rows{rows, x.dim(x.rank() - 1)};
   }
-  // A stage that calls `function` of layer_norm.cuh.
-  CudaStage Stage(absl::string_view function, absl::string_view operands) const {
+  // A stage whose blocks call `function` of layer_norm.cuh.
+  CudaStage Stage(absl::string_view function, const TeamShape& team, unsigned int blocks,
+                  absl::string_view operands) const {
     return {.body = absl::StrCat("  ", function, "<", rows, ", ", columns, ", ", team.along, ", ",
                                  team.across, ">(", operands, ");"),
-            .grid = {.x = columns == 0 ? 0 : team.BlocksFor(rows), .threads = team.threads()}};
+            .grid = {.x = columns == 0 ? 0 : blocks, .threads = team.threads()}};
   }
 };
 
 absl::StatusOr<KernelPlan> CreateLayerNorm(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Rows r, Rows::Create(c));
   const std::string type = CudaType(c.attr<DataType>("U"));
-  CudaStage stage = r.Stage(
-      "LayerNorm", absl::StrCat("a0, a1, a2, z0, z1, z2, static_cast<", type, ">(",
-                                CudaLiteral(static_cast<double>(c.attr<float>("epsilon"))), ")"));
+  const TeamShape team = TeamForRows(r.rows, r.columns);
+  CudaStage stage =
+      r.Stage("LayerNorm", team, team.BlocksFor(r.rows),
+              absl::StrCat("a0, a1, a2, z0, z1, z2, static_cast<", type, ">(",
+                           CudaLiteral(static_cast<double>(c.attr<float>("epsilon"))), ")"));
   if (r.columns == 0) {  // the mean of an empty row is NaN
     stage = {.body = absl::StrCat("  ForEach<", r.rows,
                                   ">([&](auto r) { z1[r] = z2[r] = BitsToFloat(0x7fc00000); });"),
@@ -47,23 +49,40 @@ absl::StatusOr<KernelPlan> CreateLayerNorm(const KernelContext& c) {
   return MakeCudaKernel(c, {stage}, {.includes = {"layer_norm.cuh"}, .in_place = {{0, 0}}});
 }
 
+// The gradient's team: 8 elements per thread, more if rows are longer than 4096.
+TeamShape GradientTeam(int64_t columns) {
+  const int64_t along = std::min<int64_t>(PowerOfTwoFor((columns + 7) / 8), 512);
+  return {.along = static_cast<int>(along),
+          .across = static_cast<int>(std::max<int64_t>(256 / along, 1)),
+          .along_first = true};
+}
+
+// The gradient's blocks. Each leaves 2 sums per column, which cost less than 8 rows do.
+unsigned int GradientBlocks(int64_t rows, const TeamShape& team) {
+  constexpr int64_t kLeastRows = 8, kManyBlocks = 512;
+  const int64_t rows_of_block = std::max<int64_t>(kLeastRows, team.across);
+  return static_cast<unsigned int>(
+      std::min((rows + rows_of_block - 1) / rows_of_block, kManyBlocks));
+}
+
 absl::StatusOr<KernelPlan> CreateLayerNormGrad(const KernelContext& c) {
   MF_ASSIGN_OR_RETURN(const Rows r, Rows::Create(c));
-  const std::string type = CudaType(c.attr<DataType>("U"));
-  CudaKernelOptions options{.includes = {"layer_norm.cuh"}};
-  const std::string of_element = absl::Substitute(
-      "Two<$0>{Load(a0[i]) * (Load(a1[i]) - a3[i / $1]) * a4[i / $1], Load(a0[i])}", type,
-      r.columns);
-  const ReducedDims dims = ReduceToChannels(Shape({r.rows, r.columns}), /*channel_dim=*/1);
-  std::vector<CudaStage> stages =
-      ReductionStages(dims,
-                      {.op = absl::StrCat("Sums<", type, ">"),
-                       .op_bytes = 2 * static_cast<int64_t>(DataTypeSize(c.attr<DataType>("U"))),
-                       .value = of_element,
-                       .finish = "z1[o] = result.first; z2[o] = result.second;"},
-                      &options.scratch_bytes);
-  stages.push_back(r.Stage("LayerNormGrad", "a0, a1, a2, a3, a4, z0"));
-  return MakeCudaKernel(c, std::move(stages), std::move(options));
+  const DataType u = c.attr<DataType>("U");
+  const ReduceCode sums = {.op = absl::StrCat("Sums<", CudaType(u), ">"),
+                           .op_bytes = 2 * static_cast<int64_t>(DataTypeSize(u)),
+                           .finish = "z1[o] = result.first; z2[o] = result.second;"};
+  const TeamShape team = GradientTeam(r.columns);
+  const unsigned int blocks = GradientBlocks(r.rows, team);
+  const std::string partials = PartialsText(sums, 0);
+  // Columns are few compared with the partial sums of each: 8 of them are enough for 64 bytes.
+  const TeamShape last = ChooseTeam(r.columns, blocks, std::min<int64_t>(r.columns, 8));
+  return MakeCudaKernel(
+      c,
+      {r.Stage("LayerNormGrad", team, blocks, absl::StrCat("a0, a1, a2, a3, a4, z0, ", partials)),
+       LastStage(r.columns, blocks, sums, last, partials)},
+      {.includes = {"layer_norm.cuh"},
+       .scratch_bytes = blocks * r.columns * sums.op_bytes,
+       .in_place = {{0, 0}, {1, 0}}});
 }
 
 }  // namespace

@@ -143,6 +143,13 @@ CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const Te
   return StageOf(dims, partial, team, parts);
 }
 
+CudaStage LastStage(int64_t results, int64_t parts, const ReduceCode& code, const TeamShape& team,
+                    absl::string_view partials) {
+  const std::string value = absl::StrCat("return ", partials, "[k * ", results, " + o];");
+  return {.body = Call(code.op, results, parts, team, parts, value, code.finish),
+          .grid = {.x = team.BlocksFor(results), .threads = team.threads()}};
+}
+
 std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode& code,
                                        int64_t* scratch_bytes) {
   const int64_t results = dims.results(), count = dims.count();
@@ -152,10 +159,8 @@ std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode
   const std::string partials = PartialsText(code, *scratch_bytes);
   *scratch_bytes = DivideUp(*scratch_bytes + parts.parts * results * code.op_bytes, 64) * 64;
   const TeamShape last = ChooseTeam(results, parts.parts, results > 1 ? results : 0);
-  const std::string value = absl::StrCat("return ", partials, "[k * ", results, " + o];");
   return {PartialStage(dims, code, team, parts, partials),
-          {Call(code.op, results, parts.parts, last, parts.parts, value, code.finish),
-           {.x = last.BlocksFor(results), .threads = last.threads()}}};
+          LastStage(results, parts.parts, code, last, partials)};
 }
 
 }  // namespace mirrorflow

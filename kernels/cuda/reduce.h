@@ -71,6 +71,9 @@ std::vector<CudaStage> ReductionStages(const ReducedDims& dims, const ReduceCode
 // `partials` is an expression, a pointer to the operation's Type.
 CudaStage PartialStage(const ReducedDims& dims, const ReduceCode& code, const TeamShape& team,
                        const Parts& parts, absl::string_view partials);
+// Only the second: combines the results of `parts` parts.
+CudaStage LastStage(int64_t results, int64_t parts, const ReduceCode& code, const TeamShape& team,
+                    absl::string_view partials);
 // The expression of such a pointer, to byte `offset` of scratch.
 std::string PartialsText(const ReduceCode& code, int64_t offset);
 

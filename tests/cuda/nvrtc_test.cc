@@ -2,6 +2,7 @@
 //
 // NVRTC compiles for a GPU the code that the fakes compile for the host. It is stricter in some
 // respects and knows different functions.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -162,6 +163,16 @@ TEST(NvrtcTest, ElementwiseKernelsAccessSixteenBytes) {
                                         "random half<>\nrandom half<4096>\nrandom half<>")),
             absl::StrCat("ld.global.u16\nld.global.u16\nld.global.v4.u32\n", two,
                          "st.global.v4.u32\nld.global.u64\nst.global.u64\n"));
+}
+
+// A thread has 8 elements of a row.
+TEST(NvrtcTest, LayerNormGradLoadsEachElementOnce) {
+  const std::string accesses = MemoryAccesses(
+      "case LayerNormGrad {T=half, U=float}\nrandom half<640,64>\nrandom half<640,64>\n"
+      "random float<64>\nrandom float<640>\nrandom float<640>");
+  const std::vector<std::string> all = absl::StrSplit(accesses, '\n');
+  EXPECT_EQ(std::count(all.begin(), all.end(), "ld.global.u16"), 2 * 8) << accesses;
+  EXPECT_EQ(std::count(all.begin(), all.end(), "st.global.u16"), 8) << accesses;
 }
 
 TEST(NvrtcTest, CompilesKernelsOfAllOps) {

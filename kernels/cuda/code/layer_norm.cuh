@@ -36,25 +36,79 @@ __device__ inline void LayerNorm(const T* x, const V* gamma, const V* beta, T* y
   });
 }
 
+// Computes dx, and for each column c the sums over the block's rows of dy * (normalised x) and of
+// dy, which become partials[blockIdx.x * kColumns + c]. Elements are read once and kept in
+// registers, like the sums, unless rows are very long: then they are read again for dx, and the
+// sums are kept in `partials`. `dx` may be `dy` or `x`.
 template <int64 kRows, int64 kColumns, int kAlong, int kAcross, typename T, typename V>
 __device__ inline void LayerNormGrad(const T* dy, const T* x, const V* gamma, const V* means,
-                                     const V* inverses, T* dx) {
-  // For each element: the gradient of its normalised value, and that value.
-  const auto at = [&](auto r, auto c) -> Two<V> {
-    const auto i = r * kColumns + c;
-    return {Load(dy[i]) * gamma[c], (Load(x[i]) - means[r]) * inverses[r]};
-  };
-  WithRow<kRows, kColumns, kAlong, kAcross, Two<V>>(at, [&](auto r, bool exists, const auto& row) {
-    constexpr V kCount = static_cast<V>(kColumns);
-    const Two<V> sums = CombineRow<Sums<V>>(row, [](Two<V> v) -> Two<V> {
-      return {v.first, v.first * v.second};
-    });
-    const V shift = sums.first / kCount, slope = sums.second / kCount;
-    const V inverse = exists ? inverses[r] : V(0);
-    row.ForEach([&](auto c, Two<V> v) {
-      dx[r * kColumns + c] = Store<T>(inverse * (v.first - shift - v.second * slope));
-    });
-  });
+                                     const V* inverses, T* dx, Two<V>* partials) {
+  using I = Index<kRows * kColumns>;
+  using Threads = Team<kAlong, kAcross, true>;
+  constexpr int kOfThread = static_cast<int>((kColumns + kAlong - 1) / kAlong);
+  constexpr bool kIsKept = kOfThread * sizeof(V) <= 96;
+  constexpr int kAtOnce = kIsKept ? kOfThread : 8;
+  static_assert(kIsKept || kAcross == 1, "the rows of a block share its partial sums");
+  const auto column = [](int k) { return static_cast<I>(k) * kAlong + Threads::Along(); };
+  Two<V>* const of_block = partials + blockIdx.x * kColumns;
+
+  // For each element: dy and the normalised x.
+  Two<V> row[kAtOnce], sums[kAtOnce];
+#pragma unroll
+  for (int k = 0; k < kAtOnce; ++k) sums[k] = Sums<V>::Identity();
+  for (int64 group = blockIdx.x; group * kAcross < kRows; group += gridDim.x) {
+    const int64 number = group * kAcross + Threads::Across();
+    const I r = static_cast<I>(number);
+    const auto has = [&](int k) { return number < kRows && column(k) < kColumns; };
+    const V mean = number < kRows ? means[r] : V(0), inverse = number < kRows ? inverses[r] : V(0);
+    const auto load = [&](int begin) {
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        row[k] = {V(0), V(0)};
+        if (!has(begin + k)) continue;
+        const I i = r * kColumns + column(begin + k);
+        row[k] = {Load(dy[i]), (Load(x[i]) - mean) * inverse};
+      }
+    };
+    Two<V> of_row = Sums<V>::Identity();
+    for (int begin = 0; begin < kOfThread; begin += kAtOnce) {
+      load(begin);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (!has(begin + k)) continue;
+        const V d = row[k].first * gamma[column(begin + k)];
+        of_row = Sums<V>::Combine(of_row, {d, d * row[k].second});
+        if (!kIsKept && group >= gridDim.x) sums[k] = of_block[column(begin + k)];
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        sums[k] = Sums<V>::Combine(sums[k], {row[k].first * row[k].second, row[k].first});
+        if (!kIsKept && has(begin + k)) {
+          of_block[column(begin + k)] = sums[k];
+          sums[k] = Sums<V>::Identity();
+        }
+      }
+    }
+    of_row = Threads::template Combine<Sums<V>>(of_row);
+    const V shift = of_row.first / V(kColumns), slope = of_row.second / V(kColumns);
+    for (int begin = 0; begin < kOfThread; begin += kAtOnce) {
+      if (!kIsKept) load(begin);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (!has(begin + k)) continue;
+        const I c = column(begin + k);
+        dx[r * kColumns + c] =
+            Store<T>(inverse * (row[k].first * gamma[c] - shift - row[k].second * slope));
+      }
+    }
+  }
+  if constexpr (kIsKept) {
+#pragma unroll
+    for (int k = 0; k < kOfThread; ++k) {
+      const Two<V> sum = Team<kAcross, kAlong, false>::template Combine<Sums<V>>(sums[k]);
+      if (Threads::Across() == 0 && column(k) < kColumns) of_block[column(k)] = sum;
+    }
+  }
 }
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_CODE_LAYER_NORM_CUH_
