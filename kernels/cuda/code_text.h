@@ -43,8 +43,8 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // it.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// What `width` adjacent elements of an output belong to, if the index of the first is a multiple of
-// `width`, in an operand whose shape broadcasts to the output's.
+// Says whether `width` adjacent elements of an output, the first at a multiple of `width`, belong to
+// adjacent elements of an operand whose shape broadcasts to the output's, to the same, or neither.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
 
