@@ -43,8 +43,9 @@ std::string OffsetText(absl::string_view index, std::vector<IndexDim> dims, int6
 // it.
 std::string BroadcastText(absl::string_view index, const Shape& out, const Shape& operand);
 
-// Says whether `width` adjacent elements of an output, the first at a multiple of `width`, belong to
-// adjacent elements of an operand whose shape broadcasts to the output's, to the same, or neither.
+// Says whether `width` adjacent elements of an output, the first at a multiple of `width`, belong
+// to adjacent elements of an operand whose shape broadcasts to the output's, to the same, or
+// neither.
 enum class Neighbours { kAdjacent, kSame, kNeither };
 Neighbours NeighboursOf(const Shape& out, const Shape& operand, int width);
 

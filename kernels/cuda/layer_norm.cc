@@ -74,7 +74,7 @@ absl::StatusOr<KernelPlan> CreateLayerNormGrad(const KernelContext& c) {
   const TeamShape team = GradientTeam(r.columns);
   const unsigned int blocks = GradientBlocks(r.rows, team);
   const std::string partials = PartialsText(sums, 0);
-  // Columns are few compared with the partial sums of each: 8 of them are enough for 64 bytes.
+  // Adjacent loads of 8 columns are 64 bytes; more columns would leave fewer threads for each.
   const TeamShape last = ChooseTeam(r.columns, blocks, std::min<int64_t>(r.columns, 8));
   return MakeCudaKernel(
       c,
