@@ -46,10 +46,9 @@ struct Attention {
   }
 };
 
-// A lambda that returns what is added to score `i`: the mask, or 0 without one.
+// A lambda that returns what is added to score `i`, or NoMask.
 std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
-  if (c.attr<int64_t>("num_masks") == 0)
-    return absl::StrCat("[](auto) { return ", a.type, "(0); }");
+  if (c.attr<int64_t>("num_masks") == 0) return "attention::NoMask()";
   const int mask = c.node().num_inputs() - 1;
   const Shape pairs({q.dim(0), q.dim(1), a.queries, a.keys});
   return absl::StrCat("[&](auto i) { return Load(a", mask, "[",
@@ -110,19 +109,20 @@ absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
   return plan;
 }
 
-// The stages that leave the dot product of dy and y of each query in scratch.
-std::vector<CudaStage> Products(const KernelContext& c, const Attention& a,
-                                CudaKernelOptions* options) {
+// The stages that leave an attention::Query for each query in scratch.
+std::vector<CudaStage> QueryStages(const KernelContext& c, const Attention& a,
+                                   CudaKernelOptions* options) {
   const int64_t rows = a.heads * a.queries;
   const int64_t number = static_cast<int64_t>(DataTypeSize(c.attr<DataType>("U")));
-  options->scratch_bytes = (rows * number + 63) / 64 * 64;
-  return ReductionStages(
-      ReduceDims(Shape({rows, a.value_depth}), {false, true}),
-      {.op = absl::StrCat("Sum<", a.type, ">"),
-       .op_bytes = number,
-       .value = "Load(a0[i]) * Load(a4[i])",
-       .finish = absl::StrCat("reinterpret_cast<", a.type, "*>(scratch)[o] = result;")},
-      &options->scratch_bytes);
+  options->scratch_bytes = (rows * 2 * number + 63) / 64 * 64;
+  const std::string query = absl::StrCat("attention::Query<", a.type, ">");
+  return ReductionStages(ReduceDims(Shape({rows, a.value_depth}), {false, true}),
+                         {.op = absl::StrCat("Sum<", a.type, ">"),
+                          .op_bytes = number,
+                          .value = "Load(a0[i]) * Load(a4[i])",
+                          .finish = absl::StrCat("reinterpret_cast<", query, "*>(scratch)[o] = ",
+                                                 query, "::Of(a5[o], result, ", a.scale, ");")},
+                         &options->scratch_bytes);
 }
 
 absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
@@ -131,9 +131,9 @@ absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
   };
   MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 1, shared));
   CudaKernelOptions options{.includes = {"attention_mma.cuh"}};
-  std::vector<CudaStage> stages = Products(c, a, &options);
+  std::vector<CudaStage> stages = QueryStages(c, a, &options);
   const std::string rest =
-      absl::StrCat("a5,\n      reinterpret_cast<const ", a.type, "*>(scratch), ");
+      absl::StrCat("\n      reinterpret_cast<const attention::Query<", a.type, ">*>(scratch), ");
   stages.push_back(
       {.body = absl::StrCat("  attention::Backward", a.where, "<", a.problem, ", false, ", a.depth,
                             ", ", a.value_depth, ">(a1, a0, a2, a3, ", rest, "z0, z0, ", a.scale,

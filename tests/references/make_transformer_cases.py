@@ -232,7 +232,7 @@ def _attentions():
     yield _case(op + "Grad", types, [dy, q, k, v, dy, sums[0]], None)
 
 
-def _large(dtype, depth, value_depth, causal, mask=None):
+def _large(dtype, depth, value_depth, causal, mask=None, queries=70):
     """Several tiles; the results are compared with those in double precision."""
     wide = _wide(dtype)
     # The sums of the gradient are random, so its weights can be large; they must not overflow half.
@@ -240,12 +240,12 @@ def _large(dtype, depth, value_depth, causal, mask=None):
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
     if mask:
         attributes["num_masks"] = 1
-    q, k = f"{dtype}<1,2,70,{depth}>", f"{dtype}<1,2,150,{depth}>"
-    v, y = f"{dtype}<1,2,150,{value_depth}>", f"{dtype}<1,2,70,{value_depth}>"
+    q, k = f"{dtype}<1,2,{queries},{depth}>", f"{dtype}<1,2,150,{depth}>"
+    v, y = f"{dtype}<1,2,150,{value_depth}>", f"{dtype}<1,2,{queries},{value_depth}>"
     masks = [f"{dtype}{mask}"] if mask else []
     for op, operands in (
         ("ScaledDotProductAttention", [q, k, v]),
-        ("ScaledDotProductAttentionGrad", [y, q, k, v, y, f"{wide}<1,2,70>"]),
+        ("ScaledDotProductAttentionGrad", [y, q, k, v, y, f"{wide}<1,2,{queries}>"]),
     ):
         case = _case(op, attributes, [], [])
         case = case.removesuffix("error\n")
@@ -259,6 +259,15 @@ def _larges():
         for causal in (False, True):
             yield from _large(dtype, 32, 16, causal)
         yield from _large(dtype, 16, 48, False, "<150>")
+    # The second tile of queries sees all of the first tile of keys.
+    for dtype in ("float", *REDUCED):
+        yield from _large(dtype, 32, 16, True, queries=200)
+        yield from _large(dtype, 32, 16, True, "<200,150>", queries=200)
+    # With a scale below 0, the largest product of q and k belongs to the least score.
+    attributes = {"T": "float", "U": "float", "scale": -50.0, "causal": False}
+    operands = "".join(f"random float<1,1,40,{size}>\n" for size in (9, 9, 5))
+    case = _case("ScaledDotProductAttention", attributes, [], []).removesuffix("error\n")
+    yield case + operands
 
 
 _LONG_ROWS = """\

@@ -13,6 +13,12 @@ namespace attention {
 
 constexpr int kLanes = 8;  // neighbouring threads that share a row of a tile
 
+// Columns of a tile.
+struct Range {
+  int begin, end;
+  __device__ bool Has(int column) const { return begin <= column && column < end; }
+};
+
 template <int64 kQueryCount, int64 kKeyCount, int kDepthCount, int kValueDepthCount, bool kIsCausal,
           int kTileRows>
 struct Problem {
@@ -23,8 +29,22 @@ struct Problem {
   static constexpr int64 kQueryTiles = (kQueries + kTile - 1) / kTile;
   static constexpr int64 kKeyTiles = (kKeys + kTile - 1) / kTile;
 
-  __device__ static bool Sees(int64 query, int64 key) {
-    return query < kQueries && key < kKeys && (!kCausal || key <= query);
+  // Whether each of `rows` rows from row `first` on sees each of `columns` rows of the other side
+  // from row `at` on. Constant where tiles are whole and nothing is causal.
+  template <bool kOfKeys>
+  __device__ static bool SeesAll(int64 first, int rows, int64 at, int columns) {
+    constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
+    const bool within = (kOwn % kTile == 0 || first + rows <= kOwn) &&
+                        (kOther % kTile == 0 || at + columns <= kOther);
+    return within && (!kCausal || (kOfKeys ? first + rows <= at + 1 : at + columns <= first + 1));
+  }
+  // What row `row` sees of the tile of the other side that starts at row `at`.
+  template <bool kOfKeys>
+  __device__ static Range Seen(int64 row, int64 at) {
+    constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
+    const int64 begin = kCausal && kOfKeys ? row : 0;
+    const int64 end = kCausal && !kOfKeys && row + 1 < kOther ? row + 1 : kOther;
+    return {WithinTile(begin - at), row < kOwn ? WithinTile(end - at) : 0};
   }
   // The rows of the other side that a tile of keys (or of queries) starting at row `first` visits.
   // A causal tile skips the queries before its keys, and the keys after its queries.
@@ -37,7 +57,67 @@ struct Problem {
     constexpr int64 kOther = kOfKeys ? kQueries : kKeys;
     return kCausal && !kOfKeys && first + kTile < kOther ? first + kTile : kOther;
   }
+
+ private:
+  __device__ static int WithinTile(int64 column) {
+    return static_cast<int>(column < 0 ? 0 : column > kTile ? kTile : column);
+  }
 };
+
+// The base of exponentials: 2 in float, for which there is an instruction, otherwise e.
+template <typename V>
+struct Base {
+  static constexpr V kLogOfE = 1, kNaturalLog = 1;
+  __device__ static V Power(V x) { return exp(x); }
+};
+template <>
+struct Base<float> {
+  static constexpr float kLogOfE = 1.44269504088896340736f, kNaturalLog = 0.69314718055994530942f;
+  __device__ static float Power(float x) {
+#ifdef __CUDA_ARCH__
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return exp2(x);
+#endif
+  }
+};
+
+// In place of a mask.
+struct NoMask {};
+
+// Turns dot products of queries and keys into scores, which are exponents of Base<V>.
+template <typename V, typename Mask>
+class Scores {
+ public:
+  __device__ Scores(V scale, Mask mask) : factor_(scale * Base<V>::kLogOfE), mask_(mask) {}
+  // Of pair `i` of [heads, queries, keys].
+  __device__ V Of(V product, int64 i) const {
+    if constexpr (kMasked) {
+      return product * factor_ + mask_(i) * Base<V>::kLogOfE;
+    } else {
+      return product * factor_;
+    }
+  }
+  // Until the largest score is known, products can stand for scores that have their order: a score
+  // is then Delayed() times Early().
+  __device__ V Early(V product, int64 i) const { return IsDelayed() ? product : Of(product, i); }
+  __device__ V Delayed() const { return IsDelayed() ? factor_ : V(1); }
+
+ private:
+  static constexpr bool kMasked = !Same<Mask, NoMask>::kValue;
+  __device__ bool IsDelayed() const { return !kMasked && factor_ > 0; }
+
+  V factor_;
+  Mask mask_;
+};
+
+// The maximum of two numbers. Ignores NaNs, which the weights propagate.
+template <typename V>
+__device__ inline V Larger(V x, V y) {
+  return fmax(x, y);
+}
 
 // Rows in shared memory, padded by one element so that neighbouring rows start in different banks.
 template <typename V, int kRows, int kColumns>
@@ -108,7 +188,8 @@ class RowSums {
   V sums_[kOfLane];
 };
 
-// Computes y and log_sums. mask(i) is added to score i of [heads, queries, keys]. Until a query has
+// Computes y and log_sums, which are natural logarithms. mask(i), unless it is NoMask, is added to
+// score i of [heads, queries, keys], in natural units. Until a query has
 // seen a key, its scores are relative to 0. A query that sees no key becomes NaN, or 0 if there are
 // no keys at all.
 template <typename P, typename V, typename T, typename Mask>
@@ -126,6 +207,7 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
   const int64 head = blockIdx.x / P::kQueryTiles, first = blockIdx.x % P::kQueryTiles * kTile;
   const int64 query = first + row, end = P::template EndOfOther<false>(first);
   const V nothing = Traits<V>::Lowest();
+  const Scores<V, Mask> scores(scale, mask);
   queries.Fill(q + head * P::kQueries * P::kDepth, first, P::kQueries);
   RowSums<V, P::kValueDepth> sums;
   V largest = nothing, pivot = 0, sum = 0;
@@ -134,50 +216,64 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
     other.keys.Fill(k + head * P::kKeys * P::kDepth, begin, P::kKeys);
     __syncthreads();
     const V before = largest;
-    for (int j = lane; j < kTile; j += kLanes) {
-      const int64 key = begin + j;
-      V score = nothing;
-      if (P::Sees(query, key)) {
-        score = queries.Dot(row, other.keys, j) * scale +
-                mask((head * P::kQueries + query) * P::kKeys + key);
+    const int64 pair = (head * P::kQueries + query) * P::kKeys + begin;
+    const auto weigh = [&](auto sees) {
+      for (int j = lane; j < kTile; j += kLanes) {
+        const V score = sees(j) ? scores.Early(queries.Dot(row, other.keys, j), pair + j) : nothing;
+        weights[row][j] = score;
+        largest = Larger(score, largest);
       }
-      weights[row][j] = score;
-      largest = op::Maximum(score, largest);
+    };
+    if (P::template SeesAll<false>(first, kTile, begin, kTile)) {
+      weigh([](int) { return true; });
+    } else {
+      const Range seen = P::template Seen<false>(query, begin);
+      weigh([&](int j) { return seen.Has(j); });
     }
     largest = CombineLanes<Largest<V>>(largest);
-    pivot = largest == nothing ? V(0) : largest;
-    V more = 0;
+    pivot = largest == nothing ? V(0) : largest * scores.Delayed();
     for (int j = lane; j < kTile; j += kLanes) {
-      const V weight = exp(weights[row][j] - pivot);
-      weights[row][j] = weight;
-      more += weight;
+      weights[row][j] = Base<V>::Power(weights[row][j] * scores.Delayed() - pivot);
     }
-    const V shrink = exp(before - pivot);
-    sum = sum * shrink + CombineLanes<Sum<V>>(more);
+    const V shrink = Base<V>::Power(before * scores.Delayed() - pivot);
+    sum *= shrink;
+    for (int j = lane; j < kTile; j += kLanes) sum += weights[row][j];
     sums.Scale(shrink);
     __syncthreads();
     other.values.Fill(v + head * P::kKeys * P::kValueDepth, begin, P::kKeys);
     __syncthreads();
     sums.Add(lane, weights[row], other.values);
   }
+  sum = CombineLanes<Sum<V>>(sum);
   if (query >= P::kQueries) return;
   if (P::kKeys > 0) sums.Scale(V(1) / sum);
   sums.Write(lane, y + (head * P::kQueries + query) * P::kValueDepth);
   if (lane != 0) return;
   const bool blind = P::kKeys > 0 && sum == 0;
-  log_sums[head * P::kQueries + query] = blind ? BitsToFloat(0x7fc00000) : pivot + log(sum);
+  log_sums[head * P::kQueries + query] =
+      blind ? BitsToFloat(0x7fc00000) : pivot * Base<V>::kNaturalLog + log(sum);
 }
+
+// What the gradient of each score of a query needs. Computed once for each query.
+template <typename V>
+struct alignas(2 * sizeof(V)) Query {
+  V log_sum;  // to Base<V>
+  V product;  // dy · y * scale
+
+  __device__ static Query Of(V log_sum, V product, V scale) {
+    return {log_sum * Base<V>::kLogOfE, product * scale};
+  }
+};
 
 // The gradient of the rows of one side, which visit the rows of the other side. A score is a dot
 // product of rows of `own` and `other`; the gradient of its weight is one of `own2` and `other2`:
 //   queries   own is q, own2 is dy, other is k, other2 is v; the result is dq
 //   keys      own is k, own2 is v, other is q, other2 is dy; the results are dk and dv
-// products[i] is dy · y of query i.
 template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename V, typename T,
           typename Mask>
 __device__ inline void Backward(const T* own, const T* own2, const T* other, const T* other2,
-                                const V* log_sums, const V* products, T* result, T* result2,
-                                V scale, Mask mask) {
+                                const Query<V>* queries, T* result, T* result2, V scale,
+                                Mask mask) {
   constexpr int kTile = P::kTile;
   constexpr int64 kOwn = kOfKeys ? P::kKeys : P::kQueries;
   constexpr int64 kOther = kOfKeys ? P::kQueries : P::kKeys;
@@ -185,9 +281,17 @@ __device__ inline void Backward(const T* own, const T* own2, const T* other, con
   __shared__ Tile<V, kTile, kColumns> own_rows, other_rows;
   __shared__ Tile<V, kTile, kColumns2> own_rows2, other_rows2;
   __shared__ V weights[kOfKeys ? kTile : 1][kTile + 1], slopes[kTile][kTile + 1];
+  __shared__ Query<V> queries_of_tile[kTile];
   const int row = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
   const int64 head = blockIdx.x / kTiles, first = blockIdx.x % kTiles * kTile,
               own_index = first + row;
+  const Scores<V, Mask> scores(scale, mask);
+  const auto read_queries = [&](int64 from) {
+    for (int j = threadIdx.x; j < kTile && from + j < P::kQueries; j += kTile * kLanes) {
+      queries_of_tile[j] = queries[head * P::kQueries + from + j];
+    }
+  };
+  if constexpr (!kOfKeys) read_queries(first);
   own_rows.Fill(own + head * kOwn * kColumns, first, kOwn);
   own_rows2.Fill(own2 + head * kOwn * kColumns2, first, kOwn);
   RowSums<V, kColumns> sums;
@@ -197,18 +301,28 @@ __device__ inline void Backward(const T* own, const T* own2, const T* other, con
     __syncthreads();
     other_rows.Fill(other + head * kOther * kColumns, at, kOther);
     other_rows2.Fill(other2 + head * kOther * kColumns2, at, kOther);
+    if constexpr (kOfKeys) read_queries(at);
     __syncthreads();
-    for (int j = lane; j < kTile; j += kLanes) {
-      const int64 query = kOfKeys ? at + j : own_index, key = kOfKeys ? own_index : at + j;
-      V weight = 0, slope = 0;
-      if (P::Sees(query, key)) {
-        const int64 i = head * P::kQueries + query;
-        weight =
-            exp(own_rows.Dot(row, other_rows, j) * scale + mask(i * P::kKeys + key) - log_sums[i]);
-        slope = weight * (own_rows2.Dot(row, other_rows2, j) - products[i]) * scale;
+    const auto weigh = [&](auto sees) {
+      for (int j = lane; j < kTile; j += kLanes) {
+        const Query<V> query = queries_of_tile[kOfKeys ? j : row];
+        const int64 query_index = kOfKeys ? at + j : own_index, key = kOfKeys ? own_index : at + j;
+        V weight = 0, slope = 0;
+        if (sees(j)) {
+          const V score = scores.Of(own_rows.Dot(row, other_rows, j),
+                                    (head * P::kQueries + query_index) * P::kKeys + key);
+          weight = Base<V>::Power(score - query.log_sum);
+          slope = weight * (own_rows2.Dot(row, other_rows2, j) * scale - query.product);
+        }
+        if constexpr (kOfKeys) weights[row][j] = weight;
+        slopes[row][j] = slope;
       }
-      if constexpr (kOfKeys) weights[row][j] = weight;
-      slopes[row][j] = slope;
+    };
+    if (P::template SeesAll<kOfKeys>(first, kTile, at, kTile)) {
+      weigh([](int) { return true; });
+    } else {
+      const Range seen = P::template Seen<kOfKeys>(own_index, at);
+      weigh([&](int j) { return seen.Has(j); });
     }
     __syncthreads();
     sums.Add(lane, slopes[row], other_rows);
