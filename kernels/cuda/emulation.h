@@ -156,6 +156,51 @@ inline void MfLoadMatrices(const void* row, bool transposed, unsigned int (&matr
   mf_here.wait(1);
 }
 
+// Emulates cp.async. A copy may complete at any time until its thread waits: every other copy does
+// so at once, the rest at the wait.
+struct MfCopy {
+  void* to;
+  const void* from;
+  int bytes;
+  bool exists;
+  MfCopy* next;
+
+  void Run() const {
+    if (exists) {
+      __builtin_memcpy(to, from, bytes);
+    } else {
+      __builtin_memset(to, 0, bytes);
+    }
+  }
+};
+inline MfCopy** MfPendingCopies() {
+  static thread_local MfCopy* of_thread[1024];
+  return &of_thread[MfThread()];
+}
+inline void MfStartCopy(void* to, const void* from, int bytes, bool exists) {
+  if (reinterpret_cast<unsigned long long>(to) % bytes != 0 ||
+      reinterpret_cast<unsigned long long>(from) % bytes != 0) {
+    __builtin_trap();
+  }
+  static thread_local bool late;
+  late = !late;
+  const MfCopy copy = {to, from, bytes, exists, *MfPendingCopies()};
+  if (late) {
+    *MfPendingCopies() = new MfCopy(copy);
+  } else {
+    copy.Run();
+  }
+}
+inline void MfWaitForCopies() {
+  MfCopy** const pending = MfPendingCopies();
+  while (*pending != nullptr) {
+    MfCopy* const copy = *pending;
+    copy->Run();
+    *pending = copy->next;
+    delete copy;
+  }
+}
+
 // Atomic because streams are threads.
 template <typename T, typename V>
 inline T atomicCAS(T* at, T expected, V desired) {

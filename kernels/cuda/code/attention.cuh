@@ -38,13 +38,14 @@ struct Problem {
                         (kOther % kTile == 0 || at + columns <= kOther);
     return within && (!kCausal || (kOfKeys ? first + rows <= at + 1 : at + columns <= first + 1));
   }
-  // What row `row` sees of the tile of the other side that starts at row `at`.
+  // The columns that row `row` sees of the tile of the other side that starts at row `at`.
   template <bool kOfKeys>
   __device__ static Range Seen(int64 row, int64 at) {
     constexpr int64 kOwn = kOfKeys ? kKeys : kQueries, kOther = kOfKeys ? kQueries : kKeys;
-    const int64 begin = kCausal && kOfKeys ? row : 0;
-    const int64 end = kCausal && !kOfKeys && row + 1 < kOther ? row + 1 : kOther;
-    return {WithinTile(begin - at), row < kOwn ? WithinTile(end - at) : 0};
+    const int begin = kCausal && kOfKeys ? WithinTile(row - at) : 0;
+    int end = kOther % kTile == 0 ? kTile : WithinTile(kOther - at);
+    if (kCausal && !kOfKeys && row + 1 < kOther) end = WithinTile(row + 1 - at);
+    return {begin, kOwn % kTile == 0 || row < kOwn ? end : 0};
   }
   // The rows of the other side that a tile of keys (or of queries) starting at row `first` visits.
   // A causal tile skips the queries before its keys, and the keys after its queries.
@@ -92,7 +93,7 @@ template <typename V, typename Mask>
 class Scores {
  public:
   __device__ Scores(V scale, Mask mask) : factor_(scale * Base<V>::kLogOfE), mask_(mask) {}
-  // Of pair `i` of [heads, queries, keys].
+  // Returns the score of pair `i` of [heads, queries, keys].
   __device__ V Of(V product, int64 i) const {
     if constexpr (kMasked) {
       return product * factor_ + mask_(i) * Base<V>::kLogOfE;
@@ -254,7 +255,7 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
       blind ? BitsToFloat(0x7fc00000) : pivot * Base<V>::kNaturalLog + log(sum);
 }
 
-// What the gradient of each score of a query needs. Computed once for each query.
+// The terms of a query in the gradients of its scores, computed once for all of them.
 template <typename V>
 struct alignas(2 * sizeof(V)) Query {
   V log_sum;  // to Base<V>

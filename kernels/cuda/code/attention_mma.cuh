@@ -18,35 +18,54 @@ __device__ inline typename Op::Type CombineThreadsOfRow(typename Op::Type value)
   return Op::Combine(value, ShuffleXor(value, 2));
 }
 
+// The rows of the other side that a block visits at once, in two stages: while it computes with the
+// rows of one, those of the other arrive. A row of both operands takes kRowBytes.
+template <int kRowBytes>
+constexpr int kStageRows = 2 * 64 * kRowBytes <= (46 << 10) ? 64 : 32;
+
 template <typename P, typename T, typename Mask>
 __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, T* y,
                                             float* log_sums, float scale, Mask mask) {
-  constexpr int kTile = P::kTile;
-  __shared__ mma::Tile<T, kTile, P::kDepth> keys;
-  __shared__ mma::Tile<T, kTile, P::kValueDepth> values;
+  constexpr int kTile = P::kTile, kThreads = kTile / mma::kWarpRows * 32;
+  constexpr int kRows =
+      kStageRows<mma::kRowBytes<T, P::kDepth> + mma::kRowBytes<T, P::kValueDepth>>;
+  // Both stages. The queries, and later the results, take turns with them.
+  __shared__ mma::Tile<T, 2 * kRows, P::kDepth> keys;
+  __shared__ mma::Tile<T, 2 * kRows, P::kValueDepth> values;
   const int64 head = blockIdx.x / P::kQueryTiles, first = blockIdx.x % P::kQueryTiles * kTile;
-  const int64 first_query = first + mma::Warp() * mma::kWarpRows,
-              end = P::template EndOfOther<false>(first);
+  const int warp_row = mma::Warp() * mma::kWarpRows;
+  const int64 first_query = first + warp_row, end = P::template EndOfOther<false>(first);
   const float nothing = Traits<float>::Lowest();
-  keys.Fill(q + head * P::kQueries * P::kDepth, first, P::kQueries);
+  keys.template StartFill<kTile, kThreads>(0, q + head * P::kQueries * P::kDepth, first,
+                                           P::kQueries);
+  WaitForCopies();
   __syncthreads();
-  const mma::Rows<T, P::kDepth> queries(keys, mma::Warp() * mma::kWarpRows);
+  const mma::Rows<T, P::kDepth> queries(keys, warp_row);
+  __syncthreads();
+  const auto start_fill = [&](int stage, int64 begin) {
+    keys.template StartFill<kRows, kThreads>(stage, k + head * P::kKeys * P::kDepth, begin,
+                                             P::kKeys);
+    values.template StartFill<kRows, kThreads>(stage, v + head * P::kKeys * P::kValueDepth, begin,
+                                               P::kKeys);
+  };
   mma::Sums<P::kValueDepth> sums;
   const Scores<float, Mask> scores(scale, mask);
   // Each thread adds the weights of its columns; the four sums of a row are added at the end.
   float largest[2] = {nothing, nothing}, pivot[2] = {}, sum[2] = {};
-  for (int64 begin = 0; begin < end; begin += kTile) {
-    __syncthreads();
-    keys.Fill(k + head * P::kKeys * P::kDepth, begin, P::kKeys);
-    values.Fill(v + head * P::kKeys * P::kValueDepth, begin, P::kKeys);
-    __syncthreads();
-    float weights[kTile / 8][4] = {};
+  int stage = 0;  // the first row of this stage
+  if (end > 0) start_fill(stage, 0);
+  for (int64 begin = 0; begin < end; begin += kRows, stage = kRows - stage) {
+    WaitForCopies();
+    __syncthreads();  // this stage has arrived, and no warp needs the other one
+    if (begin + kRows < end) start_fill(kRows - stage, begin + kRows);
+    float weights[kRows / 8][4] = {};
 #pragma unroll
-    for (int n = 0; n < kTile / 8; n += 2) queries.DotRows(keys, 8 * n, weights[n], weights[n + 1]);
+    for (int n = 0; n < kRows / 8; n += 2)
+      queries.DotRows(keys, stage + 8 * n, weights[n], weights[n + 1]);
     const float before[2] = {largest[0], largest[1]};
     const auto weigh = [&](auto sees) {
 #pragma unroll
-      for (int n = 0; n < kTile / 8; ++n) {
+      for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int column = 8 * n + mma::ColumnOf(e);
@@ -60,7 +79,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
         }
       }
     };
-    if (P::template SeesAll<false>(first_query, mma::kWarpRows, begin, kTile)) {
+    if (P::template SeesAll<false>(first_query, mma::kWarpRows, begin, kRows)) {
       weigh([](int, int) { return true; });
     } else {
       const Range seen[2] = {P::template Seen<false>(first_query + mma::RowOf(0), begin),
@@ -76,7 +95,7 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
       sum[h] *= shrink[h];
     }
 #pragma unroll
-    for (int n = 0; n < kTile / 8; ++n) {
+    for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         weights[n][e] = Base<float>::Power(weights[n][e] * scores.Delayed() - pivot[e / 2]);
@@ -85,15 +104,16 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
     }
     sums.Scale(shrink);
 #pragma unroll
-    for (int n = 0; n < kTile / 8; n += 2) {
-      sums.AddProduct(weights[n], weights[n + 1], values, 8 * n);
+    for (int n = 0; n < kRows / 8; n += 2) {
+      sums.AddProduct(weights[n], weights[n + 1], values, stage + 8 * n);
     }
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) sum[h] = CombineThreadsOfRow<Sum<float>>(sum[h]);
   const float factors[2] = {1 / sum[0], 1 / sum[1]};
   if (P::kKeys > 0) sums.Scale(factors);
-  sums.Write(y + head * P::kQueries * P::kValueDepth, first_query, P::kQueries);
+  __syncthreads();
+  sums.Write(values, warp_row, y + head * P::kQueries * P::kValueDepth, first_query, P::kQueries);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int64 query = first_query + mma::RowOf(2 * h);
@@ -108,50 +128,64 @@ template <typename P, bool kOfKeys, int kColumns, int kColumns2, typename T, typ
 __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const T* other,
                                              const T* other2, const Query<float>* queries,
                                              T* result, T* result2, float scale, Mask mask) {
-  constexpr int kTile = P::kTile;
+  constexpr int kTile = P::kTile, kThreads = kTile / mma::kWarpRows * 32;
+  constexpr int kRows = kStageRows<mma::kRowBytes<T, kColumns> + mma::kRowBytes<T, kColumns2>>;
   constexpr int64 kOwn = kOfKeys ? P::kKeys : P::kQueries;
   constexpr int64 kOther = kOfKeys ? P::kQueries : P::kKeys;
   constexpr int64 kTiles = kOfKeys ? P::kKeyTiles : P::kQueryTiles;
-  __shared__ mma::Tile<T, kTile, kColumns> rows;
-  __shared__ mma::Tile<T, kTile, kColumns2> rows2;
+  // Both stages. The block's own rows, and later the results, take turns with them.
+  __shared__ mma::Tile<T, 2 * kRows, kColumns> rows;
+  __shared__ mma::Tile<T, 2 * kRows, kColumns2> rows2;
+  __shared__ Query<float> queries_of_stage[kOfKeys ? 2 * kRows : 1];
   const int64 head = blockIdx.x / kTiles, first = blockIdx.x % kTiles * kTile;
   const int warp_row = mma::Warp() * mma::kWarpRows;
-  rows.Fill(own + head * kOwn * kColumns, first, kOwn);
-  rows2.Fill(own2 + head * kOwn * kColumns2, first, kOwn);
-  __syncthreads();
-  const mma::Rows<T, kColumns> own_rows(rows, warp_row);
-  const mma::Rows<T, kColumns2> own_rows2(rows2, warp_row);
-  mma::Sums<kColumns> sums;
-  mma::Sums<kOfKeys ? kColumns2 : 16> sums2;
-  const Scores<float, Mask> scores(scale, mask);
-  __shared__ Query<float> queries_of_tile[kOfKeys ? kTile : 1];
+  const Query<float>* const queries_of_head = queries + head * P::kQueries;
+  rows.template StartFill<kTile, kThreads>(0, own + head * kOwn * kColumns, first, kOwn);
+  rows2.template StartFill<kTile, kThreads>(0, own2 + head * kOwn * kColumns2, first, kOwn);
   Query<float> own_queries[2] = {};
   if constexpr (!kOfKeys) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int64 query = first + warp_row + mma::RowOf(2 * h);
-      if (query < P::kQueries) own_queries[h] = queries[head * P::kQueries + query];
+      if (query < P::kQueries) own_queries[h] = queries_of_head[query];
     }
   }
-  const int64 end = P::template EndOfOther<kOfKeys>(first);
-  for (int64 at = P::template BeginOfOther<kOfKeys>(first); at < end; at += kTile) {
-    __syncthreads();
-    rows.Fill(other + head * kOther * kColumns, at, kOther);
-    rows2.Fill(other2 + head * kOther * kColumns2, at, kOther);
+  WaitForCopies();
+  __syncthreads();
+  const mma::Rows<T, kColumns> own_rows(rows, warp_row);
+  const mma::Rows<T, kColumns2> own_rows2(rows2, warp_row);
+  __syncthreads();
+  const auto start_fill = [&](int stage, int64 at) {
+    rows.template StartFill<kRows, kThreads>(stage, other + head * kOther * kColumns, at, kOther);
+    rows2.template StartFill<kRows, kThreads>(stage, other2 + head * kOther * kColumns2, at,
+                                              kOther);
     if constexpr (kOfKeys) {
-      if (threadIdx.x < kTile && at + threadIdx.x < P::kQueries) {
-        queries_of_tile[threadIdx.x] = queries[head * P::kQueries + at + threadIdx.x];
+      const int r = threadIdx.x;
+      const bool exists = at + r < P::kQueries;
+      if (r < kRows) {
+        StartCopy<sizeof(Query<float>)>(&queries_of_stage[stage + r], queries_of_head + at + r,
+                                        exists);
       }
     }
-    __syncthreads();
+  };
+  mma::Sums<kColumns> sums;
+  mma::Sums<kOfKeys ? kColumns2 : 16> sums2;
+  const Scores<float, Mask> scores(scale, mask);
+  const int64 begin = P::template BeginOfOther<kOfKeys>(first),
+              end = P::template EndOfOther<kOfKeys>(first);
+  int stage = 0;  // the first row of this stage
+  if (begin < end) start_fill(stage, begin);
+  for (int64 at = begin; at < end; at += kRows, stage = kRows - stage) {
+    WaitForCopies();
+    __syncthreads();  // this stage has arrived, and no warp needs the other one
+    if (at + kRows < end) start_fill(kRows - stage, at + kRows);
     const int64 own_index = first + warp_row;
-    const bool sees_all = P::template SeesAll<kOfKeys>(own_index, mma::kWarpRows, at, kTile);
-    const Range seen[2] = {P::template Seen<kOfKeys>(own_index + mma::RowOf(0), at),
-                           P::template Seen<kOfKeys>(own_index + mma::RowOf(2), at)};
-    for (int part = 0; part < kTile; part += 16) {
+    const bool sees_all = P::template SeesAll<kOfKeys>(own_index, mma::kWarpRows, at, kRows);
+#pragma unroll 1  // for registers
+    for (int part = 0; part < kRows; part += 16) {
       float weights[2][4] = {}, slopes[2][4] = {};
-      own_rows.DotRows(rows, part, weights[0], weights[1]);
-      own_rows2.DotRows(rows2, part, slopes[0], slopes[1]);
+      own_rows.DotRows(rows, stage + part, weights[0], weights[1]);
+      own_rows2.DotRows(rows2, stage + part, slopes[0], slopes[1]);
       const auto weigh = [&](auto sees) {
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
@@ -163,7 +197,8 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
                         key = kOfKeys ? own_index : other_index;
             float &weight = weights[n][e], &slope = slopes[n][e];
             if (sees(e / 2, column)) {
-              const Query<float> of = kOfKeys ? queries_of_tile[column] : own_queries[e / 2];
+              const Query<float> of =
+                  kOfKeys ? queries_of_stage[stage + column] : own_queries[e / 2];
               weight = Base<float>::Power(
                   scores.Of(weight, (head * P::kQueries + query) * P::kKeys + key) - of.log_sum);
               slope = weight * (slope * scale - of.product);
@@ -176,14 +211,19 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
       if (sees_all) {
         weigh([](int, int) { return true; });
       } else {
+        const Range seen[2] = {P::template Seen<kOfKeys>(own_index + mma::RowOf(0), at),
+                               P::template Seen<kOfKeys>(own_index + mma::RowOf(2), at)};
         weigh([&](int h, int column) { return seen[h].Has(column); });
       }
-      sums.AddProduct(slopes[0], slopes[1], rows, part);
-      if constexpr (kOfKeys) sums2.AddProduct(weights[0], weights[1], rows2, part);
+      sums.AddProduct(slopes[0], slopes[1], rows, stage + part);
+      if constexpr (kOfKeys) sums2.AddProduct(weights[0], weights[1], rows2, stage + part);
     }
   }
-  sums.Write(result + head * kOwn * kColumns, first + warp_row, kOwn);
-  if constexpr (kOfKeys) sums2.Write(result2 + head * kOwn * kColumns2, first + warp_row, kOwn);
+  __syncthreads();
+  sums.Write(rows, warp_row, result + head * kOwn * kColumns, first + warp_row, kOwn);
+  if constexpr (kOfKeys) {
+    sums2.Write(rows2, warp_row, result2 + head * kOwn * kColumns2, first + warp_row, kOwn);
+  }
 }
 
 }  // namespace attention

@@ -7,6 +7,7 @@
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 
+#include "async_copy.cuh"
 #include "base.cuh"
 
 namespace mma {
@@ -56,34 +57,44 @@ __device__ inline uint32 Pack(float first, float second) {
 }
 
 // Rows in shared memory, each padded by 16 bytes so that eight consecutive rows are in different
-// banks.
+// banks. Rows in global memory are multiples of 32 bytes and aligned to 16.
 template <typename T, int kRows, int kColumns>
 struct Tile {
-  static constexpr int kPerLoad = 16 / sizeof(T);
+  static constexpr int kPerLoad = 16 / sizeof(T), kLoads = kColumns / kPerLoad;
 
   struct alignas(16) Numbers {
     T of[kPerLoad];
   };
-  Numbers rows[kRows][kColumns / kPerLoad + 1];
+  Numbers rows[kRows][kLoads + 1];
 
-  // Loads the rows of `from` [count, kColumns] from row `first` on, with zeros beyond the last.
-  __device__ void Fill(const T* from, int64 first, int64 count) {
-    constexpr int kLoads = kColumns / kPerLoad;
-    const bool aligned = reinterpret_cast<uint64>(from) % sizeof(Numbers) == 0;
-    for (int i = threadIdx.x; i < kRows * kLoads; i += blockDim.x) {
-      const int r = i / kLoads, c = i % kLoads;
-      Numbers numbers = {};
-      if (first + r < count) {
-        const T* const at = from + (first + r) * kColumns + c * kPerLoad;
-        if (aligned) {
-          numbers = *reinterpret_cast<const Numbers*>(at);
-        } else {
+  // Starts to copy kCopied rows of `from` [count, kColumns] to the rows from `row` on, with zeros
+  // beyond the last: those from row `first` on, a multiple of kCopied. All kThreads of the block
+  // share the work.
+  template <int kCopied, int kThreads>
+  __device__ void StartFill(int row, const T* from, int64 first, int64 count) {
+    const int left = count - first < kCopied ? static_cast<int>(count - first) : kCopied;
+    const auto exists = [&](int r) { return count % kCopied == 0 || r < left; };
+    from += first * kColumns;
 #pragma unroll
-          for (int j = 0; j < kPerLoad; ++j) numbers.of[j] = at[j];
-        }
-      }
-      rows[r][c] = numbers;
+    for (int at = 0; at < kCopied * kLoads; at += kThreads) {
+      const int i = at + threadIdx.x, r = i / kLoads, c = i % kLoads;
+      if (kCopied * kLoads % kThreads != 0 && i >= kCopied * kLoads) break;
+      StartCopy<sizeof(Numbers)>(&rows[row + r][c], from + i * kPerLoad, exists(r));
     }
+  }
+
+  // Writes the warp's 16 rows from `row` on to `to` [count, kColumns], from row `first` on.
+  __device__ void Write(int row, T* to, int64 first, int64 count) const {
+    to += first * kColumns;
+#pragma unroll
+    for (int at = 0; at < kWarpRows * kLoads; at += 32) {
+      const int i = at + threadIdx.x % 32, r = i / kLoads, c = i % kLoads;
+      if (first + r < count) *reinterpret_cast<Numbers*>(to + i * kPerLoad) = rows[row + r][c];
+    }
+  }
+
+  __device__ T* At(int row, int column) {
+    return &rows[row][column / kPerLoad].of[column % kPerLoad];
   }
 
   // Loads the four quarters of the [16, 16] block at a row and a column: the left ones first, or
@@ -113,6 +124,10 @@ struct Tile {
 #endif
   }
 };
+
+// The bytes of a row of a tile.
+template <typename T, int kColumns>
+constexpr int kRowBytes = sizeof(Tile<T, 1, kColumns>);
 
 // 16 rows of a warp as the left operand of products.
 template <typename T, int kColumns>
@@ -167,17 +182,21 @@ class Sums {
       MultiplyAdd<T>(a, b[2], b[3], sums_[2 * c + 1]);
     }
   }
-  // Writes the sums to `to` [count, kColumns], with the warp's first row at row `first`.
-  template <typename T>
-  __device__ void Write(T* to, int64 first, int64 count) const {
+  // Writes the sums to `to` [count, kColumns], with the warp's first row at row `first`. They pass
+  // through the 16 rows of the tile from `row` on, which only this warp uses.
+  template <typename T, int kRows>
+  __device__ void Write(Tile<T, kRows, kColumns>& tile, int row, T* to, int64 first,
+                        int64 count) const {
 #pragma unroll
     for (int c = 0; c < kColumns / 8; ++c) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int64 row = first + RowOf(e);
-        if (row < count) to[row * kColumns + 8 * c + ColumnOf(e)] = Store<T>(sums_[c][e]);
+      for (int e = 0; e < 4; e += 2) {
+        *reinterpret_cast<uint32*>(tile.At(row + RowOf(e), 8 * c + ColumnOf(e))) =
+            Pack<T>(sums_[c][e], sums_[c][e + 1]);
       }
     }
+    __syncwarp();
+    tile.Write(row, to, first, count);
   }
 
  private:
