@@ -6,8 +6,8 @@ namespace mirrorflow {
 
 // Trade-offs between accuracy, reproducibility and speed, for all kernels of a session.
 struct KernelOptions {
-  // Products and convolutions of floats may round their operands to 10 bits of fraction, as tensor
-  // cores do (TensorFloat-32).
+  // Products, convolutions and attention of floats may round their operands to 10 bits of fraction,
+  // as tensor cores do (TensorFloat-32).
   bool allow_tf32 = false;
   // On GPUs, use the fastest of the algorithms that the library proposes for each product and
   // convolution, as timed by worker 0 when the plan is made, instead of the first proposal. The

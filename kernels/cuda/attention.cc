@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention and its gradient, in tiles that go through shared memory; on tensor cores for 16-bit
-// floats.
+// floats, and for floats if these may be rounded to TensorFloat-32.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +20,7 @@ constexpr int64_t kSharedBytes = 47 << 10;
 // Must match mma.cuh, where a warp has 16 rows.
 constexpr int64_t kTensorCoreTile = 64;
 constexpr int64_t kTensorCoreThreads = 2;                          // per row
-constexpr int64_t kTensorCoreStep = 16, kMostOfTensorCores = 128;  // elements of a row
+constexpr int64_t kTensorCoreStep = 32, kMostOfTensorCores = 256;  // bytes of a row
 
 struct Attention {
   int64_t heads, queries, keys, depth, value_depth;
@@ -55,9 +55,14 @@ std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q)
                       BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
 }
 
-bool TensorCoresTake(DataType dtype, int64_t row) {
-  return (dtype == DT_HALF || dtype == DT_BFLOAT16) && row > 0 && row % kTensorCoreStep == 0 &&
-         row <= kMostOfTensorCores;
+// Whether tensor cores take rows of `row` elements of the node's dtype.
+bool TensorCoresTake(const KernelContext& c, int64_t row) {
+  const DataType dtype = c.attr<DataType>("T");
+  if (dtype != DT_HALF && dtype != DT_BFLOAT16 && !(dtype == DT_FLOAT && c.options().allow_tf32)) {
+    return false;
+  }
+  const int64_t bytes = row * static_cast<int64_t>(DataTypeSize(dtype));
+  return bytes > 0 && bytes % kTensorCoreStep == 0 && bytes <= kMostOfTensorCores;
 }
 
 absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
@@ -71,8 +76,7 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
               .depth = q.dim(3),
               .value_depth = v.dim(3),
               .causal = c.attr<bool>("causal")};
-  if (TensorCoresTake(c.attr<DataType>("T"), a.depth) &&
-      TensorCoresTake(c.attr<DataType>("T"), a.value_depth)) {
+  if (TensorCoresTake(c, a.depth) && TensorCoresTake(c, a.value_depth)) {
     a.tile = kTensorCoreTile;
     a.threads_of_row = kTensorCoreThreads;
     a.where = "OnTensorCores";

@@ -111,11 +111,12 @@ inline int __syncthreads_or(int predicate) {
   return any;
 }
 
-// Emulates the tensor-core operation mma.m16n8k16 of a warp. See mma.cuh and, for which lane holds
-// which elements, the PTX ISA.
-template <typename Load>
+// Emulates the tensor-core operations mma.m16n8k16 and mma.m16n8k8 of a warp, where a register
+// holds two numbers or one. See mma.cuh and, for which lane holds which elements, the PTX ISA.
+template <typename Number, typename Load>
 inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned int b1,
                           float (&sums)[4], Load load) {
+  constexpr int kPerRegister = 4 / sizeof(Number), kHalf = 4 * kPerRegister;
   struct Numbers {
     unsigned int a[4], b[2];
   };
@@ -124,13 +125,13 @@ inline void MfMultiplyAdd(const unsigned int (&a)[4], unsigned int b0, unsigned 
   slots[thread] = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
   mf_here.wait(1);
   const Numbers* const warp = slots + thread - lane;
-  const auto number = [&](unsigned int pair, int k) {
-    return load(static_cast<unsigned short>(k % 2 == 0 ? pair : pair >> 16));
+  const auto number = [&](unsigned int bits, int k) {
+    return load(static_cast<Number>(bits >> (k % kPerRegister * 16)));
   };
   for (int e = 0; e < 4; ++e) {
     const int row = lane / 4, column = lane % 4 * 2 + e % 2;
-    for (int k = 0; k < 16; ++k) {
-      const int holder = k % 8 / 2, half = k / 8;
+    for (int k = 0; k < 2 * kHalf; ++k) {
+      const int holder = k % kHalf / kPerRegister, half = k / kHalf;
       sums[e] += number(warp[4 * row + holder].a[2 * half + e / 2], k) *
                  number(warp[4 * column + holder].b[half], k);
     }

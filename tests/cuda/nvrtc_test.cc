@@ -69,10 +69,10 @@ std::vector<OpCase> OneCaseEach() {
 }
 
 // Adds the kernel of a case to the program.
-void Add(const OpCase& op_case, CudaProgram* program) {
+void Add(const OpCase& op_case, CudaProgram* program, const KernelOptions& options = {}) {
   const absl::StatusOr<CaseNode> node = MakeCaseNode(op_case, AllOps());
   ASSERT_TRUE(node.ok()) << op_case.ToString() << ": " << node.status();
-  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, program));
+  const auto plan = Kernels().Create(kGpu, *ContextOf(*node, program, options));
   EXPECT_TRUE(plan.ok() || NeedsAGpu(plan.status())) << op_case.ToString() << ": " << plan.status();
 }
 
@@ -124,8 +124,9 @@ TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
            LongAttention("half", 64, /*causal=*/false, /*masked=*/true),
            LongAttention("half", 128, /*causal=*/true, /*masked=*/false),
            LongAttention("bfloat16", 64, /*causal=*/false, /*masked=*/false),
+           LongAttention("float", 64, /*causal=*/true, /*masked=*/false),
        }) {
-    for (const OpCase& op_case : cases) Add(op_case, &program);
+    for (const OpCase& op_case : cases) Add(op_case, &program, {.allow_tf32 = true});
   }
   for (const int capability : kCapabilities) {
     const absl::StatusOr<std::string> ptx =

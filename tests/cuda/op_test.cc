@@ -53,6 +53,22 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
   EXPECT_GT(report.checked, 0);
 }
 
+// Tensor cores take the floats of cases whose rows are multiples of 8 elements.
+TEST(AttentionTest, FloatsMayBeRoundedToTensorFloat32) {
+  std::vector<OpCase> cases;
+  for (const char* op : {"ScaledDotProductAttention", "ScaledDotProductAttentionGrad"}) {
+    for (const OpCase& op_case : OpCasesByOp().at(op)) {
+      if (op_case.operands[0].value.dtype() == DT_FLOAT && !op_case.fails) cases.push_back(op_case);
+    }
+  }
+  auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const CheckReport report =
+      CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4, {.allow_tf32 = true});
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_EQ(report.checked, static_cast<int64_t>(cases.size()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, EveryCudaKernel, ::testing::ValuesIn(OpsWithCases()),
                          [](const auto& info) { return info.param; });
 

@@ -19,12 +19,14 @@ constexpr size_t kGuard = 64;
 
 class Context final : public KernelContext {
  public:
-  Context(const CaseNode& node, const ShareOptions& share, KernelLibrary* library)
+  Context(const CaseNode& node, const ShareOptions& share, KernelLibrary* library,
+          const KernelOptions& options)
       : node_(node),
         global_outputs_(node.OutputShapes()),
         outputs_(share.output_shapes.empty() ? global_outputs_ : share.output_shapes),
         shardings_(share.output_shardings),
-        library_(library) {
+        library_(library),
+        options_(options) {
     shardings_.resize(outputs_.size(), Replicated());
   }
 
@@ -39,12 +41,14 @@ class Context final : public KernelContext {
   const Shape& global_output_shape(int i) const override { return global_outputs_[i]; }
   int num_threads() const override { return 1; }
   KernelLibrary* library() const override { return library_; }
+  const KernelOptions& options() const override { return options_; }
 
  private:
   const CaseNode& node_;
   const std::vector<Shape> global_outputs_, outputs_;
   std::vector<Sharding> shardings_;
   KernelLibrary* const library_;
+  const KernelOptions options_;
 };
 
 // The alignment of operands: feeds on the host may begin at any element.
@@ -98,15 +102,20 @@ void CopyTo(const std::vector<std::byte>& bytes, const Tensor& tensor) {
 
 }  // namespace
 
-std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library) {
-  return std::make_unique<Context>(node, ShareOptions(), library);
+std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
+                                         const KernelOptions& options) {
+  return std::make_unique<Context>(node, ShareOptions(), library, options);
 }
 
-NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels)
-    : device_(*device), kernels_(*kernels), library_(kernels->NewLibrary(device->traits().type)) {}
+NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels,
+                             const KernelOptions& options)
+    : device_(*device),
+      kernels_(*kernels),
+      options_(options),
+      library_(kernels->NewLibrary(device->traits().type)) {}
 
 absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node, const ShareOptions& share) {
-  const Context context(node, share, library_.get());
+  const Context context(node, share, library_.get(), options_);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels_.Create(device_.traits().type, context));
   made_.push_back({&node, std::move(plan), share.params,
                    share.output_shapes.empty() ? node.OutputShapes() : share.output_shapes});
@@ -244,9 +253,10 @@ void CompareAll(const OpCase& op_case, absl::string_view what, absl::Span<const 
 }  // namespace
 
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
-                               const KernelRegistry& kernels, Device& device, double units) {
+                               const KernelRegistry& kernels, Device& device, double units,
+                               const KernelOptions& options) {
   CheckReport report;
-  NodesOnDevice nodes(&device, &kernels);
+  NodesOnDevice nodes(&device, &kernels, options);
   struct Pending {
     const OpCase* op_case;
     std::unique_ptr<CaseNode> node;
@@ -291,6 +301,12 @@ CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry&
       if (op_case.operands[i].is_variable) changed.push_back(each.node->inputs[i]);
     }
     Tolerance tolerance = ToleranceOf(*each.node->node, each.node->inputs, outputs);
+    if (options.allow_tf32) {
+      // From 16 and 64 units of float, as in ToleranceOf, to 1 and 2 units of half.
+      const double units_of_float = RoundingUnit(DT_HALF) / RoundingUnit(DT_FLOAT);
+      tolerance.relative *= units_of_float / 16;
+      tolerance.absolute *= 2 * units_of_float / 64;
+    }
     tolerance.absolute += units * LargestUnit(each.node->inputs, outputs);
     CompareAll(op_case, "output", outputs, *results, tolerance, &report);
     CompareAll(op_case, "variable", variables, changed, tolerance, &report);

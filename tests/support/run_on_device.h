@@ -13,6 +13,7 @@
 #include "framework/core/tensor.h"
 #include "framework/graph/sharding.h"
 #include "framework/runtime/device.h"
+#include "framework/runtime/kernel_options.h"
 #include "framework/runtime/kernel_registry.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/op_checks.h"
@@ -30,7 +31,7 @@ struct ShareOptions {
 // The kernels of many nodes, created like those of one plan.
 class NodesOnDevice {
  public:
-  NodesOnDevice(Device* device, const KernelRegistry* kernels);
+  NodesOnDevice(Device* device, const KernelRegistry* kernels, const KernelOptions& options = {});
 
   // Creates the kernel of `node`, which must outlive this object. Returns the node's number, or the
   // factory's error.
@@ -55,19 +56,23 @@ class NodesOnDevice {
 
   Device& device_;
   const KernelRegistry& kernels_;
+  const KernelOptions options_;
   const std::unique_ptr<KernelLibrary> library_;
   std::vector<Made> made_;
 };
 
 // The context of a node without a device, as NodesOnDevice creates it.
-std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library);
+std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
+                                         const KernelOptions& options = {});
 
 // Runs all cases and compares them with their known results, or with those that `kernels` computes
 // on a CPU. In addition to ToleranceOf, results may differ by `units` rounding units of the largest
 // floating dtype of the case. These are for terms of up to 1 that cancel: GPUs contract a product
-// and a sum to one operation, which leaves out the rounding of the product.
+// and a sum to one operation, which leaves out the rounding of the product. With allow_tf32, floats
+// have the tolerance of half, whose fraction is as long.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
-                               const KernelRegistry& kernels, Device& device, double units);
+                               const KernelRegistry& kernels, Device& device, double units,
+                               const KernelOptions& options = {});
 
 }  // namespace mirrorflow
 

@@ -10,8 +10,8 @@ ABSL_FLAG(std::string, compute_dtype, "float",
           "dtype in which matrix products, convolutions and attention of floats compute: float, or "
           "bfloat16 (mixed precision)");
 ABSL_FLAG(bool, allow_tf32, false,
-          "on GPUs, let matrix products and convolutions of floats round their operands to "
-          "TensorFloat-32");
+          "on GPUs, let matrix products, convolutions and attention of floats round their "
+          "operands to TensorFloat-32");
 ABSL_FLAG(
     bool, autotune, false,
     "on GPUs, time the algorithms of each matrix product and convolution and use the fastest");

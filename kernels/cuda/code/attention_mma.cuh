@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention.cuh for 16-bit floats, with products on tensor cores. Weights are rounded to 16 bits
-// for the products; sums and exponentials are computed in float.
+// attention.cuh for 16-bit floats, and for floats that may be rounded to TensorFloat-32, with
+// products on tensor cores. Weights are rounded for the products; sums and exponentials are
+// computed in float.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_ATTENTION_MMA_CUH_
 
@@ -27,8 +28,7 @@ template <typename P, typename T, typename Mask>
 __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, T* y,
                                             float* log_sums, float scale, Mask mask) {
   constexpr int kTile = P::kTile, kThreads = kTile / mma::kWarpRows * 32;
-  constexpr int kRows =
-      kStageRows<mma::kRowBytes<T, P::kDepth> + mma::kRowBytes<T, P::kValueDepth>>;
+  constexpr int kRows = 32;  // with 64, the scores of a stage would spill
   // Both stages. The queries, and later the results, take turns with them.
   __shared__ mma::Tile<T, 2 * kRows, P::kDepth> keys;
   __shared__ mma::Tile<T, 2 * kRows, P::kValueDepth> values;
@@ -51,7 +51,10 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   mma::Sums<P::kValueDepth> sums;
   const Scores<float, Mask> scores(scale, mask);
   // Each thread adds the weights of its columns; the four sums of a row are added at the end.
-  float largest[2] = {nothing, nothing}, pivot[2] = {}, sum[2] = {};
+  float largest[2] = {nothing, nothing}, sum[2] = {};
+  const auto pivot_of = [&](float best) {
+    return best == nothing ? 0.0f : best * scores.Delayed();
+  };
   int stage = 0;  // the first row of this stage
   if (end > 0) start_fill(stage, 0);
   for (int64 begin = 0; begin < end; begin += kRows, stage = kRows - stage) {
@@ -86,25 +89,23 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
                              P::template Seen<false>(first_query + mma::RowOf(2), begin)};
       weigh([&](int h, int column) { return seen[h].Has(column); });
     }
-    float shrink[2];
+    float pivot[2], shrink[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       largest[h] = CombineThreadsOfRow<Largest<float>>(largest[h]);
-      pivot[h] = largest[h] == nothing ? 0.0f : largest[h] * scores.Delayed();
+      pivot[h] = pivot_of(largest[h]);
       shrink[h] = Base<float>::Power(before[h] * scores.Delayed() - pivot[h]);
       sum[h] *= shrink[h];
-    }
-#pragma unroll
-    for (int n = 0; n < kRows / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        weights[n][e] = Base<float>::Power(weights[n][e] * scores.Delayed() - pivot[e / 2]);
-        sum[e / 2] += weights[n][e];
-      }
     }
     sums.Scale(shrink);
 #pragma unroll
     for (int n = 0; n < kRows / 8; n += 2) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        float& weight = weights[n + e / 4][e % 4];
+        weight = Base<float>::Power(weight * scores.Delayed() - pivot[e % 4 / 2]);
+        sum[e % 4 / 2] += weight;
+      }
       sums.AddProduct(weights[n], weights[n + 1], values, stage + 8 * n);
     }
   }
@@ -120,7 +121,8 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
     if (mma::ColumnOf(0) != 0 || query >= P::kQueries) continue;
     const bool blind = P::kKeys > 0 && sum[h] == 0;
     log_sums[head * P::kQueries + query] =
-        blind ? BitsToFloat(0x7fc00000) : pivot[h] * Base<float>::kNaturalLog + log(sum[h]);
+        blind ? BitsToFloat(0x7fc00000)
+              : pivot_of(largest[h]) * Base<float>::kNaturalLog + log(sum[h]);
   }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products of 16-bit floats on tensor cores, by whole warps. A warp holds 16 rows of the
-// left operand and of the sums, which are floats. The PTX ISA, "Matrix Fragments for mma.m16n8k16",
-// defines which thread holds which elements: with lane = 4 * g + t, thread (g, t) holds columns 2t
-// and 2t+1 of rows g and g+8.
+// Matrix products on tensor cores, by whole warps: of 16-bit floats, and of floats that are rounded
+// to TensorFloat-32. A warp holds 16 rows of the left operand and of the sums, which are floats.
+// The PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8", defines which thread
+// holds which elements: with lane = 4 * g + t, thread (g, t) holds columns 2t and 2t+1 of rows g
+// and g+8. Of floats, it holds columns t and t+4 of the left operand.
 #ifndef MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 #define MIRRORFLOW_KERNELS_CUDA_CODE_MMA_CUH_
 
@@ -20,23 +21,47 @@ __device__ inline int Warp() { return threadIdx.x / 32; }
 __device__ inline int RowOf(int e) { return threadIdx.x % 32 / 4 + e / 2 * 8; }
 __device__ inline int ColumnOf(int e) { return threadIdx.x % 4 * 2 + e % 2; }
 
-// sums += a * b, where a is [16, 16] and b is [16, 8].
+// The columns of the left operand that a product takes at once.
+template <typename T>
+constexpr int kStep = 32 / sizeof(T);
+
+// The number of the given bits with 10 bits of fraction, rounded to nearest, ties away from zero.
+__device__ inline uint32 RoundToTf32(uint32 bits) {
+#ifdef __CUDA_ARCH__
+  asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(bits));
+  return bits;
+#else
+  const float number = BitsToFloat(bits);
+  return number - number == 0 ? (bits + 0x1000u) & ~0x1fffu : bits;
+#endif
+}
+
+// sums += a * b, where a is [16, kStep] and b is [kStep, 8].
 template <typename T>
 __device__ inline void MultiplyAdd(const uint32 (&a)[4], uint32 b0, uint32 b1, float (&sums)[4]) {
 #ifdef __CUDA_ARCH__
-#define MF_MMA(type)                                                        \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type       \
+#define MF_MMA(shape, type)                                                 \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type      \
                ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
   if constexpr (Same<T, half>::kValue) {
-    MF_MMA("f16");
+    MF_MMA("m16n8k16", "f16");
+  } else if constexpr (Same<T, bfloat16>::kValue) {
+    MF_MMA("m16n8k16", "bf16");
   } else {
-    MF_MMA("bf16");
+    MF_MMA("m16n8k8", "tf32");
   }
 #undef MF_MMA
 #else
-  MfMultiplyAdd(a, b0, b1, sums, [](unsigned short bits) { return Load(T{bits}); });
+  if constexpr (Same<T, float>::kValue) {
+    // Tensor cores ignore the other bits.
+    MfMultiplyAdd<uint32>(a, b0, b1, sums,
+                          [](uint32 bits) { return BitsToFloat(bits & ~0x1fffu); });
+  } else {
+    MfMultiplyAdd<unsigned short>(a, b0, b1, sums,
+                                  [](unsigned short bits) { return Load(T{bits}); });
+  }
 #endif
 }
 
@@ -96,10 +121,13 @@ struct Tile {
   __device__ T* At(int row, int column) {
     return &rows[row][column / kPerLoad].of[column % kPerLoad];
   }
+  __device__ const T* At(int row, int column) const {
+    return &rows[row][column / kPerLoad].of[column % kPerLoad];
+  }
 
-  // Loads the four quarters of the [16, 16] block at a row and a column: the left ones first, or
+  // Loads the four quarters of the [16, kStep] block at a row and a column: the left ones first, or
   // the upper ones first. Transposed, a thread gets two numbers of a column instead of two of a
-  // row.
+  // row. Rounds floats.
   template <bool kLeftFirst, bool kTransposed>
   __device__ void LoadQuarters(int row, int column, uint32 (&quarters)[4]) const {
     const int lane = threadIdx.x % 32, quarter = lane / 8;
@@ -122,6 +150,11 @@ struct Tile {
 #else
     MfLoadMatrices(at, kTransposed, quarters);
 #endif
+    if constexpr (Same<T, float>::kValue) {
+      static_assert(!kTransposed);  // ldmatrix transposes pairs of bytes
+#pragma unroll
+      for (int i = 0; i < 4; ++i) quarters[i] = RoundToTf32(quarters[i]);
+    }
   }
 };
 
@@ -136,8 +169,8 @@ class Rows {
   template <int kRows>
   __device__ Rows(const Tile<T, kRows, kColumns>& tile, int row) {
 #pragma unroll
-    for (int c = 0; c < kColumns / 16; ++c) {
-      tile.template LoadQuarters<true, false>(row, 16 * c, numbers_[c]);
+    for (int c = 0; c < kColumns / kStep<T>; ++c) {
+      tile.template LoadQuarters<true, false>(row, kStep<T> * c, numbers_[c]);
     }
   }
   // [left, right] += these rows * the 16 rows of the tile from `row` on, transposed.
@@ -145,16 +178,21 @@ class Rows {
   __device__ void DotRows(const Tile<T, kRows, kColumns>& tile, int row, float (&left)[4],
                           float (&right)[4]) const {
 #pragma unroll
-    for (int c = 0; c < kColumns / 16; ++c) {
+    for (int c = 0; c < kColumns / kStep<T>; ++c) {
       uint32 b[4];
-      tile.template LoadQuarters<false, false>(row, 16 * c, b);
+      tile.template LoadQuarters<false, false>(row, kStep<T> * c, b);
       MultiplyAdd<T>(numbers_[c], b[0], b[1], left);
       MultiplyAdd<T>(numbers_[c], b[2], b[3], right);
     }
   }
 
  private:
-  uint32 numbers_[kColumns / 16][4];
+  uint32 numbers_[kColumns / kStep<T>][4];
+};
+
+// Neighbouring numbers that are stored at once.
+struct alignas(8) TwoFloats {
+  float first, second;
 };
 
 // 16 rows of sums of a warp.
@@ -172,14 +210,19 @@ class Sums {
   template <typename T, int kRows>
   __device__ void AddProduct(const float (&left)[4], const float (&right)[4],
                              const Tile<T, kRows, kColumns>& tile, int row) {
-    const uint32 a[4] = {Pack<T>(left[0], left[1]), Pack<T>(left[2], left[3]),
-                         Pack<T>(right[0], right[1]), Pack<T>(right[2], right[3])};
+    if constexpr (Same<T, float>::kValue) {
+      AddHalf(left, tile, row);
+      AddHalf(right, tile, row + 8);
+    } else {
+      const uint32 a[4] = {Pack<T>(left[0], left[1]), Pack<T>(left[2], left[3]),
+                           Pack<T>(right[0], right[1]), Pack<T>(right[2], right[3])};
 #pragma unroll
-    for (int c = 0; c < kColumns / 16; ++c) {
-      uint32 b[4];
-      tile.template LoadQuarters<true, true>(row, 16 * c, b);
-      MultiplyAdd<T>(a, b[0], b[1], sums_[2 * c]);
-      MultiplyAdd<T>(a, b[2], b[3], sums_[2 * c + 1]);
+      for (int c = 0; c < kColumns / 16; ++c) {
+        uint32 b[4];
+        tile.template LoadQuarters<true, true>(row, 16 * c, b);
+        MultiplyAdd<T>(a, b[0], b[1], sums_[2 * c]);
+        MultiplyAdd<T>(a, b[2], b[3], sums_[2 * c + 1]);
+      }
     }
   }
   // Writes the sums to `to` [count, kColumns], with the warp's first row at row `first`. They pass
@@ -191,8 +234,12 @@ class Sums {
     for (int c = 0; c < kColumns / 8; ++c) {
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
-        *reinterpret_cast<uint32*>(tile.At(row + RowOf(e), 8 * c + ColumnOf(e))) =
-            Pack<T>(sums_[c][e], sums_[c][e + 1]);
+        T* const two = tile.At(row + RowOf(e), 8 * c + ColumnOf(e));
+        if constexpr (Same<T, float>::kValue) {
+          *reinterpret_cast<TwoFloats*>(two) = {sums_[c][e], sums_[c][e + 1]};
+        } else {
+          *reinterpret_cast<uint32*>(two) = Pack<T>(sums_[c][e], sums_[c][e + 1]);
+        }
       }
     }
     __syncwarp();
@@ -200,6 +247,26 @@ class Sums {
   }
 
  private:
+  // Adds the product of [16, 8] weights and the 8 rows of the tile from `row` on. A thread holds
+  // columns 2t and 2t+1 of the weights instead of t and t+4. The products are those of the rows of
+  // the tile in the same order.
+  template <int kRows>
+  __device__ void AddHalf(const float (&weights)[4], const Tile<float, kRows, kColumns>& tile,
+                          int row) {
+    const uint32 a[4] = {RoundToTf32(FloatToBits(weights[0])), RoundToTf32(FloatToBits(weights[2])),
+                         RoundToTf32(FloatToBits(weights[1])),
+                         RoundToTf32(FloatToBits(weights[3]))};
+#pragma unroll
+    for (int c = 0; c < kColumns / 8; ++c) {
+      uint32 b[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        b[j] = RoundToTf32(FloatToBits(*tile.At(row + ColumnOf(j), 8 * c + RowOf(0))));
+      }
+      MultiplyAdd<float>(a, b[0], b[1], sums_[c]);
+    }
+  }
+
   float sums_[kColumns / 8][4] = {};
 };
 
