@@ -104,8 +104,8 @@ enum class Repetition : int8_t {
   kOrder,  // orders lanes by an event, the same way in every step
 };
 
-// What a step reads from the host, as one block: its parameters and feeds. It travels in two
-// stages, so that the first may overlap the step before.
+// The parameters and feeds of a step as one block, which travels in two stages, so that the first
+// may overlap the step before.
 struct StepInput {
   const std::byte* host = nullptr;  // from AllocateOnHost; unchanged until the step has ended
   std::byte* ahead = nullptr;       // on the device: where it waits for the step

@@ -76,7 +76,7 @@ absl::StatusOr<StepInput> StepTransfers::Prepare(const StepParams& params, absl:
   const bool expected = sent && SameParams(sent_params_, params) && sent_feeds_ == feeds_;
   last_params_ = params;
   if (!expected) {
-    // Both halves may be in use, by the step before and by what was sent in vain.
+    // Both halves may be in use: by the step before, and by the input that was sent.
     if (sent) MF_RETURN_IF_ERROR(device_.Settle(deadline));
     Fill(params, feeds_);
   }

@@ -70,7 +70,7 @@ class StepTransfers {
   std::vector<const std::byte*> feeds_;  // of the next step
   StepParams last_params_;               // of the last step
 
-  // What SetNext has announced, and what has been sent.
+  // The next step: announced by SetNext, and sent by SendNext.
   bool announced_ = false, sent_ = false;
   uint64_t next_step_ = 0;
   std::vector<const std::byte*> next_feeds_, sent_feeds_;

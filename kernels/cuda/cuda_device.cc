@@ -26,7 +26,8 @@ constexpr int64_t kBucketBytes = int64_t{16} << 20;
 // The timeout of copies that no step's deadline covers.
 constexpr absl::Duration kCopyTimeout = absl::Minutes(5);
 
-// What the host receives after each step: the DataFailure, and behind it the fetches that fit.
+// The report that the host receives after each step: the DataFailure, and the fetches that fit
+// behind it.
 constexpr size_t kReportBytes = 4096;
 constexpr size_t kFetchAlignment = 16;
 

@@ -53,9 +53,9 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, int ordinal,
 // It is what PyTorch counts as allocated: neither libraries nor CUDA's contexts are in it.
 int64_t AllocatedCudaBytes();
 
-// What the steps of this process have asked of CUDA, on all GPUs. A copy goes between the host and
-// a GPU; it counts once for each step, whether a graph makes it or a call. Waits are those of the
-// host for the end of a step.
+// Counts of the calls that steps of this process have made, on all GPUs. A copy goes between the
+// host and a GPU; it counts once for each step, whether a graph or a call makes it. Waits are those
+// of the host for the end of a step.
 struct CudaActivity {
   int64_t copies_in = 0;
   int64_t copies_out = 0;

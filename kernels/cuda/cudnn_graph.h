@@ -23,7 +23,7 @@ namespace mirrorflow {
 
 enum class ConvolutionPart { kForward, kBackpropInput, kBackpropFilter };
 
-// What the library adds to the result of a forward convolution before it rounds it.
+// The operations that the library adds to a forward convolution before it rounds the result.
 enum class CudnnEpilogue { kNone, kBias, kBiasAndRelu };
 
 // A convolution in the library's layouts: images and output are those of the geometry, and the

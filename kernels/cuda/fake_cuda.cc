@@ -434,10 +434,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int gpu) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   MF_FAIL_IF_PLANNED(cudaGetDeviceProperties);
   *properties = {};
-  std::strcpy(properties->name, gpu == 0 ? "fake GPU" : "another fake GPU");
+  std::strcpy(properties->name, "fake GPU");
   return cudaSuccess;
 }
 

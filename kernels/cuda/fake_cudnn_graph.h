@@ -66,7 +66,7 @@ class FakeCudnnGraph {
   // Requires a graph whose error is empty.
   explicit FakeCudnnGraph(const FakeCudnnDescriptor& graph);
 
-  // What the library would reject in an operation or a graph; empty if nothing.
+  // The reason for which the library would reject an operation or a graph; empty if there is none.
   static std::string ErrorOfOperation(const FakeCudnnDescriptor& operation);
   static std::string ErrorOfGraph(const FakeCudnnDescriptor& graph);
 

@@ -9,8 +9,10 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -29,6 +31,9 @@ namespace {
 constexpr char kArch[] = "sm_90";
 // Those of releases; see //bazel:cuda_archs.
 constexpr int kCapabilities[] = {80, 86, 89, 90, 100, 120};
+// Bytes that a kernel may spill: ptxas spills one or two registers where that lets another block
+// run.
+constexpr int kMaxSpilled = 16;
 
 const KernelRegistry& Kernels() {
   static const KernelRegistry* const registry = [] {
@@ -97,6 +102,19 @@ std::string ResourceUsage(const std::string& ptx, int capability) {
   return said;
 }
 
+// The most bytes that a kernel spills, in the text of ResourceUsage.
+int MostSpilled(absl::string_view usage) {
+  int most = 0;
+  for (const absl::string_view line : absl::StrSplit(usage, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, ", ");
+    int bytes = 0;  // of `8 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads`
+    if (parts.size() < 2 || !absl::EndsWith(parts[1], " bytes spill stores")) continue;
+    if (!absl::SimpleAtoi(parts[1].substr(0, parts[1].find(' ')), &bytes)) continue;
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 // Attention and its gradient for 1,024 queries and keys, with rows of `depth` elements.
 std::vector<OpCase> LongAttention(absl::string_view dtype, int depth, bool causal, bool masked) {
   const std::string attrs =
@@ -134,7 +152,7 @@ TEST(NvrtcTest, CompilesAttentionForAllArchitectures) {
     ASSERT_TRUE(ptx.ok()) << capability << ": " << ptx.status();
     const std::string usage = ResourceUsage(*ptx, capability);
     EXPECT_GT(Count(usage, "spill stores"), 0) << usage;
-    EXPECT_EQ(Count(usage, " 0 bytes spill stores"), Count(usage, "spill stores")) << usage;
+    EXPECT_LE(MostSpilled(usage), kMaxSpilled) << usage;
     EXPECT_FALSE(absl::StrContains(usage, "error")) << usage;
     std::printf("%s\n", usage.c_str());
   }

@@ -340,7 +340,7 @@ TEST(GpuSessionTest, StuckStepThatWasNotAwaitedFailsTheNext) {
   EXPECT_TRUE(step.Run(BatchOf(8)).ok());
   const absl::Status next = step.Run(BatchOf(8)).status();
   EXPECT_EQ(next.code(), absl::StatusCode::kDeadlineExceeded) << next;
-  // The device is lost, and nobody knows what the step has written.
+  // The device is lost, with all that the step has written.
   EXPECT_EQ((*session)->ReadVariable("a").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

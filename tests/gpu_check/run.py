@@ -44,7 +44,7 @@ RACECHECK_OPS = ("ArgMax BiasAddGrad Cumsum FusedBatchNormV3 LogSoftmax Mean Max
                  "SparseSoftmaxCrossEntropyWithLogits Sum TopKV2 Transpose").split()
 MAX_SHARDS = 12
 LEAST_ROUNDS, ROUNDS = 7, 11
-# Of a step, as `bench` counts them.
+# The counts of a step, by `bench`.
 STEP_COUNTS = "copies_in", "graph_launches", "copies_out", "waits"
 # Seconds that a peer needs in addition to its --seconds: to start, and to give up a variant.
 PEER_START_SECONDS = 8
