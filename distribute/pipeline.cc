@@ -31,6 +31,7 @@
 #include "ops/passes/fuse_updates.h"
 #include "ops/passes/make_products.h"
 #include "ops/passes/mixed_precision.h"
+#include "ops/passes/move_heads_inside.h"
 #include "ops/passes/simplify_algebra.h"
 #include "ops/passes/sink_relu_below_max_pool.h"
 
@@ -59,6 +60,7 @@ Pipeline ProgramPipeline(absl::Span<const PassMaker> extensions) {
   p.Add<SinkReluBelowMaxPool>();
   p.AddUntilStable<SimplifyAlgebra, CommonSubexpressions>(kMaxSimplifyRounds);
   p.Add<FuseAttention>();
+  p.Add<MoveHeadsInside>();
   p.Phase("shard");
   p.Add<PropagateSharding>();
   p.Add<InsertCollectives>();

@@ -20,6 +20,7 @@
 #include "ops/shape_ops.h"
 #include "ops/softmax.h"
 #include "ops/strided_slice.h"
+#include "ops/transpose.h"
 #include "ops/unary.h"
 
 namespace mirrorflow {
@@ -48,12 +49,24 @@ absl::Status Merge(const ShapeContext& c, int i, std::initializer_list<int64_t*>
   return absl::OkStatus();
 }
 
+bool HeadsInside(const Node& node) { return node.attr<bool>("heads_inside"); }
+
+// Merges the dimensions of input `i`, which has `rows` rows of `columns` elements for each head.
+absl::Status MergeRows(const ShapeContext& c, int i, Dims* d, int64_t* rows, int64_t* columns) {
+  return HeadsInside(c.node()) ? Merge(c, i, {&d->batch, rows, &d->heads, columns})
+                               : Merge(c, i, {&d->batch, &d->heads, rows, columns});
+}
+Shape RowsShape(const ShapeContext& c, const Dims& d, int64_t rows, int64_t columns) {
+  return HeadsInside(c.node()) ? Shape({d.batch, rows, d.heads, columns})
+                               : Shape({d.batch, d.heads, rows, columns});
+}
+
 // Merges the dimensions of q, k and v, which are inputs `first` to `first` + 2.
 absl::StatusOr<Dims> MergeOperands(const ShapeContext& c, int first) {
   Dims d = {kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim};
-  MF_RETURN_IF_ERROR(Merge(c, first, {&d.batch, &d.heads, &d.queries, &d.depth}));
-  MF_RETURN_IF_ERROR(Merge(c, first + 1, {&d.batch, &d.heads, &d.keys, &d.depth}));
-  MF_RETURN_IF_ERROR(Merge(c, first + 2, {&d.batch, &d.heads, &d.keys, &d.value_depth}));
+  MF_RETURN_IF_ERROR(MergeRows(c, first, &d, &d.queries, &d.depth));
+  MF_RETURN_IF_ERROR(MergeRows(c, first + 1, &d, &d.keys, &d.depth));
+  MF_RETURN_IF_ERROR(MergeRows(c, first + 2, &d, &d.keys, &d.value_depth));
   return d;
 }
 
@@ -76,7 +89,7 @@ absl::Status CheckMask(const ShapeContext& c, int i, const Dims& d) {
 absl::Status AttentionShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(const Dims d, MergeOperands(c, 0));
   MF_RETURN_IF_ERROR(CheckMask(c, 3, d));
-  c.set_output(0, Shape({d.batch, d.heads, d.queries, d.value_depth}));
+  c.set_output(0, RowsShape(c, d, d.queries, d.value_depth));
   c.set_output(1, Shape({d.batch, d.heads, d.queries}));
   return absl::OkStatus();
 }
@@ -84,13 +97,13 @@ absl::Status AttentionShape(ShapeContext& c) {
 absl::Status AttentionGradShape(ShapeContext& c) {
   MF_ASSIGN_OR_RETURN(Dims d, MergeOperands(c, 1));
   for (const int i : {0, 4}) {
-    MF_RETURN_IF_ERROR(Merge(c, i, {&d.batch, &d.heads, &d.queries, &d.value_depth}));
+    MF_RETURN_IF_ERROR(MergeRows(c, i, &d, &d.queries, &d.value_depth));
   }
   MF_RETURN_IF_ERROR(Merge(c, 5, {&d.batch, &d.heads, &d.queries}));
   MF_RETURN_IF_ERROR(CheckMask(c, 6, d));
-  c.set_output(0, Shape({d.batch, d.heads, d.queries, d.depth}));
-  c.set_output(1, Shape({d.batch, d.heads, d.keys, d.depth}));
-  c.set_output(2, Shape({d.batch, d.heads, d.keys, d.value_depth}));
+  c.set_output(0, RowsShape(c, d, d.queries, d.depth));
+  c.set_output(1, RowsShape(c, d, d.keys, d.depth));
+  c.set_output(2, RowsShape(c, d, d.keys, d.value_depth));
   return absl::OkStatus();
 }
 
@@ -98,22 +111,29 @@ absl::Status AttentionGradShape(ShapeContext& c) {
 // the mask broadcasts must be whole.
 std::string MaskTerm(const ShardContext& c, int i) {
   if (i >= c.num_inputs()) return "";
-  const Shape &mask = c.input(i), &heads = c.input(i - 1);
+  const Shape &mask = c.input(i), &rows = c.input(0);
+  const int dims[] = {0, HeadsInside(c.node()) ? 2 : 1};  // of examples and heads
   std::string term(mask.rank(), '.');
   for (int d = 0; d < 2; ++d) {
     const int at = mask.rank() - 4 + d;
-    if (at >= 0 && mask.dim(at) == heads.dim(d)) term[at] = static_cast<char>('a' + d);
+    if (at >= 0 && mask.dim(at) == rows.dim(dims[d])) term[at] = static_cast<char>('a' + d);
   }
   return absl::StrCat(",", term);
 }
 
+// The term of an operand or result with rows for each head.
+const char* RowsTerm(const ShardContext& c) { return HeadsInside(c.node()) ? "a.b." : "ab.."; }
+
 // Examples and heads are independent of one another.
 absl::StatusOr<ShardingRule> AttentionSharding(const ShardContext& c) {
-  return ShardingRule{.dims = absl::StrCat("ab..,ab..,ab..", MaskTerm(c, 3), "->ab..,ab.")};
+  const char* const rows = RowsTerm(c);
+  return ShardingRule{
+      .dims = absl::StrCat(rows, ",", rows, ",", rows, MaskTerm(c, 3), "->", rows, ",ab.")};
 }
 absl::StatusOr<ShardingRule> AttentionGradSharding(const ShardContext& c) {
+  const std::string rows = RowsTerm(c), three = absl::StrCat(rows, ",", rows, ",", rows);
   return ShardingRule{
-      .dims = absl::StrCat("ab..,ab..,ab..,ab..,ab..,ab.", MaskTerm(c, 6), "->ab..,ab..,ab.."),
+      .dims = absl::StrCat(three, ",", rows, ",", rows, ",ab.", MaskTerm(c, 6), "->", three),
       .linearity = Linearity::kMulti,
       .linear_inputs = {0}};
 }
@@ -124,16 +144,18 @@ Output CastTo(const Scope& s, Output x, DataType dtype) {
   return x.dtype() == dtype ? x : ops::Cast(s, x, dtype);
 }
 
-// Builds the formulas of either op from TensorFlow's ops, in the dtype of log_sum. `first` is the
-// input that holds q.
+// Builds the formulas of either op from TensorFlow's ops, in the dtype of log_sum and with heads as
+// the second dimension. `first` is the input that holds q.
 class AttentionFormulas {
  public:
   AttentionFormulas(const Scope& scope, const Node& op, int first)
       : s_(scope),
         dtype_(op.attr<DataType>("U")),
-        q_(Wide(op.input(first))),
-        k_(Wide(op.input(first + 1))),
-        v_(Wide(op.input(first + 2))),
+        result_dtype_(op.output_dtype(0)),
+        heads_inside_(HeadsInside(op)),
+        q_(Rows(op.input(first))),
+        k_(Rows(op.input(first + 1))),
+        v_(Rows(op.input(first + 2))),
         scale_(ops::ScalarConst(scope, dtype_, op.attr<float>("scale"))) {
     scores_ = ops::Mul(s_, ops::BatchMatMulV2(s_, q_, k_, {.adj_y = true}), scale_);
     if (op.attr<int64_t>("num_masks") > 0) {
@@ -144,6 +166,10 @@ class AttentionFormulas {
   }
 
   Output Wide(Output x) const { return CastTo(s_, x, dtype_); }
+  // An operand with rows for each head.
+  Output Rows(Output x) const { return SwapHeads(Wide(x)); }
+  // A result with rows for each head.
+  Output Result(Output x) const { return SwapHeads(CastTo(s_, x, result_dtype_)); }
   Output Scores() const { return scores_; }
   // The sum of scores and mask, before causal masking.
   Output Masked() const { return masked_; }
@@ -171,6 +197,9 @@ class AttentionFormulas {
   }
 
  private:
+  Output SwapHeads(Output x) const {
+    return heads_inside_ ? ops::Transpose(s_, x, {0, 2, 1, 3}) : x;
+  }
   Output Causal(Output scores) const {
     const Output shape = ops::Shape(s_, scores);
     const auto numbers = [&](int64_t dim) {
@@ -183,25 +212,25 @@ class AttentionFormulas {
   }
 
   const Scope s_;
-  const DataType dtype_;
+  const DataType dtype_, result_dtype_;
+  const bool heads_inside_;
   const Output q_, k_, v_, scale_;
   Output scores_, masked_;
 };
 
 Outputs ExpandAttention(const Scope& s, const Node& op) {
   const AttentionFormulas a(s, op, 0);
-  return std::vector<Output>{CastTo(s, a.Values(), op.output_dtype(0)), a.LogSum()};
+  return std::vector<Output>{a.Result(a.Values()), a.LogSum()};
 }
 
 Outputs ExpandAttentionGrad(const Scope& s, const Node& op) {
   const AttentionFormulas a(s, op, 1);
-  const Output dy = a.Wide(op.input(0)), y = a.Wide(op.input(4));
+  const Output dy = a.Rows(op.input(0)), y = a.Rows(op.input(4));
   const Output weights = a.Weights(op.input(5));
   const Output dscores = a.ScoreGradient(weights, dy, y);
   const Output dv = ops::BatchMatMulV2(s, weights, dy, {.adj_x = true});
-  const DataType dtype = op.output_dtype(0);
-  return std::vector<Output>{CastTo(s, a.QueryGradient(dscores), dtype),
-                             CastTo(s, a.KeyGradient(dscores), dtype), CastTo(s, dv, dtype)};
+  return std::vector<Output>{a.Result(a.QueryGradient(dscores)), a.Result(a.KeyGradient(dscores)),
+                             a.Result(dv)};
 }
 
 // ---- gradient -------------------------------------------------------------------------------
@@ -217,7 +246,8 @@ Outputs GradientOfAttention(const GradContext& c) {
   const Output y = op.output(0), log_sum = op.output(1);
   if (c.dy[0].valid()) {
     ops::AttentionOptions options{.scale = op.attr<float>("scale"),
-                                  .causal = op.attr<bool>("causal")};
+                                  .causal = op.attr<bool>("causal"),
+                                  .heads_inside = HeadsInside(op)};
     if (has_mask) options.mask = op.input(3);
     const auto of_y = ops::ScaledDotProductAttentionGrad(s, c.dy[0], op.input(0), op.input(1),
                                                          op.input(2), y, log_sum, options);
@@ -229,14 +259,14 @@ Outputs GradientOfAttention(const GradContext& c) {
   const AttentionFormulas a(s, op, 0);
   const Output weights = a.Weights(log_sum);
   Output dscores;
-  if (c.dy[0].valid()) dscores = a.ScoreGradient(weights, a.Wide(c.dy[0]), a.Wide(y));
+  if (c.dy[0].valid()) dscores = a.ScoreGradient(weights, a.Rows(c.dy[0]), a.Rows(y));
   if (c.dy[1].valid()) {
     const Output of_log_sum = ops::Mul(s, weights, ops::ExpandDims(s, c.dy[1], -1));
     const auto add = [&](Output* grad, Output more) {
       *grad = grad->valid() ? ops::AddV2(s, *grad, more) : more;
     };
-    add(&grads[0], CastTo(s, a.QueryGradient(of_log_sum), dtype));
-    add(&grads[1], CastTo(s, a.KeyGradient(of_log_sum), dtype));
+    add(&grads[0], a.Result(a.QueryGradient(of_log_sum)));
+    add(&grads[1], a.Result(a.KeyGradient(of_log_sum)));
     add(&dscores, of_log_sum);
   }
   if (has_mask && s.ok()) {
@@ -253,6 +283,7 @@ OpBuilder& Attrs(OpBuilder& op) {
       .Attr("scale: float = 1.0")
       .Attr("causal: bool = false")
       .Attr("num_masks: int >= 0 = 0")
+      .Attr("heads_inside: bool = false")
       .Traits(kOwnOp | kSumsProducts);
 }
 
@@ -298,6 +329,7 @@ std::vector<Output> Finish(NodeBuilder node, const AttentionOptions& options, in
                        .Attr("num_masks", static_cast<int64_t>(masks.size()))
                        .Attr("scale", options.scale)
                        .Attr("causal", options.causal)
+                       .Attr("heads_inside", options.heads_inside)
                        .Finish(),
                    num_outputs);
 }
@@ -317,8 +349,7 @@ AttentionOutputs ScaledDotProductAttention(const Scope& scope, Output q, Output 
     if (depth == kUnknownDim) {
       scope.Fail(absl::InvalidArgumentError(absl::StrCat(
           kScaledDotProductAttention,
-          ": without a scale, the last dimension of q [batch, heads, n, d] must be known, got ",
-          shape.ToString())));
+          ": without a scale, the last dimension of q must be known, got ", shape.ToString())));
       return {};
     }
     scaled.scale = static_cast<float>(1 / std::sqrt(std::max<double>(depth, 1)));

@@ -21,6 +21,9 @@ struct AttentionOptions {
   float scale = 0;      // 0: 1 / sqrt(d), where d must be known
   bool causal = false;  // query i attends only to keys 0 to i
   Output mask = {};     // added to the scaled products; broadcasts to [batch, heads, n, m]
+  // q, k, v, y and their gradients are [batch, n or m, heads, d or e], as products of all heads at
+  // once write them.
+  bool heads_inside = false;
 };
 struct AttentionOutputs {
   Output y;
@@ -29,7 +32,7 @@ struct AttentionOutputs {
 
 // ScaledDotProductAttention: softmax(scale * q · kᵀ + mask) · v, for each head of each example.
 // Shapes:   q [batch, heads, n, d], k [batch, heads, m, d], v [batch, heads, m, e]
-//           -> y [batch, heads, n, e].
+//           -> y [batch, heads, n, e]; with `heads_inside`, heads are the third dimension of each.
 // Special:  a query whose mask is -infinity for every key yields NaN; without keys (m = 0), y is 0.
 // Dtypes:   half, bfloat16, float, double; log_sum is float, or double if q is.
 // Gradient: ScaledDotProductAttentionGrad, through y only. The gradient of the mask and the

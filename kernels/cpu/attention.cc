@@ -21,27 +21,34 @@ constexpr int64_t kTileQueries = 64;
 constexpr int64_t kTileKeys = 128;
 
 template <typename T>
-using Rows = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <typename T>
-using ConstRows =
-    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+using Rows = Eigen::Map<Matrix<T>>;
+// Rows that begin `step` elements apart.
+using Step = Eigen::OuterStride<>;
+template <typename T>
+using SpacedRows = Eigen::Map<Matrix<T>, Eigen::Unaligned, Step>;
+template <typename T>
+using ConstSpacedRows = Eigen::Map<const Matrix<T>, Eigen::Unaligned, Step>;
 
 struct Problem {
   int64_t batch, heads, queries, keys, depth, value_depth;
   double scale;
   bool causal;
+  bool heads_inside;                  // the rows of a head are not next to one another
   std::array<int64_t, 4> mask_steps;  // 0 where the mask is broadcast
 
   // Reads the sizes of a node whose q is input `first`.
   Problem(const KernelContext& c, int first)
       : batch(c.input_shape(first).dim(0)),
-        heads(c.input_shape(first).dim(1)),
-        queries(c.input_shape(first).dim(2)),
-        keys(c.input_shape(first + 1).dim(2)),
+        heads(c.input_shape(first).dim(c.attr<bool>("heads_inside") ? 2 : 1)),
+        queries(c.input_shape(first).dim(c.attr<bool>("heads_inside") ? 1 : 2)),
+        keys(c.input_shape(first + 1).dim(c.attr<bool>("heads_inside") ? 1 : 2)),
         depth(c.input_shape(first).dim(3)),
         value_depth(c.input_shape(first + 2).dim(3)),
         scale(c.attr<float>("scale")),
         causal(c.attr<bool>("causal")),
+        heads_inside(c.attr<bool>("heads_inside")),
         mask_steps{} {
     if (c.attr<int64_t>("num_masks") == 0) return;
     const Shape& mask = c.input_shape(c.node().num_inputs() - 1);
@@ -50,6 +57,14 @@ struct Problem {
       mask_steps[d + 4 - mask.rank()] = mask.dim(d) == 1 ? 0 : step;
       step *= mask.dim(d);
     }
+  }
+  // The distance between two rows of `columns` elements of the same head.
+  int64_t RowStep(int64_t columns) const { return heads_inside ? heads * columns : columns; }
+  // Offset of the first row of a head, which counts the heads of all examples, in an operand with
+  // `rows` rows of `columns` elements for each head.
+  int64_t HeadOffset(int64_t head, int64_t rows, int64_t columns) const {
+    if (!heads_inside) return head * rows * columns;
+    return (head / heads * rows * heads + head % heads) * columns;
   }
   // Operations of products that take `numbers` multiply-adds per pair of a query and a visible key.
   int64_t Flops(int64_t numbers) const {
@@ -72,8 +87,9 @@ struct Tile {
 template <typename T>
 void MakeScores(const Problem& p, const Tile& t, const T* q, const T* k, const T* mask, T* scores) {
   Rows<T> s(scores, t.queries, t.keys);
-  s.noalias() = ConstRows<T>(q + t.query * p.depth, t.queries, p.depth) *
-                ConstRows<T>(k + t.key * p.depth, t.keys, p.depth).transpose();
+  const int64_t step = p.RowStep(p.depth);
+  s.noalias() = ConstSpacedRows<T>(q + t.query * step, t.queries, p.depth, Step(step)) *
+                ConstSpacedRows<T>(k + t.key * step, t.keys, p.depth, Step(step)).transpose();
   const T scale = static_cast<T>(p.scale);
   for (int64_t r = 0; r < t.queries; ++r) {
     T* const row = scores + r * t.keys;
@@ -99,7 +115,7 @@ class RunningSoftmax {
 
   // Turns scores into weights relative to the largest score so far, and rescales the values
   // accumulated so far to match.
-  void Weigh(const Tile& t, T* scores, T* values, int64_t value_depth) {
+  void Weigh(const Tile& t, T* scores, SpacedRows<T> values) {
     for (int64_t r = 0; r < t.queries; ++r) {
       RowMap<T> row(scores + r * t.keys, t.keys);
       const T before = largest_[r];
@@ -107,7 +123,7 @@ class RunningSoftmax {
       row -= Pivot(r);
       const T shrink = ExpOfNonPositive(before - Pivot(r));
       sum_[r] *= shrink;
-      if (shrink != 1) RowMap<T>(values + r * value_depth, value_depth) *= shrink;
+      if (shrink != 1) values.row(r) *= shrink;
     }
     ExpInPlace(scores, t.queries * t.keys);
     for (int64_t r = 0; r < t.queries; ++r) {
@@ -117,9 +133,9 @@ class RunningSoftmax {
 
   // Normalises the values and writes the logarithms of the sums. A query whose keys are all masked
   // gets NaN; with no keys at all the values stay 0.
-  void Finish(int64_t queries, bool has_keys, T* values, int64_t value_depth, T* log_sums) const {
-    for (int64_t r = 0; r < queries; ++r) {
-      if (has_keys) RowMap<T>(values + r * value_depth, value_depth) *= 1 / sum_[r];
+  void Finish(bool has_keys, SpacedRows<T> values, T* log_sums) const {
+    for (int64_t r = 0; r < values.rows(); ++r) {
+      if (has_keys) values.row(r) *= 1 / sum_[r];
       constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
       log_sums[r] = has_keys && sum_[r] == 0 ? kNan : Pivot(r) + std::log(sum_[r]);
     }
@@ -163,24 +179,25 @@ KernelPlan Attention(const KernelContext& c) {
             T* const scores = args.scratch<T>();
             const T* const masks = has_mask ? args.input<T>(3) : nullptr;
             ForEachHead(p, masks, [&](int64_t head, const T* mask) {
-              const T* const q = args.input<T>(0) + head * p.queries * p.depth;
-              const T* const k = args.input<T>(1) + head * p.keys * p.depth;
-              const T* const v = args.input<T>(2) + head * p.keys * p.value_depth;
-              T* const y = args.output<T>(0) + head * p.queries * p.value_depth;
+              const T* const q = args.input<T>(0) + p.HeadOffset(head, p.queries, p.depth);
+              const T* const k = args.input<T>(1) + p.HeadOffset(head, p.keys, p.depth);
+              const T* const v = args.input<T>(2) + p.HeadOffset(head, p.keys, p.value_depth);
+              T* const y = args.output<T>(0) + p.HeadOffset(head, p.queries, p.value_depth);
+              const int64_t step = p.RowStep(p.value_depth);
               T* const log_sum = args.output<T>(1) + head * p.queries;
               for (int64_t query = 0; query < p.queries; query += kTileQueries) {
                 const int64_t queries = std::min(kTileQueries, p.queries - query);
-                T* const values = y + query * p.value_depth;
-                std::fill_n(values, queries * p.value_depth, T{0});
+                SpacedRows<T> values(y + query * step, queries, p.value_depth, Step(step));
+                values.setZero();
                 RunningSoftmax<T> softmax;
                 ForEachTileOfKeys(p, query, [&](const Tile& t) {
                   MakeScores(p, t, q, k, mask, scores);
-                  softmax.Weigh(t, scores, values, p.value_depth);
-                  Rows<T>(values, queries, p.value_depth).noalias() +=
+                  softmax.Weigh(t, scores, values);
+                  values.noalias() +=
                       Rows<T>(scores, queries, t.keys) *
-                      ConstRows<T>(v + t.key * p.value_depth, t.keys, p.value_depth);
+                      ConstSpacedRows<T>(v + t.key * step, t.keys, p.value_depth, Step(step));
                 });
-                softmax.Finish(queries, p.keys > 0, values, p.value_depth, log_sum + query);
+                softmax.Finish(p.keys > 0, values, log_sum + query);
               }
             });
             return absl::OkStatus();
@@ -197,45 +214,54 @@ struct HeadGradient {
   T *weights, *dscores;  // scratch, one tile each
 
   HeadGradient(const Problem& p, const KernelArgs& args, int64_t head, const T* mask)
-      : dy(args.input<T>(0) + head * p.queries * p.value_depth),
-        q(args.input<T>(1) + head * p.queries * p.depth),
-        k(args.input<T>(2) + head * p.keys * p.depth),
-        v(args.input<T>(3) + head * p.keys * p.value_depth),
-        y(args.input<T>(4) + head * p.queries * p.value_depth),
+      : dy(args.input<T>(0) + p.HeadOffset(head, p.queries, p.value_depth)),
+        q(args.input<T>(1) + p.HeadOffset(head, p.queries, p.depth)),
+        k(args.input<T>(2) + p.HeadOffset(head, p.keys, p.depth)),
+        v(args.input<T>(3) + p.HeadOffset(head, p.keys, p.value_depth)),
+        y(args.input<T>(4) + p.HeadOffset(head, p.queries, p.value_depth)),
         log_sum(args.input<T>(5) + head * p.queries),
         mask(mask),
-        dq(args.output<T>(0) + head * p.queries * p.depth),
-        dk(args.output<T>(1) + head * p.keys * p.depth),
-        dv(args.output<T>(2) + head * p.keys * p.value_depth),
+        dq(args.output<T>(0) + p.HeadOffset(head, p.queries, p.depth)),
+        dk(args.output<T>(1) + p.HeadOffset(head, p.keys, p.depth)),
+        dv(args.output<T>(2) + p.HeadOffset(head, p.keys, p.value_depth)),
         weights(args.scratch<T>()),
         dscores(weights + kTileQueries * kTileKeys) {}
 
   void Clear(const Problem& p) const {
-    std::fill_n(dq, p.queries * p.depth, T{0});
-    std::fill_n(dk, p.keys * p.depth, T{0});
-    std::fill_n(dv, p.keys * p.value_depth, T{0});
+    const Step step(p.RowStep(p.depth)), value_step(p.RowStep(p.value_depth));
+    SpacedRows<T>(dq, p.queries, p.depth, step).setZero();
+    SpacedRows<T>(dk, p.keys, p.depth, step).setZero();
+    SpacedRows<T>(dv, p.keys, p.value_depth, value_step).setZero();
   }
 
   // Adds the contribution of a tile to dq, dk and dv.
   void AddTile(const Problem& p, const Tile& t) const {
     MakeScores(p, t, q, k, mask, weights);
     Rows<T> w(weights, t.queries, t.keys), ds(dscores, t.queries, t.keys);
-    const ConstRows<T> dy_rows(dy + t.query * p.value_depth, t.queries, p.value_depth);
-    const ConstRows<T> y_rows(y + t.query * p.value_depth, t.queries, p.value_depth);
-    const ConstRows<T> k_rows(k + t.key * p.depth, t.keys, p.depth);
-    const ConstRows<T> q_rows(q + t.query * p.depth, t.queries, p.depth);
-    const ConstRows<T> v_rows(v + t.key * p.value_depth, t.keys, p.value_depth);
+    const int64_t step = p.RowStep(p.depth), value_step = p.RowStep(p.value_depth);
+    const auto rows = [&](const T* from, int64_t first, int64_t count) {
+      return ConstSpacedRows<T>(from + first * step, count, p.depth, Step(step));
+    };
+    const auto value_rows = [&](const T* from, int64_t first, int64_t count) {
+      return ConstSpacedRows<T>(from + first * value_step, count, p.value_depth, Step(value_step));
+    };
+    const auto k_rows = rows(k, t.key, t.keys), q_rows = rows(q, t.query, t.queries);
+    const auto dy_rows = value_rows(dy, t.query, t.queries),
+               y_rows = value_rows(y, t.query, t.queries);
+    const auto v_rows = value_rows(v, t.key, t.keys);
     for (int64_t r = 0; r < t.queries; ++r) w.row(r).array() -= log_sum[t.query + r];
     ExpInPlace(weights, t.queries * t.keys);
-    Rows<T>(dv + t.key * p.value_depth, t.keys, p.value_depth).noalias() += w.transpose() * dy_rows;
+    SpacedRows<T>(dv + t.key * value_step, t.keys, p.value_depth, Step(value_step)).noalias() +=
+        w.transpose() * dy_rows;
     ds.noalias() = dy_rows * v_rows.transpose();
     const T scale = static_cast<T>(p.scale);
     for (int64_t r = 0; r < t.queries; ++r) {
       const T product = dy_rows.row(r).dot(y_rows.row(r));
       ds.row(r).array() = (ds.row(r).array() - product) * w.row(r).array() * scale;
     }
-    Rows<T>(dq + t.query * p.depth, t.queries, p.depth).noalias() += ds * k_rows;
-    Rows<T>(dk + t.key * p.depth, t.keys, p.depth).noalias() += ds.transpose() * q_rows;
+    SpacedRows<T>(dq + t.query * step, t.queries, p.depth, Step(step)).noalias() += ds * k_rows;
+    SpacedRows<T>(dk + t.key * step, t.keys, p.depth, Step(step)).noalias() +=
+        ds.transpose() * q_rows;
   }
 };
 

@@ -23,8 +23,9 @@ constexpr int64_t kTensorCoreThreads = 2;                          // per row
 constexpr int64_t kTensorCoreStep = 32, kMostOfTensorCores = 256;  // bytes of a row
 
 struct Attention {
-  int64_t heads, queries, keys, depth, value_depth;
+  int64_t heads, queries, keys, depth, value_depth;  // heads of all examples
   bool causal;
+  int64_t spread = 1;  // of the rows of a head, in rows
   int64_t tile = kMostTile, threads_of_row = kLanes;
   const char* where = "";  // suffix of the names of functions
   std::string type, problem, scale, mask;
@@ -50,7 +51,7 @@ struct Attention {
 std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
   if (c.attr<int64_t>("num_masks") == 0) return "attention::NoMask()";
   const int mask = c.node().num_inputs() - 1;
-  const Shape pairs({q.dim(0), q.dim(1), a.queries, a.keys});
+  const Shape pairs({q.dim(0), a.heads / std::max<int64_t>(q.dim(0), 1), a.queries, a.keys});
   return absl::StrCat("[&](auto i) { return Load(a", mask, "[",
                       BroadcastText("i", pairs, c.input_shape(mask)), "]); }");
 }
@@ -70,12 +71,15 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
   const DataType u = c.attr<DataType>("U");
   if (CudaValueType(c.attr<DataType>("T")) != CudaType(u)) return UnsupportedDataType(u);
   const Shape &q = c.input_shape(first), &v = c.input_shape(first + 2);
-  Attention a{.heads = q.dim(0) * q.dim(1),
-              .queries = q.dim(2),
-              .keys = v.dim(2),
+  const bool inside = c.attr<bool>("heads_inside");
+  const int64_t heads = q.dim(inside ? 2 : 1);
+  Attention a{.heads = q.dim(0) * heads,
+              .queries = q.dim(inside ? 1 : 2),
+              .keys = v.dim(inside ? 1 : 2),
               .depth = q.dim(3),
               .value_depth = v.dim(3),
-              .causal = c.attr<bool>("causal")};
+              .causal = c.attr<bool>("causal"),
+              .spread = inside ? std::max<int64_t>(heads, 1) : 1};
   if (TensorCoresTake(c, a.depth) && TensorCoresTake(c, a.value_depth)) {
     a.tile = kTensorCoreTile;
     a.threads_of_row = kTensorCoreThreads;
@@ -91,7 +95,8 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
   }
   a.type = CudaType(u);
   a.problem = absl::StrCat("attention::Problem<", a.queries, ", ", a.keys, ", ", a.depth, ", ",
-                           a.value_depth, ", ", a.causal ? "true" : "false", ", ", a.tile, ">");
+                           a.value_depth, ", ", a.causal ? "true" : "false", ", ", a.tile, ", ",
+                           a.spread, ">");
   a.scale = absl::StrCat("static_cast<", a.type, ">(",
                          CudaLiteral(static_cast<double>(c.attr<float>("scale"))), ")");
   a.mask = MaskText(c, a, q);
@@ -120,13 +125,21 @@ std::vector<CudaStage> QueryStages(const KernelContext& c, const Attention& a,
   const int64_t number = static_cast<int64_t>(DataTypeSize(c.attr<DataType>("U")));
   options->scratch_bytes = (rows * 2 * number + 63) / 64 * 64;
   const std::string query = absl::StrCat("attention::Query<", a.type, ">");
-  return ReductionStages(ReduceDims(Shape({rows, a.value_depth}), {false, true}),
-                         {.op = absl::StrCat("Sum<", a.type, ">"),
-                          .op_bytes = number,
-                          .value = "Load(a0[i]) * Load(a4[i])",
-                          .finish = absl::StrCat("reinterpret_cast<", query, "*>(scratch)[o] = ",
-                                                 query, "::Of(a5[o], result, ", a.scale, ");")},
-                         &options->scratch_bytes);
+  // Row `o` of dy and y belongs to query `at` in the order of log_sums.
+  const int64_t of_example = a.spread * a.queries;
+  const std::string at =
+      a.spread == 1 || of_example == 0
+          ? "o"
+          : absl::StrCat("o / ", of_example, " * ", of_example, " + o % ", a.spread, " * ",
+                         a.queries, " + o / ", a.spread, " % ", a.queries);
+  return ReductionStages(
+      ReduceDims(Shape({rows, a.value_depth}), {false, true}),
+      {.op = absl::StrCat("Sum<", a.type, ">"),
+       .op_bytes = number,
+       .value = "Load(a0[i]) * Load(a4[i])",
+       .finish = absl::StrCat("const auto at = ", at, ";\n reinterpret_cast<", query,
+                              "*>(scratch)[at] = ", query, "::Of(a5[at], result, ", a.scale, ");")},
+      &options->scratch_bytes);
 }
 
 absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {

@@ -28,7 +28,7 @@ TEST(PipelineTest, PassesRunInExpectedOrder) {
       ProgramPipeline().ToString(),
       "understand: prune, functionalize_control_flow, infer_and_fold, lower_tensor_lists\n"
       "simplify: make_products, sink_relu_below_max_pool, simplify_algebra, common_subexpressions, "
-      "fuse_attention\n"
+      "fuse_attention, move_heads_inside\n"
       "shard: propagate_sharding, insert_collectives\n"
       "mix: mixed_precision\n"
       "communicate: reduce_in_updates, bucket_collectives, order_variables, "

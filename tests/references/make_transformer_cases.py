@@ -151,9 +151,12 @@ def _scores(q, k, scale, causal, mask):
     return scores
 
 
-def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None):
+def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None, heads_inside=False):
+    """Operands have heads as their second dimension; cases have them where `heads_inside` says."""
     wide = _wide(dtype)
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
+    if heads_inside:
+        attributes["heads_inside"] = True
     masks = []
     if mask is not None:
         masks = [mask]
@@ -168,7 +171,11 @@ def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None):
             weights = np.exp(scores - log_sum[..., None])
     y = tensor(dtype, np.einsum("bhnm,bhme->bhne", weights, _double(v)))
     log_sum = tensor(wide, log_sum)
-    yield _case("ScaledDotProductAttention", attributes, [q, k, v, *masks], [y, log_sum])
+    def rows(array):
+        return np.swapaxes(array, 1, 2) if heads_inside else array
+
+    operands = [rows(q), rows(k), rows(v), *masks]
+    yield _case("ScaledDotProductAttention", attributes, operands, [rows(y), log_sum])
     dy_wide = _double(dy)
     products = (dy_wide * _double(y)).sum(-1)[..., None]
     dweights = np.einsum("bhne,bhme->bhnm", dy_wide, _double(v))
@@ -178,8 +185,8 @@ def _attention(dtype, q, k, v, dy, scale, causal=False, mask=None):
         tensor(dtype, np.einsum("bhnm,bhnd->bhmd", dscores, _double(q))),
         tensor(dtype, np.einsum("bhnm,bhne->bhme", weights, dy_wide)),
     ]
-    operands = [dy, q, k, v, y, log_sum, *masks]
-    yield _case("ScaledDotProductAttentionGrad", attributes, operands, outputs)
+    operands = [*map(rows, (dy, q, k, v, y)), log_sum, *masks]
+    yield _case("ScaledDotProductAttentionGrad", attributes, operands, map(rows, outputs))
 
 
 def _operands(dtype, batch, heads, queries, keys, depth, value_depth):
@@ -212,6 +219,13 @@ def _attentions():
         padding = tensor(dtype, [[0, -_INF, 0, -_INF], [-_INF, -_INF, 0, 0]]).reshape([2, 1, 1, 4])
         yield from _attention(dtype, *operands, 1.0, False, padding)
         yield from _attention(dtype, *operands, 1.0, True, sample(dtype, [4], seed=4))
+        for dims in _FULL + _EMPTY:
+            operands = _operands(dtype, *dims)
+            yield from _attention(dtype, *operands, 0.5, True, heads_inside=True)
+        operands = _operands(dtype, 2, 2, 3, 4, 2, 2)
+        for shape in ([2, 2, 3, 4], [2, 1, 1, 4], [4]):
+            mask = sample(dtype, shape, seed=4)
+            yield from _attention(dtype, *operands, 1.0, False, mask, heads_inside=True)
     # The second query attends to no key.
     q, k, v, dy = _operands("float", 1, 1, 2, 2, 2, 2)
     blind = tensor("float", [[0, 0], [-_INF, -_INF]])
@@ -232,7 +246,7 @@ def _attentions():
     yield _case(op + "Grad", types, [dy, q, k, v, dy, sums[0]], None)
 
 
-def _large(dtype, depth, value_depth, causal, mask=None, queries=70):
+def _large(dtype, depth, value_depth, causal, mask=None, queries=70, heads_inside=False):
     """Several tiles; the results are compared with those in double precision."""
     wide = _wide(dtype)
     # The sums of the gradient are random, so its weights can be large; they must not overflow half.
@@ -240,8 +254,14 @@ def _large(dtype, depth, value_depth, causal, mask=None, queries=70):
     attributes = {"T": dtype, "U": wide, "scale": scale, "causal": causal}
     if mask:
         attributes["num_masks"] = 1
-    q, k = f"{dtype}<1,2,{queries},{depth}>", f"{dtype}<1,2,150,{depth}>"
-    v, y = f"{dtype}<1,2,150,{value_depth}>", f"{dtype}<1,2,{queries},{value_depth}>"
+    if heads_inside:
+        attributes["heads_inside"] = True
+
+    def rows(count, columns):
+        return f"{dtype}<1,{count},2,{columns}>" if heads_inside else f"{dtype}<1,2,{count},{columns}>"
+
+    q, k = rows(queries, depth), rows(150, depth)
+    v, y = rows(150, value_depth), rows(queries, value_depth)
     masks = [f"{dtype}{mask}"] if mask else []
     for op, operands in (
         ("ScaledDotProductAttention", [q, k, v]),
@@ -259,6 +279,8 @@ def _larges():
         for causal in (False, True):
             yield from _large(dtype, 32, 16, causal)
         yield from _large(dtype, 16, 48, False, "<150>")
+    for dtype in ("float", *REDUCED):
+        yield from _large(dtype, 32, 16, True, heads_inside=True)
     # The second tile of queries sees all of the first tile of keys.
     for dtype in ("float", *REDUCED):
         yield from _large(dtype, 32, 16, True, queries=200)

@@ -19,13 +19,21 @@ struct Range {
   __device__ bool Has(int column) const { return begin <= column && column < end; }
 };
 
+// The rows of a head begin kRowSpread rows apart: 1 if they are adjacent, else the number of heads,
+// whose rows are between them.
 template <int64 kQueryCount, int64 kKeyCount, int kDepthCount, int kValueDepthCount, bool kIsCausal,
-          int kTileRows>
+          int kTileRows, int kRowSpread>
 struct Problem {
   static constexpr int64 kQueries = kQueryCount, kKeys = kKeyCount;
   static constexpr int kDepth = kDepthCount, kValueDepth = kValueDepthCount;
   static constexpr bool kCausal = kIsCausal;
+  static constexpr int kSpread = kRowSpread;
   static constexpr int kTile = kTileRows;  // a multiple of 4, so that warps are whole
+  // The first element of a head's rows, of which there are `count` with kColumns elements each.
+  template <int kColumns>
+  __device__ static int64 Begin(int64 head, int64 count) {
+    return (head / kSpread * kSpread * count + head % kSpread) * kColumns;
+  }
   static constexpr int64 kQueryTiles = (kQueries + kTile - 1) / kTile;
   static constexpr int64 kKeyTiles = (kKeys + kTile - 1) / kTile;
 
@@ -125,13 +133,14 @@ template <typename V, int kRows, int kColumns>
 struct Tile {
   V rows[kRows][kColumns + 1];
 
-  // Loads the rows of `from` [count, kColumns] from row `first` on, with zeros beyond the last.
-  template <typename T>
+  // Loads the rows of `from` from row `first` of `count` on, with zeros beyond the last. They begin
+  // kSpread rows apart.
+  template <int kSpread, typename T>
   __device__ void Fill(const T* from, int64 first, int64 count) {
     constexpr int kOfRow = kColumns > 0 ? kColumns : 1;
     for (int i = threadIdx.x; i < kRows * kColumns; i += kRows * kLanes) {
       const int r = i / kOfRow, c = i % kOfRow;
-      rows[r][c] = first + r < count ? Load(from[(first + r) * kColumns + c]) : V(0);
+      rows[r][c] = first + r < count ? Load(from[(first + r) * (kSpread * kColumns) + c]) : V(0);
     }
   }
   __device__ V Dot(int row, const Tile& other, int other_row) const {
@@ -209,12 +218,14 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
   const int64 query = first + row, end = P::template EndOfOther<false>(first);
   const V nothing = Traits<V>::Lowest();
   const Scores<V, Mask> scores(scale, mask);
-  queries.Fill(q + head * P::kQueries * P::kDepth, first, P::kQueries);
+  queries.template Fill<P::kSpread>(q + P::template Begin<P::kDepth>(head, P::kQueries), first,
+                                    P::kQueries);
   RowSums<V, P::kValueDepth> sums;
   V largest = nothing, pivot = 0, sum = 0;
   for (int64 begin = 0; begin < end; begin += kTile) {
     __syncthreads();
-    other.keys.Fill(k + head * P::kKeys * P::kDepth, begin, P::kKeys);
+    other.keys.template Fill<P::kSpread>(k + P::template Begin<P::kDepth>(head, P::kKeys), begin,
+                                         P::kKeys);
     __syncthreads();
     const V before = largest;
     const int64 pair = (head * P::kQueries + query) * P::kKeys + begin;
@@ -241,14 +252,16 @@ __device__ inline void Forward(const T* q, const T* k, const T* v, T* y, V* log_
     for (int j = lane; j < kTile; j += kLanes) sum += weights[row][j];
     sums.Scale(shrink);
     __syncthreads();
-    other.values.Fill(v + head * P::kKeys * P::kValueDepth, begin, P::kKeys);
+    other.values.template Fill<P::kSpread>(v + P::template Begin<P::kValueDepth>(head, P::kKeys),
+                                           begin, P::kKeys);
     __syncthreads();
     sums.Add(lane, weights[row], other.values);
   }
   sum = CombineLanes<Sum<V>>(sum);
   if (query >= P::kQueries) return;
   if (P::kKeys > 0) sums.Scale(V(1) / sum);
-  sums.Write(lane, y + (head * P::kQueries + query) * P::kValueDepth);
+  sums.Write(lane, y + P::template Begin<P::kValueDepth>(head, P::kQueries) +
+                       query * (P::kSpread * P::kValueDepth));
   if (lane != 0) return;
   const bool blind = P::kKeys > 0 && sum == 0;
   log_sums[head * P::kQueries + query] =
@@ -293,15 +306,17 @@ __device__ inline void Backward(const T* own, const T* own2, const T* other, con
     }
   };
   if constexpr (!kOfKeys) read_queries(first);
-  own_rows.Fill(own + head * kOwn * kColumns, first, kOwn);
-  own_rows2.Fill(own2 + head * kOwn * kColumns2, first, kOwn);
+  own_rows.template Fill<P::kSpread>(own + P::template Begin<kColumns>(head, kOwn), first, kOwn);
+  own_rows2.template Fill<P::kSpread>(own2 + P::template Begin<kColumns2>(head, kOwn), first, kOwn);
   RowSums<V, kColumns> sums;
   RowSums<V, kOfKeys ? kColumns2 : 0> sums2;
   const int64 end = P::template EndOfOther<kOfKeys>(first);
   for (int64 at = P::template BeginOfOther<kOfKeys>(first); at < end; at += kTile) {
     __syncthreads();
-    other_rows.Fill(other + head * kOther * kColumns, at, kOther);
-    other_rows2.Fill(other2 + head * kOther * kColumns2, at, kOther);
+    other_rows.template Fill<P::kSpread>(other + P::template Begin<kColumns>(head, kOther), at,
+                                         kOther);
+    other_rows2.template Fill<P::kSpread>(other2 + P::template Begin<kColumns2>(head, kOther), at,
+                                          kOther);
     if constexpr (kOfKeys) read_queries(at);
     __syncthreads();
     const auto weigh = [&](auto sees) {
@@ -330,8 +345,11 @@ __device__ inline void Backward(const T* own, const T* own2, const T* other, con
     if constexpr (kOfKeys) sums2.Add(lane, weights[row], other_rows2);
   }
   if (own_index >= kOwn) return;
-  sums.Write(lane, result + (head * kOwn + own_index) * kColumns);
-  if constexpr (kOfKeys) sums2.Write(lane, result2 + (head * kOwn + own_index) * kColumns2);
+  sums.Write(
+      lane, result + P::template Begin<kColumns>(head, kOwn) + own_index * (P::kSpread * kColumns));
+  if constexpr (kOfKeys)
+    sums2.Write(lane, result2 + P::template Begin<kColumns2>(head, kOwn) +
+                          own_index * (P::kSpread * kColumns2));
 }
 
 }  // namespace attention

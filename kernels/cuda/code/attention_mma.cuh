@@ -36,17 +36,17 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   const int warp_row = mma::Warp() * mma::kWarpRows;
   const int64 first_query = first + warp_row, end = P::template EndOfOther<false>(first);
   const float nothing = Traits<float>::Lowest();
-  keys.template StartFill<kTile, kThreads>(0, q + head * P::kQueries * P::kDepth, first,
-                                           P::kQueries);
+  keys.template StartFill<kTile, kThreads, P::kSpread>(
+      0, q + P::template Begin<P::kDepth>(head, P::kQueries), first, P::kQueries);
   WaitForCopies();
   __syncthreads();
   const mma::Rows<T, P::kDepth> queries(keys, warp_row);
   __syncthreads();
   const auto start_fill = [&](int stage, int64 begin) {
-    keys.template StartFill<kRows, kThreads>(stage, k + head * P::kKeys * P::kDepth, begin,
-                                             P::kKeys);
-    values.template StartFill<kRows, kThreads>(stage, v + head * P::kKeys * P::kValueDepth, begin,
-                                               P::kKeys);
+    keys.template StartFill<kRows, kThreads, P::kSpread>(
+        stage, k + P::template Begin<P::kDepth>(head, P::kKeys), begin, P::kKeys);
+    values.template StartFill<kRows, kThreads, P::kSpread>(
+        stage, v + P::template Begin<P::kValueDepth>(head, P::kKeys), begin, P::kKeys);
   };
   mma::Sums<P::kValueDepth> sums;
   const Scores<float, Mask> scores(scale, mask);
@@ -114,7 +114,9 @@ __device__ inline void ForwardOnTensorCores(const T* q, const T* k, const T* v, 
   const float factors[2] = {1 / sum[0], 1 / sum[1]};
   if (P::kKeys > 0) sums.Scale(factors);
   __syncthreads();
-  sums.Write(values, warp_row, y + head * P::kQueries * P::kValueDepth, first_query, P::kQueries);
+  sums.template Write<P::kSpread>(values, warp_row,
+                                  y + P::template Begin<P::kValueDepth>(head, P::kQueries),
+                                  first_query, P::kQueries);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int64 query = first_query + mma::RowOf(2 * h);
@@ -142,8 +144,10 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   const int64 head = blockIdx.x / kTiles, first = blockIdx.x % kTiles * kTile;
   const int warp_row = mma::Warp() * mma::kWarpRows;
   const Query<float>* const queries_of_head = queries + head * P::kQueries;
-  rows.template StartFill<kTile, kThreads>(0, own + head * kOwn * kColumns, first, kOwn);
-  rows2.template StartFill<kTile, kThreads>(0, own2 + head * kOwn * kColumns2, first, kOwn);
+  rows.template StartFill<kTile, kThreads, P::kSpread>(
+      0, own + P::template Begin<kColumns>(head, kOwn), first, kOwn);
+  rows2.template StartFill<kTile, kThreads, P::kSpread>(
+      0, own2 + P::template Begin<kColumns2>(head, kOwn), first, kOwn);
   Query<float> own_queries[2] = {};
   if constexpr (!kOfKeys) {
 #pragma unroll
@@ -158,9 +162,10 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
   const mma::Rows<T, kColumns2> own_rows2(rows2, warp_row);
   __syncthreads();
   const auto start_fill = [&](int stage, int64 at) {
-    rows.template StartFill<kRows, kThreads>(stage, other + head * kOther * kColumns, at, kOther);
-    rows2.template StartFill<kRows, kThreads>(stage, other2 + head * kOther * kColumns2, at,
-                                              kOther);
+    rows.template StartFill<kRows, kThreads, P::kSpread>(
+        stage, other + P::template Begin<kColumns>(head, kOther), at, kOther);
+    rows2.template StartFill<kRows, kThreads, P::kSpread>(
+        stage, other2 + P::template Begin<kColumns2>(head, kOther), at, kOther);
     if constexpr (kOfKeys) {
       const int r = threadIdx.x;
       const bool exists = at + r < P::kQueries;
@@ -222,9 +227,12 @@ __device__ inline void BackwardOnTensorCores(const T* own, const T* own2, const 
     }
   }
   __syncthreads();
-  sums.Write(rows, warp_row, result + head * kOwn * kColumns, first + warp_row, kOwn);
+  sums.template Write<P::kSpread>(rows, warp_row, result + P::template Begin<kColumns>(head, kOwn),
+                                  first + warp_row, kOwn);
   if constexpr (kOfKeys) {
-    sums2.Write(rows2, warp_row, result2 + head * kOwn * kColumns2, first + warp_row, kOwn);
+    sums2.template Write<P::kSpread>(rows2, warp_row,
+                                     result2 + P::template Begin<kColumns2>(head, kOwn),
+                                     first + warp_row, kOwn);
   }
 }
 

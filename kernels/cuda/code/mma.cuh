@@ -92,29 +92,33 @@ struct Tile {
   };
   Numbers rows[kRows][kLoads + 1];
 
-  // Starts to copy kCopied rows of `from` [count, kColumns] to the rows from `row` on, with zeros
-  // beyond the last: those from row `first` on, a multiple of kCopied. All kThreads of the block
-  // share the work.
-  template <int kCopied, int kThreads>
+  // Starts to copy kCopied of the `count` rows of `from` to the rows from `row` on, with zeros
+  // beyond the last: those from row `first` on, a multiple of kCopied. They begin kSpread rows
+  // apart. All kThreads of the block share the work.
+  template <int kCopied, int kThreads, int kSpread>
   __device__ void StartFill(int row, const T* from, int64 first, int64 count) {
     const int left = count - first < kCopied ? static_cast<int>(count - first) : kCopied;
     const auto exists = [&](int r) { return count % kCopied == 0 || r < left; };
-    from += first * kColumns;
+    from += first * (kSpread * kColumns);
 #pragma unroll
     for (int at = 0; at < kCopied * kLoads; at += kThreads) {
       const int i = at + threadIdx.x, r = i / kLoads, c = i % kLoads;
       if (kCopied * kLoads % kThreads != 0 && i >= kCopied * kLoads) break;
-      StartCopy<sizeof(Numbers)>(&rows[row + r][c], from + i * kPerLoad, exists(r));
+      StartCopy<sizeof(Numbers)>(&rows[row + r][c], from + r * (kSpread * kColumns) + c * kPerLoad,
+                                 exists(r));
     }
   }
 
-  // Writes the warp's 16 rows from `row` on to `to` [count, kColumns], from row `first` on.
+  // Writes the warp's 16 rows from `row` on to the `count` rows of `to`, which begin kSpread rows
+  // apart, from row `first` on.
+  template <int kSpread>
   __device__ void Write(int row, T* to, int64 first, int64 count) const {
-    to += first * kColumns;
+    to += first * (kSpread * kColumns);
 #pragma unroll
     for (int at = 0; at < kWarpRows * kLoads; at += 32) {
       const int i = at + threadIdx.x % 32, r = i / kLoads, c = i % kLoads;
-      if (first + r < count) *reinterpret_cast<Numbers*>(to + i * kPerLoad) = rows[row + r][c];
+      if (first + r >= count) continue;
+      *reinterpret_cast<Numbers*>(to + r * (kSpread * kColumns) + c * kPerLoad) = rows[row + r][c];
     }
   }
 
@@ -225,9 +229,10 @@ class Sums {
       }
     }
   }
-  // Writes the sums to `to` [count, kColumns], with the warp's first row at row `first`. They pass
-  // through the 16 rows of the tile from `row` on, which only this warp uses.
-  template <typename T, int kRows>
+  // Writes the sums to the `count` rows of `to`, which begin kSpread rows apart, with the warp's
+  // first row at row `first`. They pass through the 16 rows of the tile from `row` on, which only
+  // this warp uses.
+  template <int kSpread, typename T, int kRows>
   __device__ void Write(Tile<T, kRows, kColumns>& tile, int row, T* to, int64 first,
                         int64 count) const {
 #pragma unroll
@@ -243,7 +248,7 @@ class Sums {
       }
     }
     __syncwarp();
-    tile.Write(row, to, first, count);
+    tile.template Write<kSpread>(row, to, first, count);
   }
 
  private:

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/passes/move_heads_inside.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/graph/gradients.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_session.h"
+
+namespace mirrorflow {
+namespace {
+
+constexpr int64_t kBatch = 5, kHeads = 2, kQueries = 6, kKeys = 7, kDepth = 4;
+
+Output SwapHeads(const Scope& s, Output x) { return ops::Transpose(s, x, {0, 2, 1, 3}); }
+
+// A program that feeds q, k and v with heads inside, and a mask.
+struct Program {
+  using Make = std::function<std::vector<Output>(const Scope&, Output, Output, Output, Output)>;
+
+  Graph graph;
+  std::vector<Output> feeds, fetches;
+  std::vector<Shape> shapes;
+
+  // `make` returns what the program fetches; gradients of q, k and v through the first follow.
+  explicit Program(const Make& make)
+      : shapes({{kBatch, kQueries, kHeads, kDepth},
+                {kBatch, kKeys, kHeads, kDepth},
+                {kBatch, kKeys, kHeads, kDepth + 1},
+                {kBatch, kHeads, 1, kKeys}}) {
+    const Scope root(&graph);
+    for (const Shape& shape : shapes) {
+      Shape declared = shape;
+      declared.set_dim(0, kUnknownDim);
+      feeds.push_back(ops::Placeholder(root, DT_FLOAT, declared));
+    }
+    fetches = make(root, feeds[0], feeds[1], feeds[2], feeds[3]);
+    const auto gradients =
+        Gradients(root, {ops::Square(root, fetches[0])}, {feeds[0], feeds[1], feeds[2]});
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    if (gradients.ok()) fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+  }
+
+  struct Outcome {
+    std::vector<Tensor> values;
+    int64_t transposes = 0;
+  };
+  absl::StatusOr<Outcome> Run(int replicas, bool moves) const {
+    TestSessionOptions options{.replicas = replicas};
+    if (!moves) options.session.compile.disabled_passes = {"move_heads_inside"};
+    MF_ASSIGN_OR_RETURN(auto session, CreateTestSession(graph, options));
+    MF_ASSIGN_OR_RETURN(Step step, session->Prepare(feeds, fetches));
+    Random random(4);
+    std::vector<Tensor> fed;
+    for (const Shape& shape : shapes) fed.push_back(RandomTensor(DT_FLOAT, shape, &random));
+    Outcome outcome;
+    MF_ASSIGN_OR_RETURN(const StepOutputs out, step.Run(fed));
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      MF_ASSIGN_OR_RETURN(Tensor value, out[static_cast<int>(i)].Clone());
+      outcome.values.push_back(std::move(value));
+    }
+    MF_ASSIGN_OR_RETURN(const StepPlans plans, CompileStep(step, shapes));
+    const std::vector<std::string>& ops = plans.plans[0]->node_ops;
+    outcome.transposes = std::count(ops.begin(), ops.end(), ops::kTranspose);
+    return outcome;
+  }
+};
+
+// Returns the numbers of transposes without the pass and with it. Results must be equal but for
+// rounding.
+std::pair<int64_t, int64_t> Transposes(const Program& program) {
+  std::pair<int64_t, int64_t> counts = {-1, -1};
+  for (const int replicas : {1, 3}) {
+    const auto want = program.Run(replicas, false), got = program.Run(replicas, true);
+    EXPECT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+    if (!want.ok() || !got.ok()) return {-1, -1};
+    for (size_t i = 0; i < want->values.size(); ++i) {
+      EXPECT_EQ(Difference(want->values[i], got->values[i], {.relative = 1e-4, .absolute = 1e-6}),
+                "")
+          << i;
+    }
+    if (replicas == 1) counts = {want->transposes, got->transposes};
+    EXPECT_EQ(counts, std::make_pair(want->transposes, got->transposes));
+  }
+  return counts;
+}
+
+TEST(MoveHeadsInsideTest, TransposesAroundAttentionAreRemoved) {
+  for (const bool causal : {false, true}) {
+    for (const bool masked : {false, true}) {
+      const Program program([&](const Scope& s, Output q, Output k, Output v, Output mask) {
+        ops::AttentionOptions options{.causal = causal};
+        if (masked) options.mask = mask;
+        const Output y = ops::ScaledDotProductAttention(s, SwapHeads(s, q), SwapHeads(s, k),
+                                                        SwapHeads(s, v), options)
+                             .y;
+        return std::vector<Output>{SwapHeads(s, y)};
+      });
+      // Of q, k, v, y, their gradients, and none.
+      EXPECT_EQ(Transposes(program), std::make_pair(int64_t{8}, int64_t{0}));
+    }
+  }
+}
+
+TEST(MoveHeadsInsideTest, OtherUsersOfResultGetItTransposed) {
+  const Program program([](const Scope& s, Output q, Output k, Output v, Output) {
+    const auto attention =
+        ops::ScaledDotProductAttention(s, SwapHeads(s, q), SwapHeads(s, k), SwapHeads(s, v));
+    return std::vector<Output>{SwapHeads(s, attention.y), ops::Neg(s, attention.y),
+                               attention.log_sum};
+  });
+  EXPECT_EQ(Transposes(program), std::make_pair(int64_t{8}, int64_t{1}));
+}
+
+TEST(MoveHeadsInsideTest, LeavesOtherOperandsUnchanged) {
+  const Program one_is_not_transposed([](const Scope& s, Output q, Output k, Output v, Output) {
+    const Output some = ops::Reshape(s, k, ops::VectorConst(s, {-1, kHeads, kKeys, kDepth}));
+    const Output y = ops::ScaledDotProductAttention(s, SwapHeads(s, q), some, SwapHeads(s, v)).y;
+    return std::vector<Output>{SwapHeads(s, y)};
+  });
+  const auto counts = Transposes(one_is_not_transposed);
+  EXPECT_EQ(counts.first, counts.second);
+  EXPECT_GT(counts.first, 0);
+}
+
+}  // namespace
+}  // namespace mirrorflow
