@@ -102,7 +102,7 @@ TEST(MoveHeadsInsideTest, TransposesAroundAttentionAreRemoved) {
                              .y;
         return std::vector<Output>{SwapHeads(s, y)};
       });
-      // Of q, k, v, y, their gradients, and none.
+      // Four transposes for q, k, v and y, and four for their gradients.
       EXPECT_EQ(Transposes(program), std::make_pair(int64_t{8}, int64_t{0}));
     }
   }
