@@ -19,6 +19,15 @@ class ForwardingDevice : public Device {
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(size_t bytes) override {
     return device_->Allocate(bytes);
   }
+  absl::Status MakeCurrent() override { return device_->MakeCurrent(); }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) override {
+    return device_->AllocateForCollectives(bytes);
+  }
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) override {
+    return device_->AllocateOnHost(bytes);
+  }
+  absl::Status Send(const StepInput& input) override { return device_->Send(input); }
+  absl::Status Settle(absl::Time deadline) override { return device_->Settle(deadline); }
   std::byte* KernelAddress(std::byte* address) const override {
     return device_->KernelAddress(address);
   }
