@@ -20,9 +20,6 @@ class ForwardingDevice : public Device {
     return device_->Allocate(bytes);
   }
   absl::Status MakeCurrent() override { return device_->MakeCurrent(); }
-  absl::StatusOr<std::shared_ptr<std::byte>> AllocateForCollectives(size_t bytes) override {
-    return device_->AllocateForCollectives(bytes);
-  }
   absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnHost(size_t bytes) override {
     return device_->AllocateOnHost(bytes);
   }
