@@ -15,6 +15,21 @@ namespace {
 constexpr size_t kStackBytes = 64 << 10;
 constexpr int kWarp = 32;
 
+// The order of threads or warps: starts anywhere and goes either way.
+class Order {
+ public:
+  explicit Order(uint64_t seed) : first_(seed / 2 % 1021), backwards_(seed % 2 == 1) {}
+  int Nth(int i, int count) const {
+    const int t = (first_ + i) % count;
+    return backwards_ ? count - 1 - t : t;
+  }
+
+ private:
+  const int first_;
+  const bool backwards_;
+};
+
+// kNot: the thread runs, or may run on.
 enum class Waits : int8_t { kNot, kForBlock, kForWarp, kDone };
 
 // The threads of one block as coroutines.
@@ -26,7 +41,10 @@ class Block {
   void Run(uint64_t seed) {
     current_block = this;
     // Most kernels have no barriers: if the first thread does not wait, no thread does.
-    Start(0);
+    threads_.resize(count_);
+    waits_.assign(count_, Waits::kNot);
+    Prepare(0);
+    Resume(0);
     if (waits_[0] != Waits::kDone) return TakeTurns(seed);
     for (int t = 1; t < count_; ++t) {
       here_.thread = IndexOf(t);
@@ -71,18 +89,13 @@ class Block {
             static_cast<unsigned>(t) / (size_.x * size_.y)};
   }
 
-  void Start(int t) {
-    if (threads_.empty()) {
-      threads_.resize(count_);
-      waits_.assign(count_, Waits::kNot);
-    }
+  void Prepare(int t) {
     ucontext_t& context = threads_[t];
     getcontext(&context);
     context.uc_stack.ss_sp = StackOf(t);
     context.uc_stack.ss_size = kStackBytes;
     context.uc_link = nullptr;
     makecontext(&context, Enter, 0);
-    Resume(t);
   }
   void Resume(int t) {
     running_ = t;
@@ -99,38 +112,46 @@ class Block {
     }
     return true;
   }
+  bool IsDone(int begin, int end) const { return AllWait(begin, end, Waits::kDone); }
+
+  // Lets the threads of [begin, end), a warp, run until they wait again. Returns whether any ran.
+  bool RunWarp(int begin, int end, const Order& order) {
+    const auto first = waits_.begin() + begin, last = waits_.begin() + end;
+    if (std::find(first, last, Waits::kNot) == last) {
+      if (IsDone(begin, end) || !AllWait(begin, end, Waits::kForWarp)) return false;
+      std::replace(first, last, Waits::kForWarp, Waits::kNot);
+    }
+    for (int i = 0; i < end - begin; ++i) {
+      const int t = begin + order.Nth(i, end - begin);
+      if (waits_[t] == Waits::kNot) Resume(t);
+    }
+    return true;
+  }
 
   void TakeTurns(uint64_t seed) {
-    // Starts at another thread each time, and goes backwards half of the time.
-    const int first = static_cast<int>(seed % count_);
-    const bool backwards = (seed >> 32) % 2 == 1;
-    auto nth = [&](int i) {
-      const int t = (first + i) % count_;
-      return backwards ? count_ - 1 - t : t;
-    };
-    for (int i = 0; i < count_; ++i) {
-      if (nth(i) != 0) Start(nth(i));
-    }
-    while (!AllWait(0, count_, Waits::kDone)) {
-      bool moved = false;
-      std::vector<int> ready;
-      for (int w = 0; w < count_; w += kWarp) {
-        const int end = std::min(w + kWarp, count_);
-        if (AllWait(w, end, Waits::kDone) || !AllWait(w, end, Waits::kForWarp)) continue;
-        for (int t = w; t < end; ++t) {
-          if (waits_[t] == Waits::kForWarp) ready.push_back(t);
+    for (int t = 1; t < count_; ++t) Prepare(t);
+    const int num_warps = (count_ + kWarp - 1) / kWarp;
+    while (true) {
+      // Until the next barrier: three times of four, a warp runs up to it before the next one
+      // starts. Otherwise all warps take turns.
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      const Order order(seed >> 32);
+      const bool ahead = (seed >> 60) % 4 != 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < num_warps; ++i) {
+          const int begin = order.Nth(i, num_warps) * kWarp, end = std::min(begin + kWarp, count_);
+          while (RunWarp(begin, end, order)) {
+            moved = true;
+            if (!ahead) break;
+          }
         }
       }
-      if (ready.empty() && AllWait(0, count_, Waits::kForBlock)) {
-        for (int i = 0; i < count_; ++i) {
-          if (waits_[nth(i)] == Waits::kForBlock) ready.push_back(nth(i));
-        }
+      if (IsDone(0, count_)) return;
+      if (!AllWait(0, count_, Waits::kForBlock)) {
+        Die("the threads of a block wait for each other forever");
       }
-      for (const int t : ready) {
-        Resume(t);
-        moved = true;
-      }
-      if (!moved) Die("the threads of a block wait for each other forever");
+      std::replace(waits_.begin(), waits_.end(), Waits::kForBlock, Waits::kNot);
     }
   }
 

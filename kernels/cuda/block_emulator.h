@@ -18,8 +18,9 @@ struct EmulatedHere {
 };
 
 // Calls kernel(args) for every thread of every block. `seed` determines the order in which the
-// threads of a block take turns. Aborts with a message if the threads of a block wait for each
-// other forever.
+// warps and threads of a block take turns, which differs from barrier to barrier, and whether a
+// warp runs ahead of the others as far as it can. Aborts with a message if the threads of a block
+// wait for each other forever.
 void RunGrid(void (*kernel)(void**), void** args, EmulatedHere* here, dim3 grid, dim3 block,
              uint64_t seed);
 

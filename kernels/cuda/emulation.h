@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns code for the GPU into C++ for the host: the NVRTC fake compiles this file in front of it.
-// The threads of a block take turns at the points where they would wait for each other, in an order
-// other than that of the threads, so that a missing __syncthreads() shows.
+// The threads of a block take turns at the points where they would wait for each other. Mostly, a
+// warp runs up to the next __syncthreads() before another one starts: without a barrier it would
+// read what others have not written yet, and overwrite what they have not read yet.
+//
+// A race stays unnoticed where no order of whole warps, or of threads between two waits, changes a
+// result: where it writes the value that is there already, or where nothing uses what it read.
 
 #ifndef MIRRORFLOW_KERNELS_CUDA_EMULATION_H_
 #define MIRRORFLOW_KERNELS_CUDA_EMULATION_H_

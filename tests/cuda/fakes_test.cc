@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that the fakes detect accesses without an order and misuse of NCCL and cuDNN.
+// Tests that the fakes detect accesses without an order, misuse of NCCL and cuDNN, and missing
+// barriers.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "distribute/collective/nccl/fake_nccl.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/block_emulator.h"
 #include "kernels/cuda/cudnn_graph.h"
 #include "kernels/cuda/fake_cuda.h"
 
@@ -255,6 +257,35 @@ TEST_F(FakeCudnnTest, PlanOfTwoHandlesIsRejected) {
   EXPECT_NE(cudnnBackendExecute(handles[1], plan->get(), pack->get()), CUDNN_STATUS_SUCCESS);
   WaitFor(0);
   for (cudnnHandle_t handle : handles) cudnnDestroy(handle);
+}
+
+// Two warps write to memory, read what the other one wrote, and overwrite what they wrote. They
+// wait for their own threads in between, as kernels do that use tensor cores.
+EmulatedHere here;
+enum Missing { kNoBarrier, kBeforeReads, kBeforeOverwrites } missing;
+unsigned int shared[64];
+int wrong;
+
+void UseOthersNumbers(void**) {
+  const unsigned int thread = here.thread.x, number = here.block.x + 1;
+  shared[thread] = number;
+  if (missing != kBeforeReads) here.wait(0);
+  here.wait(1);
+  wrong += shared[63 - thread] != number;
+  here.wait(1);
+  if (missing != kBeforeOverwrites) here.wait(0);
+  shared[thread] = 0;
+}
+
+TEST(BlockEmulatorTest, MissingBarrierChangesResults) {
+  for (const Missing each : {kNoBarrier, kBeforeReads, kBeforeOverwrites}) {
+    missing = each;
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      wrong = 0;
+      RunGrid(UseOthersNumbers, nullptr, &here, dim3(8), dim3(64), seed);
+      EXPECT_EQ(wrong > 0, missing != kNoBarrier) << missing << " " << seed;
+    }
+  }
 }
 
 }  // namespace
