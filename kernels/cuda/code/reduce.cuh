@@ -123,8 +123,8 @@ struct Team {
     return kAlongFirst ? threadIdx.x / kAlong : threadIdx.x % kAcross;
   }
 
-  // Combines the values of the threads along a result; each of them gets the combination. Every
-  // thread of the block must call it.
+  // Combines the values of the threads along a result. With kAlongFirst, each of them gets the
+  // combination, else only the one with Along() 0. Every thread of the block must call it.
   template <typename Op>
   __device__ static typename Op::Type Combine(typename Op::Type value) {
     using A = typename Op::Type;
@@ -149,8 +149,8 @@ struct Team {
       }
       return value;
     } else {
+      // Since the barrier at the end of the last call, threads have read only slots of their own.
       __shared__ A slots[kAlong * kAcross];
-      __syncthreads();
       slots[threadIdx.x] = value;
       __syncthreads();
 #pragma unroll
@@ -160,7 +160,7 @@ struct Team {
         }
         __syncthreads();
       }
-      return slots[Across()];
+      return slots[threadIdx.x];
     }
   }
 };

@@ -59,6 +59,12 @@ __device__ inline void Scan(const T* in, T* out, const typename Op::Type* partia
           [&](int64 part) { return partials[part * kColumns + column]; });
     }
     carry = Threads::template Combine<Op>(carry);
+    if constexpr (!kAlongFirst) {
+      __shared__ A carries[kAcross];
+      if (Threads::Along() == 0) carries[Threads::Across()] = carry;
+      __syncthreads();
+      carry = carries[Threads::Across()];
+    }
   }
   for (int64 first = begin; first < end; first += kAlong * kOfThread) {
     const int64 row = first + Threads::Along() * kOfThread;
