@@ -103,8 +103,7 @@ absl::StatusOr<Types> TypesOf(const CublasProduct& p) {
 
 class ProductKernel final : public Kernel {
  public:
-  // `c` is null for a product that is not run.
-  absl::Status Make(const KernelContext* c, const CublasProduct& p) {
+  absl::Status Make(const KernelContext& c, const CublasProduct& p) {
     MF_ASSIGN_OR_RETURN(const Types types, TypesOf(p));
     epilogue_ = p.epilogue;
     in_double_ = p.dtype == DT_DOUBLE;
@@ -123,14 +122,13 @@ class ProductKernel final : public Kernel {
     MF_RETURN_IF_ERROR(b_.Make(types.data, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n,
                                p.batch, p.batch_b));
     MF_RETURN_IF_ERROR(out_.Make(types.data, p.m, p.n, p.batch, /*has_batch=*/true));
-    const bool autotune = c != nullptr && c->tuning() != nullptr;
+    const bool autotune = c.tuning() != nullptr;
     MF_ASSIGN_OR_RETURN(const std::vector<Algorithm> proposed, Propose(autotune ? kMaxTried : 1));
     int choice = 0;
     if (autotune) {
-      MF_ASSIGN_OR_RETURN(
-          choice,
-          ChooseProposal(*c, absl::StrCat("cuBLASLt ", cublasLtGetVersion()),
-                         static_cast<int>(proposed.size()), [&] { return Fastest(p, proposed); }));
+      MF_ASSIGN_OR_RETURN(choice, ChooseProposal(c, absl::StrCat("cuBLASLt ", cublasLtGetVersion()),
+                                                 static_cast<int>(proposed.size()),
+                                                 [&] { return Fastest(p, proposed); }));
     }
     chosen_ = proposed[choice];
     return absl::OkStatus();
@@ -283,25 +281,9 @@ class ProductKernel final : public Kernel {
 
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product) {
   auto kernel = std::make_unique<ProductKernel>();
-  MF_RETURN_IF_ERROR(kernel->Make(&c, product));
+  MF_RETURN_IF_ERROR(kernel->Make(c, product));
   const auto scratch_bytes = static_cast<int64_t>(kernel->workspace_bytes());
   return KernelPlan{.kernel = std::move(kernel), .scratch_bytes = scratch_bytes};
-}
-
-bool CublasHasReluMasks(const CublasProduct& product) {
-  CublasProduct p = product;
-  p.k = 64;
-  for (const Epilogue epilogue : {Epilogue::kBiasReluMask, Epilogue::kReluGrad}) {
-    for (const bool transpose_a : {false, true}) {
-      for (const bool transpose_b : {false, true}) {
-        p.epilogue = epilogue;
-        p.transpose_a = transpose_a;
-        p.transpose_b = transpose_b;
-        if (!ProductKernel().Make(nullptr, p).ok()) return false;
-      }
-    }
-  }
-  return true;
 }
 
 }  // namespace mirrorflow

@@ -18,7 +18,7 @@ enum class Epilogue {
   kBias,          // input 2 [n] is added to every row
   kBiasRelu,      // as kBias; then negative elements become 0
   kBiasReluMask,  // as kBiasRelu; output 1 is the mask of _FusedMatMulRelu
-  kReluGrad,      // _MatMulReluGrad, by such a mask
+  kReluGrad,      // _MatMulReluGrad, by a mask that the library wrote
 };
 
 // output 0 [m,n] = input 0 [m,k] · input 1 [k,n], all of `dtype`. A transposed operand is stored as
@@ -38,12 +38,6 @@ struct CublasProduct {
 // Requires that no size is 0. Unimplemented for dtypes other than half, bfloat16, float and double,
 // and for shapes that the library has no algorithm for.
 absl::StatusOr<KernelPlan> MakeCublasProduct(const KernelContext& c, const CublasProduct& product);
-
-// Whether the library both writes and reads masks of products [m,n], however their operands are
-// stored. Only the library knows the order of their bits, so it must do both or neither, and the
-// answer must be the same for the product that writes a mask and for the one that reads it: it does
-// not depend on their transposes and inner sizes.
-bool CublasHasReluMasks(const CublasProduct& product);
 
 }  // namespace mirrorflow
 

@@ -328,7 +328,8 @@ bool FakeHasReluMasks(bool transposed) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return world.options.relu_masks == FakeCudaOptions::kAll ||
-         (transposed && world.options.relu_masks == FakeCudaOptions::kTransposed);
+         world.options.relu_masks ==
+             (transposed ? FakeCudaOptions::kTransposed : FakeCudaOptions::kPlain);
 }
 
 bool FakeHasConvolutions(bool fused) {

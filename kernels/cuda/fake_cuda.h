@@ -40,8 +40,9 @@ struct FakeCudaOptions {
   absl::Duration copy_in_delay = absl::ZeroDuration();
   // Operations with this name never finish.
   std::string stuck_operation = {};
-  // The products for which cuBLASLt writes and reads masks of positive elements.
-  enum ReluMasks { kAll, kTransposed, kNone } relu_masks = kAll;
+  // The products for which cuBLASLt writes and reads masks of positive elements: all, those with a
+  // transposed operand, those without one, or none.
+  enum ReluMasks { kAll, kTransposed, kPlain, kNone } relu_masks = kAll;
   // The convolutions for which cuDNN has engines: with a bias and Relu too, or only without.
   enum Convolutions { kFused, kUnfused, kNoConvolutions } convolutions = kFused;
 };

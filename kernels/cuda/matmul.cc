@@ -16,6 +16,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/plain_product.h"
+#include "kernels/cuda/program.h"
 #include "kernels/cuda/reduce.h"
 #include "ops/fused_ops.h"
 
@@ -27,13 +28,11 @@ Shape BatchDims(const Shape& matrices) {
   return Shape(matrices.dims().subspan(0, matrices.rank() - 2));
 }
 
-Epilogue EpilogueOf(const KernelContext& c, const CublasProduct& p) {
+Epilogue EpilogueOf(const KernelContext& c) {
   const Node& node = c.node();
   if (node.input_index(ops::kFusedBias) < 0) return Epilogue::kNone;
   if (node.op().name == ops::WithBias(ops::kMatMul)) return Epilogue::kBias;
-  // If the library does not write masks, CreateReluGrad does not read them either.
-  return node.num_outputs() == 2 && CublasHasReluMasks(p) ? Epilogue::kBiasReluMask
-                                                          : Epilogue::kBiasRelu;
+  return node.num_outputs() == 2 ? Epilogue::kBiasReluMask : Epilogue::kBiasRelu;
 }
 
 // The product of one matrix of each operand.
@@ -95,7 +94,7 @@ KernelPlan MakeReluGradBehind(const KernelContext& c) {
   return MakeCudaKernel(c, std::move(stages), std::move(options));
 }
 
-// Computes the product alone, and its epilogue behind it.
+// Computes the product alone, and its epilogue without a mask behind it.
 absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProduct& p) {
   CublasProduct alone = p;
   alone.epilogue = Epilogue::kNone;
@@ -104,19 +103,22 @@ absl::StatusOr<KernelPlan> MakeInSteps(const KernelContext& c, const CublasProdu
     product = MakePlainProduct(c, PlainProductOf(c, p.transpose_a, p.transpose_b));
   }
   MF_RETURN_IF_ERROR(product.status());
-  switch (p.epilogue) {
-    case Epilogue::kNone:
-      return product;
-    case Epilogue::kBias:
-    case Epilogue::kBiasRelu:
-      return Sequence(*std::move(product), MakeBiasBehind(c, p));
-    case Epilogue::kReluGrad:
-      return Sequence(*std::move(product), MakeReluGradBehind(c));
-    case Epilogue::kBiasReluMask:
-      break;
+  if (p.epilogue == Epilogue::kNone) return product;
+  return Sequence(*std::move(product),
+                  p.epilogue == Epilogue::kReluGrad ? MakeReluGradBehind(c) : MakeBiasBehind(c, p));
+}
+
+// Computes the product with its epilogue, by the library if it can. A mask may stay unwritten:
+// CreateReluGrad reads only those that are recorded here.
+absl::StatusOr<KernelPlan> MakeProduct(const KernelContext& c, CublasProduct p) {
+  absl::StatusOr<KernelPlan> plan = MakeCublasProduct(c, p);
+  if (p.epilogue == Epilogue::kBiasReluMask) {
+    if (plan.ok()) ProgramOf(c).AddMaskWriter(c.node());
+    if (!absl::IsUnimplemented(plan.status())) return plan;
+    p.epilogue = Epilogue::kBiasRelu;
+    plan = MakeCublasProduct(c, p);
   }
-  return absl::InternalError(absl::StrCat("cuBLASLt writes masks of products [", p.m, ",", p.n,
-                                          "], but not of this one with inner size ", p.k));
+  return absl::IsUnimplemented(plan.status()) ? MakeInSteps(c, p) : std::move(plan);
 }
 
 absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_a,
@@ -125,7 +127,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   CublasProduct p = ProductOf(c, transpose_a, transpose_b);
   // Products with a bias have k > 0: FuseBiasAndRelu makes no others.
   if (out.num_elements() == 0 || p.k == 0) return MakeIndexed(c, "0");
-  p.epilogue = EpilogueOf(c, p);
+  p.epilogue = EpilogueOf(c);
   p.batch = BatchDims(out).num_elements();
   const int64_t in_a = BatchDims(a).num_elements(), in_b = BatchDims(b).num_elements();
   // All matrices of `a` meet the same `b`: a single product of all their rows.
@@ -138,8 +140,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   const bool simple = (!p.batch_a || in_a == p.batch) && (!p.batch_b || in_b == p.batch);
   absl::StatusOr<KernelPlan> plan;
   if (simple || p.batch == 1) {
-    plan = MakeCublasProduct(c, p);
-    if (absl::IsUnimplemented(plan.status())) plan = MakeInSteps(c, p);
+    plan = MakeProduct(c, p);
   } else {
     plan = MakePlainProduct(c, PlainProductOf(c, transpose_a, transpose_b));
   }
@@ -147,15 +148,14 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   return plan;
 }
 
-// Reads the mask if the library wrote one, else the elements.
+// Reads the mask if the library writes it and can read it, else the elements.
 absl::StatusOr<KernelPlan> CreateReluGrad(const KernelContext& c) {
   CublasProduct p = ProductOf(c, c.attr<bool>("transpose_a"), c.attr<bool>("transpose_b"));
   if (p.m == 0) return MakeCudaKernel(c, {IndexedStage(c, 1, "0")});
   if (p.k == 0) return Sequence(MakeIndexed(c, "0"), MakeReluGradBehind(c));
   p.epilogue = Epilogue::kReluGrad;
   absl::StatusOr<KernelPlan> plan =
-      CublasHasReluMasks(p) ? MakeCublasProduct(c, p) : MakeInSteps(c, p);
-  if (absl::IsUnimplemented(plan.status())) plan = MakeInSteps(c, p);
+      ProgramOf(c).WritesMask(*c.node().input(2).node) ? MakeProduct(c, p) : MakeInSteps(c, p);
   if (plan.ok()) plan->flops = FlopsOf(c, p);
   return plan;
 }

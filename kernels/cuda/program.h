@@ -10,11 +10,13 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "framework/graph/graph.h"
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel.h"
 
@@ -70,6 +72,11 @@ class CudaProgram final : public KernelLibrary {
   // does not compile.
   absl::Status Finish() override;
 
+  // Records that the kernel of this _FusedMatMulRelu writes its mask, in cuBLASLt's order of bits.
+  // The masks of all other nodes, also of those without a kernel yet, must not be read.
+  void AddMaskWriter(const Node& node) { mask_writers_.insert(&node); }
+  bool WritesMask(const Node& node) const { return mask_writers_.contains(&node); }
+
   // The source so far.
   std::string Source() const;
 
@@ -77,6 +84,7 @@ class CudaProgram final : public KernelLibrary {
   std::map<std::string, std::unique_ptr<CudaFunction>> functions_;  // by text
   std::map<std::string, std::string> text_of_;                      // by name
   std::map<std::string, bool> includes_;
+  std::set<const Node*> mask_writers_;
   std::shared_ptr<const CudaLibrary> library_;
 };
 

@@ -132,12 +132,13 @@ TEST(GpuStrategyTest, BucketsAreRegisteredAndUpdatedByOneKernel) {
 TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   const std::vector<Tensor> batch = ClassifierBatch("mlp", 4);
   using Options = FakeCudaOptions;
-  // The masks that the library has; the last time, the layers are not fused.
+  // The masks that the library has; the last time, the layers are not fused. Products that write
+  // masks are plain, and those that read them are transposed.
   const Options::ReluMasks masks[] = {Options::kAll, Options::kNone, Options::kTransposed,
-                                      Options::kAll};
-  constexpr int kUnfused = 3;
-  std::vector<float> losses[4];
-  int operations[4] = {};
+                                      Options::kPlain, Options::kAll};
+  constexpr int kUnfused = 4;
+  std::vector<float> losses[kUnfused + 1];
+  int operations[kUnfused + 1] = {};
   for (int how = 0; how <= kUnfused; ++how) {
     Reset({.relu_masks = masks[how]});
     CompileOptions compile;
@@ -166,6 +167,7 @@ TEST(GpuStrategyTest, LayerRunsAsThreeKernels) {
   // Without masks, kernels behind the products compute the gradients of Relu.
   EXPECT_LT(operations[0], operations[1]);
   EXPECT_EQ(operations[1], operations[2]);
+  EXPECT_EQ(operations[1], operations[3]);
   EXPECT_LT(operations[1], operations[kUnfused]);
   for (int how = 0; how < kUnfused; ++how) {
     for (int i = 0; i < 3; ++i) {
