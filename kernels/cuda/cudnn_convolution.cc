@@ -4,6 +4,8 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +17,7 @@
 #include "kernels/cuda/autotune.h"
 #include "kernels/cuda/code_text.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/cudnn_backend.h"
 #include "kernels/cuda/program.h"
 #include "ops/conv2d.h"
@@ -24,6 +27,8 @@ namespace mirrorflow {
 namespace {
 
 using Geometry = ConvolutionGeometry;
+
+std::atomic<int64_t> num_failures = 0;
 
 // The number of the library's proposals that autotune tries.
 constexpr int kMaxTried = 8;
@@ -151,6 +156,18 @@ class ConvolutionKernel final : public Kernel {
   // The library takes mutable addresses even of what it only reads.
   static char* Mutable(const char* read) { return const_cast<char*>(read); }
 
+  // The library's failure as Unimplemented, with a warning once in the process, because another
+  // kernel can take over; but not an error of CUDA, which would fail that kernel, too.
+  static absl::Status WhyNotProposed(const absl::Status& failure) {
+    if (absl::IsUnimplemented(failure)) return failure;
+    MF_RETURN_IF_CUDA_ERROR(cudaGetLastError());
+    if (num_failures++ == 0) {
+      std::fprintf(stderr, "mirrorflow: a convolution runs without cuDNN, because of %s\n",
+                   failure.ToString().c_str());
+    }
+    return absl::UnimplementedError(failure.message());
+  }
+
   absl::Status Choose(const KernelContext& c, const CudnnConvolution& convolution) {
     // Takes a lock, because sessions make plans in threads of their own, and trials would measure
     // each other.
@@ -158,8 +175,9 @@ class ConvolutionKernel final : public Kernel {
     std::lock_guard<std::mutex> lock(*mu);
     const bool tunes = c.tuning() != nullptr;
     MF_ASSIGN_OR_RETURN(const CudnnDescriptor gpu, PropertiesOfGpu());
-    MF_ASSIGN_OR_RETURN(const auto proposed,
-                        ProposeEngines(convolution, gpu, tunes ? kMaxTried : 1));
+    const auto proposals = ProposeEngines(convolution, gpu, tunes ? kMaxTried : 1);
+    if (!proposals.ok()) return WhyNotProposed(proposals.status());
+    const auto& proposed = *proposals;
     int choice = 0;
     if (tunes) {
       MF_ASSIGN_OR_RETURN(
@@ -252,6 +270,8 @@ class ConvolutionKernel final : public Kernel {
 };
 
 }  // namespace
+
+int64_t NumCudnnFailures() { return num_failures.load(); }
 
 bool HasRelu(const KernelContext& c) {
   return c.node().op().name == ops::WithBiasAndRelu(ops::kConv2D);

@@ -336,7 +336,14 @@ bool FakeHasConvolutions(bool fused) {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);
   return world.options.convolutions == FakeCudaOptions::kFused ||
+         world.options.convolutions == FakeCudaOptions::kBroken ||
          (!fused && world.options.convolutions == FakeCudaOptions::kUnfused);
+}
+
+bool FakeConvolutionsAreBroken() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.options.convolutions == FakeCudaOptions::kBroken;
 }
 
 int NumRecordedOperations() {
@@ -414,7 +421,10 @@ const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfTheFake";
 }
 const char* cudaGetErrorString(cudaError_t) { return "error planned by the test"; }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() {
+  MF_FAIL_IF_PLANNED(cudaGetLastError);
+  return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceCount(int* count) {
   MF_FAIL_IF_PLANNED(cudaGetDeviceCount);

@@ -43,8 +43,9 @@ struct FakeCudaOptions {
   // The products for which cuBLASLt writes and reads masks of positive elements: all, those with a
   // transposed operand, those without one, or none.
   enum ReluMasks { kAll, kTransposed, kPlain, kNone } relu_masks = kAll;
-  // The convolutions for which cuDNN has engines: with a bias and Relu too, or only without.
-  enum Convolutions { kFused, kUnfused, kNoConvolutions } convolutions = kFused;
+  // The convolutions for which cuDNN has engines: with a bias and Relu too, or only without. If
+  // they are broken, all its plans fail with an internal error.
+  enum Convolutions { kFused, kUnfused, kNoConvolutions, kBroken } convolutions = kFused;
 };
 
 // Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
@@ -54,6 +55,8 @@ void ResetFakeCuda(const FakeCudaOptions& options = {});
 bool FakeHasReluMasks(bool transposed);
 // Whether cuDNN has engines for convolutions, or for those with a bias.
 bool FakeHasConvolutions(bool fused);
+// Whether cuDNN's plans fail.
+bool FakeConvolutionsAreBroken();
 
 struct MemoryRange {
   const void* begin;

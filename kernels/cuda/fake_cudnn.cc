@@ -295,6 +295,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   if (d.type == kPlan && d.Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine == kUnsupported) {
     return Reject(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, "the engine has no plan");
   }
+  if (d.type == kPlan && mirrorflow::FakeConvolutionsAreBroken()) {
+    return Reject(CUDNN_STATUS_INTERNAL_ERROR, "plans are broken");
+  }
   if (d.type == kHeuristic && Proposals(d).empty()) {
     return Reject(CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "no engine");
   }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/all_kernels.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cudnn_convolution.h"
 #include "ops/registry.h"
 #include "tests/support/run_on_device.h"
 
@@ -51,6 +52,7 @@ TEST_P(EveryCudaKernel, MatchesTensorFlow) {
       CheckCasesOnDevice(cases->second, AllOps(), Kernels(), **device, Cancellation(GetParam()));
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
   EXPECT_GT(report.checked, 0);
+  EXPECT_EQ(NumCudnnFailures(), 0);  // our own kernels would hide them
 }
 
 // Tensor cores take the floats of cases whose rows are multiples of 8 elements.

@@ -263,7 +263,8 @@ TEST(GpuStrategyTest, CollectivesThatCannotBeCapturedFailTheStep) {
 }
 
 // A convolution with bias and Relu: by one graph of cuDNN, by a graph and our own bias, and by our
-// own kernel. SAME pads more after the images than before them if the stride is 2.
+// own kernel, also where cuDNN fails. SAME pads more after the images than before them if the
+// stride is 2.
 TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
   std::vector<float> images(3 * 6 * 6 * 2), weights(3 * 3 * 2 * 4);
   for (size_t i = 0; i < images.size(); ++i) images[i] = std::sin(static_cast<float>(i));
@@ -292,8 +293,8 @@ TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
     ASSERT_TRUE(want.ok()) << want.status();
     EXPECT_TRUE(std::isnan(want->flat<float>()[0]));
     std::map<FakeCudaOptions::Convolutions, int> operations;
-    for (const auto library :
-         {FakeCudaOptions::kFused, FakeCudaOptions::kUnfused, FakeCudaOptions::kNoConvolutions}) {
+    for (const auto library : {FakeCudaOptions::kFused, FakeCudaOptions::kUnfused,
+                               FakeCudaOptions::kNoConvolutions, FakeCudaOptions::kBroken}) {
       Reset({.convolutions = library});
       const auto got = run("GPU:0");
       ASSERT_TRUE(got.ok()) << got.status();
@@ -310,6 +311,11 @@ TEST(GpuStrategyTest, FusedConvolutionMatchesCpu) {
     }
     EXPECT_EQ(operations[FakeCudaOptions::kUnfused], operations[FakeCudaOptions::kFused] + 1);
     EXPECT_LT(operations[FakeCudaOptions::kNoConvolutions], operations[FakeCudaOptions::kFused]);
+    EXPECT_EQ(operations[FakeCudaOptions::kBroken], operations[FakeCudaOptions::kNoConvolutions]);
+    // Our own kernel does not hide an error of CUDA.
+    Reset({.failing_call = "cudaGetLastError", .convolutions = FakeCudaOptions::kBroken});
+    const absl::Status failed = run("GPU:0").status();
+    EXPECT_TRUE(absl::StrContains(failed.message(), "cudaGetLastError")) << failed;
   }
 }
 
