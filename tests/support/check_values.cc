@@ -146,14 +146,24 @@ std::string CheckReport::ToString() const {
   return text;
 }
 
+double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs) {
+  double unit = 0;
+  for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
+    for (const Tensor& tensor : tensors) {
+      if (IsFloating(tensor.dtype())) unit = std::max(unit, RoundingUnit(tensor.dtype()));
+    }
+  }
+  return unit;
+}
+
 Tolerance ToleranceOf(const Node& node, absl::Span<const Tensor> inputs,
                       absl::Span<const Tensor> outputs) {
-  double unit = 0, largest = 1;
+  const double unit = LargestUnit(inputs, outputs);
+  double largest = 1;
   bool reduced = false;
   for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
     for (const Tensor& tensor : tensors) {
       if (!IsFloating(tensor.dtype())) continue;
-      unit = std::max(unit, RoundingUnit(tensor.dtype()));
       reduced = reduced || IsReducedFloat(tensor.dtype());
       largest = std::max(largest, LargestFinite(tensor));
     }

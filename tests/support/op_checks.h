@@ -26,6 +26,8 @@ struct CheckReport {
 
 // The distance from 1 to the next number of a floating-point dtype.
 double RoundingUnit(DataType dtype);
+// The largest one of the floating-point tensors; 0 if there are none.
+double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs);
 
 // The tolerance for results of `node` that are computed in a different order, where eps is the
 // rounding unit of the dtype. An element-wise op gets 16 eps of the value. Any other op adds terms

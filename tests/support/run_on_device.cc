@@ -232,16 +232,6 @@ absl::Status Expected(const OpCase& op_case, const OpRegistry& ops, const Kernel
   return absl::OkStatus();
 }
 
-double LargestUnit(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs) {
-  double unit = 0;
-  for (const absl::Span<const Tensor> tensors : {inputs, outputs}) {
-    for (const Tensor& tensor : tensors) {
-      if (IsFloating(tensor.dtype())) unit = std::max(unit, RoundingUnit(tensor.dtype()));
-    }
-  }
-  return unit;
-}
-
 void CompareAll(const OpCase& op_case, absl::string_view what, absl::Span<const Tensor> want,
                 absl::Span<const Tensor> got, const Tolerance& tolerance, CheckReport* report) {
   for (size_t i = 0; i < std::min(want.size(), got.size()); ++i) {
