@@ -138,7 +138,8 @@ class ConvolutionKernel final : public Kernel {
     }
     operands.output = part_ == ConvolutionPart::kForward ? out : Mutable(args.input<char>(2));
     if (fuses_bias_) operands.bias = Mutable(args.input<char>(2));
-    MF_RETURN_IF_ERROR(lane.Library<CudnnLane>().Execute(StreamOf(lane), engine_, operands));
+    MF_RETURN_IF_ERROR(
+        lane.Library<CudnnLane>().Execute(StreamOf(lane), engine_, BindingsOf(operands)));
     switch (part_) {
       case ConvolutionPart::kForward:
         if (add_bias_ == nullptr) return absl::OkStatus();
@@ -190,9 +191,8 @@ class ConvolutionKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<int> Fastest(
-      const CudnnConvolution& convolution, size_t element_bytes,
-      const std::vector<std::shared_ptr<const CudnnEngine>>& proposed) {
+  static absl::StatusOr<int> Fastest(const CudnnConvolution& convolution, size_t element_bytes,
+                                     const CudnnProposals& proposed) {
     size_t workspace_bytes = 0;
     for (const auto& each : proposed) {
       workspace_bytes = std::max(workspace_bytes, each->workspace_bytes);
@@ -214,7 +214,7 @@ class ConvolutionKernel final : public Kernel {
                                     .workspace = workspace.get()};
     CudnnLane lane;
     return FastestWay(static_cast<int>(proposed.size()), [&](int i, cudaStream_t stream) {
-      return lane.Execute(stream, proposed[i], operands);
+      return lane.Execute(stream, proposed[i], BindingsOf(operands));
     });
   }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cudnn_graph.h"
 
-#include <algorithm>
-#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "framework/core/buffer.h"
 #include "framework/core/status.h"
-#include "kernels/cuda/cuda_status.h"
 
 namespace mirrorflow {
 namespace {
@@ -179,132 +177,25 @@ class GraphBuilder {
   std::vector<CudnnDescriptor> parts_, operations_;
 };
 
-absl::StatusOr<std::vector<CudnnDescriptor>> ConfigsOf(const CudnnDescriptor& graph,
-                                                       const CudnnDescriptor& gpu,
-                                                       cudnnBackendHeurMode_t mode) {
-  constexpr int64_t kMost = 64;
-  MF_ASSIGN_OR_RETURN(const CudnnDescriptor heuristic,
-                      CudnnBuilder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
-                          .Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-                          .Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-                          .Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, gpu)
-                          .Build());
-  return heuristic.GetDescriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                  kMost);
-}
-
-// Whether sums of the engine are reproducible and as precise as asked for.
-absl::StatusOr<bool> IsPrecise(const CudnnDescriptor& config, const CudnnConvolution& c) {
-  MF_ASSIGN_OR_RETURN(
-      const std::vector<CudnnDescriptor> engines,
-      config.GetDescriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1));
-  if (engines.empty()) return absl::InternalError("cuDNN: a configuration without an engine");
-  MF_ASSIGN_OR_RETURN(const auto notes,
-                      engines[0].Get<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT));
-  // Tensor cores round floats to TensorFloat-32.
-  const bool exact = c.type == CUDNN_DATA_FLOAT && !c.allow_tf32;
-  return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
-    return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-           note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
-           (exact && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-  });
-}
-
-// The engine's workspace. Unimplemented if the library has no plan for it, although it proposed it.
-absl::StatusOr<size_t> WorkspaceBytes(const CudnnEngine& engine) {
-  MF_ASSIGN_OR_RETURN(const CudnnDescriptor plan, engine.MakePlan());
-  MF_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes,
-                      plan.Get<int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 1));
-  if (bytes.empty()) return absl::InternalError("cuDNN: a plan without a workspace size");
-  return static_cast<size_t>(bytes[0]);
-}
-
 }  // namespace
 
-absl::StatusOr<CudnnDescriptor> CudnnEngine::MakePlan() const {
-  return CudnnBuilder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
-      .Build();
-}
-
-absl::StatusOr<CudnnDescriptor> PropertiesOfGpu() {
-  int ordinal = 0;
-  MF_RETURN_IF_CUDA_ERROR(cudaGetDevice(&ordinal));
-  return CudnnBuilder(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
-      .Set(CUDNN_ATTR_DEVICEPROP_DEVICE_ID, static_cast<int32_t>(ordinal))
-      .Build();
-}
-
-absl::StatusOr<std::vector<std::shared_ptr<const CudnnEngine>>> ProposeEngines(
-    const CudnnConvolution& convolution, const CudnnDescriptor& gpu, int max_count) {
-  MF_ASSIGN_OR_RETURN(std::vector<CudnnDescriptor> parts, GraphBuilder(convolution).Build());
-  const auto graph = std::make_shared<const std::vector<CudnnDescriptor>>(std::move(parts));
-  std::vector<std::shared_ptr<const CudnnEngine>> proposed;
-  absl::Status failure = absl::UnimplementedError("cuDNN has no engine for this convolution");
-  // The library adds slow engines that support almost everything only in the second mode.
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (!proposed.empty()) break;
-    absl::StatusOr<std::vector<CudnnDescriptor>> configs = ConfigsOf(graph->back(), gpu, mode);
-    if (absl::IsUnimplemented(configs.status())) continue;
-    if (!configs.ok()) return configs.status();
-    for (CudnnDescriptor& config : *configs) {
-      if (static_cast<int>(proposed.size()) == max_count) break;
-      MF_ASSIGN_OR_RETURN(const bool precise, IsPrecise(config, convolution));
-      if (!precise) continue;
-      CudnnEngine engine{.graph = graph, .config = std::move(config)};
-      const absl::StatusOr<size_t> bytes = WorkspaceBytes(engine);
-      if (!bytes.ok() && !absl::IsUnimplemented(bytes.status())) failure = bytes.status();
-      if (!bytes.ok() || *bytes > kMaxCudnnWorkspaceBytes) continue;
-      engine.workspace_bytes = *bytes;
-      proposed.push_back(std::make_shared<const CudnnEngine>(std::move(engine)));
-    }
-  }
-  if (proposed.empty()) return failure;
-  return proposed;
-}
-
-CudnnLane::~CudnnLane() {
-  plans_.clear();
-  if (handle_ != nullptr) cudnnDestroy(handle_);
-}
-
-absl::StatusOr<cudnnBackendDescriptor_t> CudnnLane::PlanOf(
-    const std::shared_ptr<const CudnnEngine>& engine) {
-  const auto found = plans_.find(engine.get());
-  if (found != plans_.end() && found->second.of.lock() == engine) return found->second.plan.get();
-  std::erase_if(plans_, [](const auto& each) { return each.second.of.expired(); });
-  // Takes a lock, because the lanes of other GPUs make plans of the same engine at the same time.
-  static std::mutex* const mu = new std::mutex();
-  std::lock_guard<std::mutex> lock(*mu);
-  MF_ASSIGN_OR_RETURN(CudnnDescriptor plan, engine->MakePlan());
-  return plans_.insert_or_assign(engine.get(), Plan{engine, std::move(plan)})
-      .first->second.plan.get();
-}
-
-absl::Status CudnnLane::Execute(cudaStream_t stream,
-                                const std::shared_ptr<const CudnnEngine>& engine,
-                                const CudnnOperands& operands) {
-  if (handle_ == nullptr) {
-    MF_RETURN_IF_CUDNN_ERROR(cudnnCreate(&handle_));
-    MF_RETURN_IF_CUDNN_ERROR(cudnnSetStream(handle_, stream));
-  }
-  MF_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t plan, PlanOf(engine));
-  std::vector<int64_t> ids = {kImages, kFilter, kOutput};
-  std::vector<void*> addresses = {operands.images, operands.filter, operands.output};
+CudnnBindings BindingsOf(const CudnnOperands& operands) {
+  CudnnBindings bindings = {.ids = {kImages, kFilter, kOutput},
+                            .addresses = {operands.images, operands.filter, operands.output},
+                            .workspace = operands.workspace};
   if (operands.bias != nullptr) {
-    ids.push_back(kBias);
-    addresses.push_back(operands.bias);
+    bindings.ids.push_back(kBias);
+    bindings.addresses.push_back(operands.bias);
   }
-  MF_ASSIGN_OR_RETURN(const CudnnDescriptor pack,
-                      CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-                          .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
-                          .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
-                          .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, operands.workspace)
-                          .Build());
-  MF_RETURN_IF_CUDNN_ERROR(cudnnBackendExecute(handle_, plan, pack.get()));
-  return absl::OkStatus();
+  return bindings;
+}
+
+absl::StatusOr<CudnnProposals> ProposeEngines(const CudnnConvolution& convolution,
+                                              const CudnnDescriptor& gpu, int max_count) {
+  MF_ASSIGN_OR_RETURN(std::vector<CudnnDescriptor> graph, GraphBuilder(convolution).Build());
+  // Tensor cores round floats to TensorFloat-32.
+  const bool allow_tensor_cores = convolution.type != CUDNN_DATA_FLOAT || convolution.allow_tf32;
+  return ProposeEngines(std::move(graph), gpu, allow_tensor_cores, max_count);
 }
 
 }  // namespace mirrorflow

@@ -181,8 +181,8 @@ class FakeCudnnTest : public FakesTest {
     filter_[0] = 3;
     bias_[0] = 4;
   }
-  absl::Status Execute(CudnnOperands operands) {
-    return lane_.Execute(streams_[0], engine_, operands);
+  absl::Status Execute(const CudnnOperands& operands) {
+    return lane_.Execute(streams_[0], engine_, BindingsOf(operands));
   }
   CudnnOperands Operands() {
     return {.images = images_,
