@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/core/status.h"
+#include "kernels/cuda/autotune.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/reduce.h"
 
@@ -34,18 +36,22 @@ struct Attention {
   // shared memory.
   static absl::StatusOr<Attention> Create(const KernelContext& c, int first,
                                           int64_t (*shared)(const Attention& a));
-  // The operations of products that take `numbers` multiply-adds for each pair of a query and a key
-  // that it sees.
-  int64_t Flops(int64_t numbers) const {
-    const double pairs = static_cast<double>(heads) * queries * keys / (causal ? 2 : 1);
-    return static_cast<int64_t>(std::min(2 * pairs * static_cast<double>(numbers), 9e18));
-  }
   // One block for each tile of rows of each head.
   CudaGrid GridFor(int64_t rows) const {
     return {.x = static_cast<unsigned int>(heads * ((rows + tile - 1) / tile)),
             .threads = static_cast<unsigned int>(tile * threads_of_row)};
   }
 };
+
+// The operations of products that take `numbers` multiply-adds for each pair of a query and a key
+// that it sees, for a node whose q is input `first`.
+int64_t FlopsOf(const KernelContext& c, int first, int64_t numbers) {
+  const Shape &q = c.input_shape(first), &v = c.input_shape(first + 2);
+  const int64_t keys = v.dim(c.attr<bool>("heads_inside") ? 1 : 2);
+  const double pairs = static_cast<double>(q.dim(0) * q.dim(1)) * q.dim(2) * keys;
+  const double seen = c.attr<bool>("causal") ? pairs / 2 : pairs;
+  return static_cast<int64_t>(std::min(2 * seen * static_cast<double>(numbers), 9e18));
+}
 
 // A lambda that returns what is added to score `i`, or NoMask.
 std::string MaskText(const KernelContext& c, const Attention& a, const Shape& q) {
@@ -103,18 +109,27 @@ absl::StatusOr<Attention> Attention::Create(const KernelContext& c, int first,
   return a;
 }
 
-absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
+absl::StatusOr<KernelPlan> CreateOwnAttention(const KernelContext& c) {
   const auto shared = [](const Attention& a) {
     return (a.depth + 1) + std::max(a.depth + 1, a.value_depth + 1) + (a.tile + 1);
   };
   MF_ASSIGN_OR_RETURN(const Attention a, Attention::Create(c, 0, shared));
-  absl::StatusOr<KernelPlan> plan = MakeCudaKernel(
+  return MakeCudaKernel(
       c,
       {{.body = absl::StrCat("  attention::Forward", a.where, "<", a.problem,
                              ">(a0, a1, a2, z0, z1, ", a.scale, ",\n      ", a.mask, ");"),
         .grid = a.GridFor(a.queries)}},
       {.includes = {"attention_mma.cuh"}});
-  if (plan.ok()) plan->flops = a.Flops(a.depth + a.value_depth);
+}
+
+absl::StatusOr<KernelPlan> CreateAttention(const KernelContext& c) {
+  absl::StatusOr<KernelPlan> plan =
+      c.tuning() == nullptr
+          ? CreateOwnAttention(c)
+          : MakeFastestKernel(c, CreateOwnAttention,
+                              absl::StrCat("ours or cuDNN ", cudnnGetVersion()),
+                              kMaxCudnnAttentions, [&] { return CudnnAttentionKernels(c); });
+  if (plan.ok()) plan->flops = FlopsOf(c, 0, c.input_shape(0).dim(3) + c.input_shape(2).dim(3));
   return plan;
 }
 
@@ -162,7 +177,7 @@ absl::StatusOr<KernelPlan> CreateAttentionGrad(const KernelContext& c) {
                             ",\n      ", a.mask, ");"),
        .grid = a.GridFor(a.keys)});
   absl::StatusOr<KernelPlan> plan = MakeCudaKernel(c, std::move(stages), std::move(options));
-  if (plan.ok()) plan->flops = a.Flops(3 * a.depth + 2 * a.value_depth);
+  if (plan.ok()) plan->flops = FlopsOf(c, 1, 3 * a.depth + 2 * a.value_depth);
   return plan;
 }
 

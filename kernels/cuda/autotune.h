@@ -36,6 +36,13 @@ absl::StatusOr<int> ChooseProposal(const KernelContext& c, absl::string_view lib
                                    int num_proposals,
                                    absl::FunctionRef<absl::StatusOr<int>()> fastest);
 
+// The kernel of the context's node: the one that `ours` makes, which is proposal 0, or one of those
+// that `theirs` makes with a library (its name and version), `max_theirs` at most. Their order must
+// be the same in every call. They must need no code of the plan's program. Requires a tuning table.
+absl::StatusOr<KernelPlan> MakeFastestKernel(const KernelContext& c, KernelFactory ours,
+                                             absl::string_view library, int max_theirs,
+                                             absl::FunctionRef<std::vector<KernelPlan>()> theirs);
+
 }  // namespace mirrorflow
 
 #endif  // MIRRORFLOW_KERNELS_CUDA_AUTOTUNE_H_

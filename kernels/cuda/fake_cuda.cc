@@ -346,6 +346,12 @@ bool FakeConvolutionsAreBroken() {
   return world.options.convolutions == FakeCudaOptions::kBroken;
 }
 
+bool FakeHasAttention() {
+  World& world = TheWorld();
+  std::lock_guard<std::mutex> lock(world.mu);
+  return world.options.attention;
+}
+
 int NumRecordedOperations() {
   World& world = TheWorld();
   std::lock_guard<std::mutex> lock(world.mu);

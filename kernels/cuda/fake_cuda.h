@@ -46,6 +46,8 @@ struct FakeCudaOptions {
   // The convolutions for which cuDNN has engines: with a bias and Relu too, or only without. If
   // they are broken, all its plans fail with an internal error.
   enum Convolutions { kFused, kUnfused, kNoConvolutions, kBroken } convolutions = kFused;
+  // Whether cuDNN has engines for attention.
+  bool attention = true;
 };
 
 // Clears the recording and sets the options. Requires that nothing of an earlier test is in use.
@@ -57,6 +59,8 @@ bool FakeHasReluMasks(bool transposed);
 bool FakeHasConvolutions(bool fused);
 // Whether cuDNN's plans fail.
 bool FakeConvolutionsAreBroken();
+// Whether cuDNN has engines for attention.
+bool FakeHasAttention();
 
 struct MemoryRange {
   const void* begin;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of cuDNN's backend API that a test links in its place. It computes convolutions by
-// definition, in order with other enqueued work. It rejects descriptors that the real library
-// rejects, and also what that answers with wrong numbers or a fault: attributes that were never
-// set, operands that are not aligned as their descriptors say, a workspace that is too small, and a
-// plan that two handles execute.
+// A fake of cuDNN's backend API that a test links in its place. It computes convolutions and
+// attention by definition, in order with other enqueued work. It rejects descriptors that the real
+// library rejects, and also what that answers with wrong numbers or a fault: attributes that were
+// never set, operands that are not aligned as their descriptors say, a workspace that is too small,
+// and a plan that two handles execute.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -75,7 +75,10 @@ int64_t WorkspaceOf(int engine) { return engine == kHungry ? int64_t{1} << 40 : 
 
 Descriptor* Of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
 
-size_t SizeOf(cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT ? 4 : 2; }
+size_t SizeOf(cudnnDataType_t type) {
+  if (type == CUDNN_DATA_BOOLEAN) return 1;
+  return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16 ? 2 : 4;
+}
 
 std::string ErrorOfTensor(const Descriptor& d) {
   const FakeCudnnTensor t(d);
@@ -83,8 +86,12 @@ std::string ErrorOfTensor(const Descriptor& d) {
   if (std::any_of(t.dims.begin(), t.dims.end(), [](int64_t size) { return size <= 0; })) {
     return "a dimension is not positive";
   }
-  if (t.type != CUDNN_DATA_FLOAT && t.type != CUDNN_DATA_HALF && t.type != CUDNN_DATA_BFLOAT16) {
-    return "a data type that the fake does not have";
+  const bool is_number =
+      t.type == CUDNN_DATA_FLOAT || t.type == CUDNN_DATA_HALF || t.type == CUDNN_DATA_BFLOAT16;
+  const bool is_inner = t.type == CUDNN_DATA_INT32 || t.type == CUDNN_DATA_BOOLEAN;
+  if (!is_number && !(is_inner && t.is_virtual)) return "a data type that the fake does not have";
+  if (t.is_by_value && (t.is_virtual || t.size() != 1 || t.type != CUDNN_DATA_FLOAT)) {
+    return "only one float can be passed by value";
   }
   return t.alignment <= 0 || t.alignment % SizeOf(t.type) != 0 ? "a wrong alignment" : "";
 }
@@ -105,6 +112,14 @@ std::string ErrorOfConvolution(const Descriptor& d) {
              : "a convolution that the fake does not have";
 }
 
+std::string ErrorOfReduction(const Descriptor& d) {
+  const auto op = d.One<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
+  return (op == CUDNN_REDUCE_TENSOR_ADD || op == CUDNN_REDUCE_TENSOR_MAX) &&
+                 d.One<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE) == CUDNN_DATA_FLOAT
+             ? ""
+             : "a reduction that the fake does not have";
+}
+
 std::string ErrorOfPack(const Descriptor& d) {
   const std::vector<int64_t> ids = d.All<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   if (d.values.at(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS).count !=
@@ -122,13 +137,25 @@ std::string ErrorOf(const Descriptor& d) {
     case kConvolution:
       return ErrorOfConvolution(d);
     case kPointwise:
-      return d.One<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC) == CUDNN_DATA_FLOAT
+      return d.One<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC) ==
+                     (d.One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) ==
+                              CUDNN_POINTWISE_CMP_GE
+                          ? CUDNN_DATA_BOOLEAN
+                          : CUDNN_DATA_FLOAT)
                  ? ""
                  : "a precision that the fake does not have";
+    case kMatMul:
+      return d.One<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE) == CUDNN_DATA_FLOAT
+                 ? ""
+                 : "a precision that the fake does not have";
+    case kReduction:
+      return ErrorOfReduction(d);
     case kForward:
     case kBackwardData:
     case kBackwardFilter:
     case kApply:
+    case kMultiply:
+    case kReduce:
       return FakeCudnnGraph::ErrorOfOperation(d);
     case kGraph:
       return FakeCudnnGraph::ErrorOfGraph(d);
@@ -150,7 +177,8 @@ std::string ErrorOf(const Descriptor& d) {
 // The engines that a heuristic proposes.
 std::vector<int> Proposals(const Descriptor& heuristic) {
   const FakeCudnnGraph graph(heuristic.Child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
-  const bool supported = mirrorflow::FakeHasConvolutions(graph.is_fused());
+  const bool supported = graph.is_attention() ? mirrorflow::FakeHasAttention()
+                                              : mirrorflow::FakeHasConvolutions(graph.is_fused());
   if (!supported) return {};
   switch (heuristic.One<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE)) {
     case CUDNN_HEUR_MODE_A:
@@ -192,9 +220,15 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
   for (size_t i = 0; i < ids.size(); ++i) by_id[ids[i]] = addresses[i];
   const std::vector<FakeCudnnTensor> operands = graph.Operands();
   if (operands.size() != by_id.size()) return Reject("expected an address for each tensor");
+  // Read when the call is made: the caller may change them before the work runs.
+  std::map<int64_t, float> scalars;
   for (const FakeCudnnTensor& operand : operands) {
     const auto found = by_id.find(operand.id);
     if (found == by_id.end() || found->second == nullptr) return Reject("a tensor has no address");
+    if (operand.is_by_value) {
+      scalars[operand.id] = *static_cast<const float*>(found->second);
+      continue;
+    }
     if (reinterpret_cast<uintptr_t>(found->second) % operand.alignment != 0) {
       return Reject(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "an operand is not aligned");
     }
@@ -207,9 +241,10 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
   if (config.engine != kTensorCore && config.engine != kPlain) {
     return Reject(CUDNN_STATUS_EXECUTION_FAILED, "the engine cannot be executed");
   }
-  mirrorflow::LaunchWatchedOnFake(handle->stream, "cudnnConvolution", [=] {
+  const char* const name = graph.is_attention() ? "cudnnAttention" : "cudnnConvolution";
+  mirrorflow::LaunchWatchedOnFake(handle->stream, name, [=] {
     std::memset(workspace, 0xff, kWorkspace);
-    graph.Compute(by_id, rounds);
+    graph.Compute(by_id, scalars, rounds);
   });
   return CUDNN_STATUS_SUCCESS;
 }
@@ -218,7 +253,7 @@ cudnnStatus_t Execute(cudnnHandle_t handle, const Descriptor& plan, const Descri
 
 extern "C" {
 
-size_t cudnnGetVersion() { return 0; }
+size_t cudnnGetVersion() { return 99999; }
 const char* cudnnGetErrorString(cudnnStatus_t) { return "error reported by the fake"; }
 void cudnnGetLastErrorString(char* message, size_t max_size) {
   std::strncpy(message, last_error.c_str(), max_size - 1);

@@ -9,7 +9,7 @@ namespace {
 using Attribute = FakeCudnnAttribute;
 using namespace fake_cudnn;
 
-constexpr int64_t kAny = CUDNN_DIM_MAX;
+constexpr int64_t kAny = CUDNN_DIM_MAX, kMaxOperations = 50;
 
 template <typename T>
 Attribute Plain(cudnnBackendDescriptorType_t of, cudnnBackendAttributeName_t name,
@@ -39,6 +39,7 @@ const std::vector<Attribute>& FakeCudnnAttributes() {
       Plain<int64_t>(kTensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kAny),
       Plain<int64_t>(kTensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64),
       Plain<bool>(kTensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, false),
+      Plain<bool>(kTensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, false),
       Plain<cudnnDataType_t>(kConvolution, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE),
       Plain<cudnnConvolutionMode_t>(kConvolution, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
                                     CUDNN_TYPE_CONVOLUTION_MODE),
@@ -51,6 +52,11 @@ const std::vector<Attribute>& FakeCudnnAttributes() {
       Plain<cudnnDataType_t>(kPointwise, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE),
       Plain<cudnnNanPropagation_t>(kPointwise, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION,
                                    CUDNN_TYPE_NAN_PROPOGATION, 1, false),
+      Plain<int64_t>(kPointwise, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, false),
+      Plain<cudnnDataType_t>(kMatMul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE),
+      Plain<cudnnReduceTensorOp_t>(kReduction, CUDNN_ATTR_REDUCTION_OPERATOR,
+                                   CUDNN_TYPE_REDUCTION_OPERATOR_TYPE),
+      Plain<cudnnDataType_t>(kReduction, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE),
       Child(kForward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, {kConvolution}),
       Child(kForward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, {kTensor}),
       Child(kForward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, {kTensor}),
@@ -75,9 +81,17 @@ const std::vector<Attribute>& FakeCudnnAttributes() {
       Child(kApply, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, {kPointwise}),
       Child(kApply, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, {kTensor}),
       Child(kApply, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, {kTensor}, 1, false),
+      Child(kApply, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, {kTensor}, 1, false),
       Child(kApply, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, {kTensor}),
+      Child(kMultiply, CUDNN_ATTR_OPERATION_MATMUL_DESC, {kMatMul}),
+      Child(kMultiply, CUDNN_ATTR_OPERATION_MATMUL_ADESC, {kTensor}),
+      Child(kMultiply, CUDNN_ATTR_OPERATION_MATMUL_BDESC, {kTensor}),
+      Child(kMultiply, CUDNN_ATTR_OPERATION_MATMUL_CDESC, {kTensor}),
+      Child(kReduce, CUDNN_ATTR_OPERATION_REDUCTION_DESC, {kReduction}),
+      Child(kReduce, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, {kTensor}),
+      Child(kReduce, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, {kTensor}),
       Child(kGraph, CUDNN_ATTR_OPERATIONGRAPH_OPS,
-            {kForward, kBackwardData, kBackwardFilter, kApply}, kAny),
+            {kForward, kBackwardData, kBackwardFilter, kApply, kMultiply, kReduce}, kMaxOperations),
       Plain<int32_t>(kGpu, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1, false),
       Plain<char>(kGpu, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 1 << 16, false),
       Child(kHeuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, {kGraph}),

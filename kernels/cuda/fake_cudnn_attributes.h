@@ -22,6 +22,10 @@ inline constexpr auto kBackwardData = CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWA
 inline constexpr auto kBackwardFilter =
     CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 inline constexpr auto kApply = CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+inline constexpr auto kMatMul = CUDNN_BACKEND_MATMUL_DESCRIPTOR;
+inline constexpr auto kMultiply = CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+inline constexpr auto kReduction = CUDNN_BACKEND_REDUCTION_DESCRIPTOR;
+inline constexpr auto kReduce = CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
 inline constexpr auto kGraph = CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR;
 inline constexpr auto kGpu = CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
 inline constexpr auto kHeuristic = CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;

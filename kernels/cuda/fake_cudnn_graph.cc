@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/fake_cudnn_graph.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
 
 #include "framework/core/reduced_float.h"
 
@@ -47,6 +51,12 @@ Names NamesOf(const Descriptor& operation) {
 
 bool IsPointwise(const Descriptor& operation) {
   return operation.type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+}
+bool IsProduct(const Descriptor& operation) {
+  return operation.type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+}
+bool IsReduction(const Descriptor& operation) {
+  return operation.type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR;
 }
 
 struct Convolution {
@@ -152,47 +162,63 @@ void RoundToTf32(Values* values) {
   }
 }
 
-Values Apply(const Descriptor& operation, Values x, const Values& b) {
-  const Descriptor& mode = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-  if (mode.One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE) == CUDNN_POINTWISE_RELU_FWD) {
-    const bool keeps_nan = mode.Has(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) &&
-                           mode.One<cudnnNanPropagation_t>(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) ==
-                               CUDNN_PROPAGATE_NAN;
-    for (double& value : x) {
-      if (value <= 0 || (std::isnan(value) && !keeps_nan)) value = 0;
-    }
-    return x;
+// The offset, in a tensor of dimensions `from` that broadcasts to `to`, of element `i` of `to`.
+int64_t BroadcastOffset(const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                        int64_t i) {
+  int64_t offset = 0, stride = 1;
+  for (int d = 3; d >= 0; --d) {
+    if (from[d] > 1) offset += i % to[d] * stride;
+    stride *= from[d];
+    i /= to[d];
   }
-  const Tensor out(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-  const int64_t pixels = out.dims[2] * out.dims[3];
-  for (int64_t i = 0; i < out.size(); ++i) x[i] += b[i / pixels % out.dims[1]];
-  return x;
+  return offset;
 }
 
-std::string ErrorOfPointwise(const Descriptor& operation) {
-  const Tensor x(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-  const Tensor y(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-  if (x.dims != y.dims) return "x and y differ in shape";
-  const auto mode = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
-                        .One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
-  const bool has_b = operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-  if (mode == CUDNN_POINTWISE_RELU_FWD) return has_b ? "Relu has one operand" : "";
-  if (mode != CUDNN_POINTWISE_ADD) return "a mode that the fake does not have";
-  if (!has_b) return "Add has two operands";
-  const Tensor b(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
-  return b.dims == std::vector<int64_t>{1, y.dims[1], 1, 1} ? "" : "b is not a bias";
+cudnnPointwiseMode_t ModeOf(const Descriptor& operation) {
+  return operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+      .One<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+}
+
+// The number of operands of a mode; 0 if the fake does not have it.
+int OperandsOf(cudnnPointwiseMode_t mode) {
+  switch (mode) {
+    case CUDNN_POINTWISE_RELU_FWD:
+    case CUDNN_POINTWISE_EXP:
+    case CUDNN_POINTWISE_LOG:
+    case CUDNN_POINTWISE_GEN_INDEX:
+      return 1;
+    case CUDNN_POINTWISE_ADD:
+    case CUDNN_POINTWISE_SUB:
+    case CUDNN_POINTWISE_MUL:
+    case CUDNN_POINTWISE_DIV:
+    case CUDNN_POINTWISE_CMP_GE:
+      return 2;
+    case CUDNN_POINTWISE_BINARY_SELECT:
+      return 3;
+    default:
+      return 0;
+  }
 }
 
 // The tensors of an operation; the last one is its result.
 std::vector<Tensor> TensorsOf(const Descriptor& operation) {
   std::vector<Tensor> tensors;
-  if (IsPointwise(operation)) {
-    tensors.emplace_back(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-    if (operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)) {
-      tensors.emplace_back(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+  const auto add = [&](std::vector<cudnnBackendAttributeName_t> names) {
+    for (const auto name : names) {
+      if (operation.Has(name)) tensors.emplace_back(operation.Child(name));
     }
-    tensors.emplace_back(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
     return tensors;
+  };
+  if (IsPointwise(operation)) {
+    return add({CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC});
+  }
+  if (IsProduct(operation)) {
+    return add({CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
+                CUDNN_ATTR_OPERATION_MATMUL_CDESC});
+  }
+  if (IsReduction(operation)) {
+    return add({CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_ATTR_OPERATION_REDUCTION_YDESC});
   }
   const Convolution convolution(operation);
   switch (operation.type) {
@@ -205,6 +231,146 @@ std::vector<Tensor> TensorsOf(const Descriptor& operation) {
   }
 }
 
+std::string ErrorOfPointwise(const Descriptor& operation) {
+  const std::vector<Tensor> tensors = TensorsOf(operation);
+  const Tensor &x = tensors.front(), &y = tensors.back();
+  if (x.dims != y.dims) return "x and y differ in shape";
+  const cudnnPointwiseMode_t mode = ModeOf(operation);
+  if (OperandsOf(mode) == 0) return "a mode that the fake does not have";
+  if (static_cast<int>(tensors.size()) != OperandsOf(mode) + 1) return "a wrong number of operands";
+  for (const Tensor& each : tensors) {
+    for (int d = 0; d < 4; ++d) {
+      if (each.dims[d] != 1 && each.dims[d] != y.dims[d]) return "an operand does not broadcast";
+    }
+  }
+  const bool has_axis =
+      operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR).Has(CUDNN_ATTR_POINTWISE_AXIS);
+  if (has_axis != (mode == CUDNN_POINTWISE_GEN_INDEX)) return "only an index has an axis";
+  if ((mode == CUDNN_POINTWISE_GEN_INDEX) != (y.type == CUDNN_DATA_INT32)) {
+    return "only an index is an integer";
+  }
+  if ((mode == CUDNN_POINTWISE_CMP_GE) != (y.type == CUDNN_DATA_BOOLEAN)) {
+    return "only a comparison is boolean";
+  }
+  if (mode == CUDNN_POINTWISE_BINARY_SELECT && tensors[2].type != CUDNN_DATA_BOOLEAN) {
+    return "a choice that is not boolean";
+  }
+  return "";
+}
+
+std::string ErrorOfProduct(const Descriptor& operation) {
+  const std::vector<Tensor> t = TensorsOf(operation);
+  const auto &a = t[0].dims, &b = t[1].dims, &c = t[2].dims;
+  if (t[0].type != t[1].type) return "the operands of a product differ in type";
+  return a == std::vector<int64_t>{c[0], c[1], c[2], b[2]} &&
+                 b == std::vector<int64_t>{c[0], c[1], a[3], c[3]}
+             ? ""
+             : "the shapes do not fit";
+}
+
+std::string ErrorOfReduction(const Descriptor& operation) {
+  const std::vector<Tensor> t = TensorsOf(operation);
+  return t[1].dims == std::vector<int64_t>{t[0].dims[0], t[0].dims[1], t[0].dims[2], 1}
+             ? ""
+             : "the fake reduces only rows";
+}
+
+Values Apply(const Descriptor& operation, const std::vector<Values>& in) {
+  const std::vector<Tensor> tensors = TensorsOf(operation);
+  const Descriptor& function = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  const std::vector<int64_t>& dims = tensors.back().dims;
+  const bool keeps_nan = function.Has(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) &&
+                         function.One<cudnnNanPropagation_t>(
+                             CUDNN_ATTR_POINTWISE_NAN_PROPAGATION) == CUDNN_PROPAGATE_NAN;
+  Values y(tensors.back().size());
+  for (int64_t i = 0; i < tensors.back().size(); ++i) {
+    const auto operand = [&](int k) { return in[k][BroadcastOffset(tensors[k].dims, dims, i)]; };
+    const double x = operand(0);
+    switch (ModeOf(operation)) {
+      case CUDNN_POINTWISE_RELU_FWD:
+        y[i] = x <= 0 || (std::isnan(x) && !keeps_nan) ? 0 : x;
+        break;
+      case CUDNN_POINTWISE_EXP:
+        y[i] = std::exp(x);
+        break;
+      case CUDNN_POINTWISE_LOG:
+        y[i] = std::log(x);
+        break;
+      case CUDNN_POINTWISE_GEN_INDEX: {
+        int64_t rest = i;
+        for (int64_t d = 3; d > function.One<int64_t>(CUDNN_ATTR_POINTWISE_AXIS); --d) {
+          rest /= dims[d];
+        }
+        y[i] = static_cast<double>(rest % dims[function.One<int64_t>(CUDNN_ATTR_POINTWISE_AXIS)]);
+        break;
+      }
+      case CUDNN_POINTWISE_ADD:
+        y[i] = x + operand(1);
+        break;
+      case CUDNN_POINTWISE_SUB:
+        y[i] = x - operand(1);
+        break;
+      case CUDNN_POINTWISE_MUL:
+        y[i] = x * operand(1);
+        break;
+      case CUDNN_POINTWISE_DIV:
+        y[i] = x / operand(1);
+        break;
+      case CUDNN_POINTWISE_CMP_GE:
+        y[i] = x >= operand(1);
+        break;
+      default:  // CUDNN_POINTWISE_BINARY_SELECT
+        y[i] = operand(2) != 0 ? x : operand(1);
+    }
+  }
+  return y;
+}
+
+Values Multiply(const Descriptor& operation, const std::vector<Values>& in) {
+  const std::vector<Tensor> t = TensorsOf(operation);
+  const int64_t rows = t[2].dims[2], columns = t[2].dims[3], inner = t[0].dims[3];
+  Values c(t[2].size(), 0);
+  for (int64_t i = 0; i < t[2].size(); ++i) {
+    const int64_t column = i % columns, row = i / columns, matrix = row / rows;
+    for (int64_t k = 0; k < inner; ++k) {
+      c[i] += in[0][row * inner + k] * in[1][(matrix * inner + k) * columns + column];
+    }
+  }
+  return c;
+}
+
+Values Reduce(const Descriptor& operation, const Values& x) {
+  const std::vector<Tensor> t = TensorsOf(operation);
+  const bool adds =
+      operation.Child(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
+          .One<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_ADD;
+  Values y;
+  for (auto row = x.begin(); row != x.end(); row += t[0].dims[3]) {
+    const auto end = row + t[0].dims[3];
+    y.push_back(adds ? std::accumulate(row, end, 0.0) : *std::max_element(row, end));
+  }
+  return y;
+}
+
+Values Convolve(const Descriptor& operation, std::vector<Values> in, bool tf32) {
+  Values &left = in[0], &right = in[1];
+  if (tf32) {
+    RoundToTf32(&left);
+    RoundToTf32(&right);
+  }
+  Values sums(TensorsOf(operation).back().size(), 0);
+  Convolution(operation).ForEach([&](int64_t x, int64_t w, int64_t y) {
+    if (operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
+      sums[x] += left[w] * right[y];
+    } else if (operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) {
+      sums[w] += left[x] * right[y];
+    } else {
+      sums[y] += left[x] * right[w];
+    }
+  });
+  return sums;
+}
+
 }  // namespace
 
 FakeCudnnTensor::FakeCudnnTensor(const Descriptor& tensor)
@@ -214,10 +380,14 @@ FakeCudnnTensor::FakeCudnnTensor(const Descriptor& tensor)
       dims(tensor.All<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS)),
       strides(tensor.All<int64_t>(CUDNN_ATTR_TENSOR_STRIDES)),
       is_virtual(tensor.Has(CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
-                 tensor.One<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL)) {}
+                 tensor.One<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL)),
+      is_by_value(tensor.Has(CUDNN_ATTR_TENSOR_IS_BY_VALUE) &&
+                  tensor.One<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {}
 
 std::string FakeCudnnGraph::ErrorOfOperation(const Descriptor& operation) {
   if (IsPointwise(operation)) return ErrorOfPointwise(operation);
+  if (IsProduct(operation)) return ErrorOfProduct(operation);
+  if (IsReduction(operation)) return ErrorOfReduction(operation);
   const Names names = NamesOf(operation);
   if (operation.One<float>(names.alpha) != 1 || operation.One<float>(names.beta) != 0) {
     return "a scale that the fake does not have";
@@ -227,73 +397,90 @@ std::string FakeCudnnGraph::ErrorOfOperation(const Descriptor& operation) {
 
 std::string FakeCudnnGraph::ErrorOfGraph(const Descriptor& graph) {
   const auto& operations = graph.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
+  const bool is_attention = IsProduct(*operations.front());
+  if (is_attention && !IsProduct(*operations.back())) return "expected a product at the end";
   std::map<int64_t, Tensor> by_id;
-  int64_t previous = -1;
+  std::set<int64_t> results, used;
   for (size_t i = 0; i < operations.size(); ++i) {
-    if (IsPointwise(*operations[i]) != (i > 0))
-      return "expected one convolution, which comes first";
-    const std::vector<Tensor> tensors = TensorsOf(*operations[i]);
-    if (i > 0 && tensors[0].id != previous) return "operations are not linked";
+    const Descriptor& operation = *operations[i];
+    const bool is_inner = IsPointwise(operation) ||
+                          (is_attention && (IsReduction(operation) || IsProduct(operation)));
+    if (!is_inner && i > 0) return "expected one convolution, which comes first";
+    if (is_inner && i == 0 && !is_attention) return "expected a convolution or a product first";
+    const std::vector<Tensor> tensors = TensorsOf(operation);
+    bool is_linked = i == 0;
     for (size_t t = 0; t < tensors.size(); ++t) {
-      const bool is_result = t + 1 == tensors.size(), is_linked = i > 0 && t == 0;
-      const auto [known, is_new] = by_id.emplace(tensors[t].id, tensors[t]);
-      if (is_new == is_linked) return "an id stands for two tensors";
-      if (!(known->second == tensors[t])) return "a tensor has two descriptions";
-      const bool inner = is_linked || (is_result && i + 1 < operations.size());
-      if (tensors[t].is_virtual != inner) return "a tensor is virtual that should not be, or not";
+      const Tensor& tensor = tensors[t];
+      const bool is_result = t + 1 == tensors.size();
+      const auto [known, is_new] = by_id.emplace(tensor.id, tensor);
+      if (!is_new && (is_result || !tensor.is_virtual)) return "an id stands for two tensors";
+      if (!(known->second == tensor)) return "a tensor has two descriptions";
+      if (is_result) {
+        results.insert(tensor.id);
+        continue;
+      }
+      if (tensor.is_virtual && !results.contains(tensor.id))
+        return "a tensor that nothing computes";
+      is_linked |= tensor.is_virtual;
+      used.insert(tensor.id);
     }
-    previous = tensors.back().id;
+    if (!is_linked) return "operations are not linked";
+  }
+  for (const int64_t result : results) {
+    if (by_id.at(result).is_virtual != used.contains(result)) {
+      return "a tensor is virtual that should not be, or not";
+    }
   }
   return "";
 }
 
-FakeCudnnGraph::FakeCudnnGraph(const Descriptor& graph)
-    : convolution_(graph.Child(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
-  const auto& operations = graph.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors;
-  for (size_t i = 1; i < operations.size(); ++i) epilogue_.push_back(*operations[i]);
+FakeCudnnGraph::FakeCudnnGraph(const Descriptor& graph) {
+  for (const auto& each : graph.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).descriptors) {
+    operations_.push_back(*each);
+  }
 }
 
 std::vector<Tensor> FakeCudnnGraph::Operands() const {
   std::vector<Tensor> operands;
-  const auto add = [&](const Descriptor& operation) {
+  for (const Descriptor& operation : operations_) {
     for (const Tensor& tensor : TensorsOf(operation)) {
       if (!tensor.is_virtual) operands.push_back(tensor);
     }
-  };
-  add(convolution_);
-  for (const Descriptor& operation : epilogue_) add(operation);
+  }
   return operands;
 }
 
-cudnnDataType_t FakeCudnnGraph::type() const { return TensorsOf(convolution_)[0].type; }
+bool FakeCudnnGraph::is_attention() const { return IsProduct(operations_.front()); }
 
-void FakeCudnnGraph::Compute(const std::map<int64_t, void*>& addresses, bool tf32) const {
-  const std::vector<Tensor> tensors = TensorsOf(convolution_);
-  Values left = Load(tensors[0], addresses.at(tensors[0].id));
-  Values right = Load(tensors[1], addresses.at(tensors[1].id));
-  if (tf32) {
-    RoundToTf32(&left);
-    RoundToTf32(&right);
-  }
-  Tensor result = tensors[2];
-  Values sums(result.size(), 0);
-  Convolution(convolution_).ForEach([&](int64_t x, int64_t w, int64_t y) {
-    if (convolution_.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR) {
-      sums[x] += left[w] * right[y];
-    } else if (convolution_.type ==
-               CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) {
-      sums[w] += left[x] * right[y];
-    } else {
-      sums[y] += left[x] * right[w];
+cudnnDataType_t FakeCudnnGraph::type() const { return TensorsOf(operations_.front())[0].type; }
+
+void FakeCudnnGraph::Compute(const std::map<int64_t, void*>& addresses,
+                             const std::map<int64_t, float>& scalars, bool tf32) const {
+  std::map<int64_t, Values> inner;
+  for (const Descriptor& operation : operations_) {
+    std::vector<Tensor> tensors = TensorsOf(operation);
+    const Tensor result = tensors.back();
+    tensors.pop_back();
+    std::vector<Values> in;
+    for (const Tensor& tensor : tensors) {
+      in.push_back(tensor.is_virtual    ? inner.at(tensor.id)
+                   : tensor.is_by_value ? Values{scalars.at(tensor.id)}
+                                        : Load(tensor, addresses.at(tensor.id)));
     }
-  });
-  for (const Descriptor& operation : epilogue_) {
-    const std::vector<Tensor> of = TensorsOf(operation);
-    sums = Apply(operation, std::move(sums),
-                 of.size() > 2 ? Load(of[1], addresses.at(of[1].id)) : Values());
-    result = of.back();
+    Values values = IsPointwise(operation)   ? Apply(operation, in)
+                    : IsProduct(operation)   ? Multiply(operation, in)
+                    : IsReduction(operation) ? Reduce(operation, in[0])
+                                             : Convolve(operation, std::move(in), tf32);
+    if (!result.is_virtual) {
+      Store(result, values, addresses.at(result.id));
+      continue;
+    }
+    if (result.type == CUDNN_DATA_HALF || result.type == CUDNN_DATA_BFLOAT16) {
+      const DataType dtype = DTypeOf(result.type);
+      for (double& value : values) value = ReducedToFloat(dtype, ReducedFrom(dtype, value));
+    }
+    inner[result.id] = std::move(values);
   }
-  Store(result, sums, addresses.at(result.id));
 }
 
 }  // namespace mirrorflow

@@ -57,10 +57,10 @@ struct FakeCudnnTensor {
   int64_t id, alignment;
   cudnnDataType_t type;
   std::vector<int64_t> dims, strides;
-  bool is_virtual;
+  bool is_virtual, is_by_value;
 };
 
-// A convolution and what is applied to its result.
+// A convolution and what is applied to its result; or attention, from a product to a product.
 class FakeCudnnGraph {
  public:
   // Requires a graph whose error is empty.
@@ -70,17 +70,19 @@ class FakeCudnnGraph {
   static std::string ErrorOfOperation(const FakeCudnnDescriptor& operation);
   static std::string ErrorOfGraph(const FakeCudnnDescriptor& graph);
 
-  // The tensors in memory.
+  // The tensors that are not virtual.
   std::vector<FakeCudnnTensor> Operands() const;
-  bool is_fused() const { return !epilogue_.empty(); }
+  bool is_attention() const;
+  bool is_fused() const { return operations_.size() > 1; }
   cudnnDataType_t type() const;
 
-  // Computes in double precision. With `tf32`, rounds the operands to TensorFloat-32.
-  void Compute(const std::map<int64_t, void*>& addresses, bool tf32) const;
+  // Computes in double precision; virtual tensors of 16 bits are rounded. With `tf32`, rounds the
+  // operands of a convolution to TensorFloat-32. `scalars` are the tensors passed by value.
+  void Compute(const std::map<int64_t, void*>& addresses, const std::map<int64_t, float>& scalars,
+               bool tf32) const;
 
  private:
-  FakeCudnnDescriptor convolution_;
-  std::vector<FakeCudnnDescriptor> epilogue_;
+  std::vector<FakeCudnnDescriptor> operations_;
 };
 
 }  // namespace mirrorflow

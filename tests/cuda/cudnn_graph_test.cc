@@ -4,12 +4,14 @@
 // graphs need only the properties of a GPU, with the real library.
 #include "kernels/cuda/cudnn_graph.h"
 
+#include <iostream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "kernels/cuda/cudnn_attention.h"
 
 namespace mirrorflow {
 namespace {
@@ -51,22 +53,24 @@ Notes NotesOf(const CudnnEngine& engine) {
   return Notes(notes->begin(), notes->end());
 }
 
+void ExpectUsable(const CudnnProposals& engines, bool allow_tensor_cores) {
+  for (const auto& engine : engines) {
+    EXPECT_LE(engine->workspace_bytes, kMaxCudnnWorkspaceBytes);
+    const Notes notes = NotesOf(*engine);
+    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+    EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
+    EXPECT_TRUE(allow_tensor_cores || !notes.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+  }
+}
+
 void ExpectUsable(const CudnnConvolution& convolution, const CudnnDescriptor& gpu) {
   for (const int max_count : {1, 8}) {
     const auto engines = ProposeEngines(convolution, gpu, max_count);
     ASSERT_TRUE(engines.ok()) << engines.status();
     EXPECT_LE(static_cast<int>(engines->size()), max_count);
-    for (const auto& engine : *engines) {
-      EXPECT_LE(engine->workspace_bytes, kMaxCudnnWorkspaceBytes);
-      EXPECT_EQ(engine->MakePlan().status(), absl::OkStatus());
-      const Notes notes = NotesOf(*engine);
-      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
-      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
-      EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
-      if (convolution.type == CUDNN_DATA_FLOAT && !convolution.allow_tf32) {
-        EXPECT_FALSE(notes.contains(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
-      }
-    }
+    for (const auto& engine : *engines) EXPECT_EQ(engine->MakePlan().status(), absl::OkStatus());
+    ExpectUsable(*engines, convolution.type != CUDNN_DATA_FLOAT || convolution.allow_tf32);
   }
 }
 
@@ -89,6 +93,35 @@ TEST(CudnnGraphTest, EveryConvolutionHasUsableEngines) {
           convolution.epilogue = CudnnEpilogue::kBiasAndRelu;
           ExpectUsable(convolution, *gpu);
         }
+      }
+    }
+  }
+}
+
+// The library compiles each of these engines, so there are few.
+TEST(CudnnGraphTest, AttentionHasUsableEngines) {
+  for (const int capability : {80, 86, 89, 90, 100, 120}) {
+    const auto gpu = Gpu(capability);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    for (const cudnnDataType_t type : {CUDNN_DATA_HALF, CUDNN_DATA_BFLOAT16}) {
+      for (const bool causal : {false, true}) {
+        const std::string what =
+            absl::StrCat("sm_", capability, type == CUDNN_DATA_HALF ? " half" : " bfloat16",
+                         causal ? " causal, heads inside" : "");
+        SCOPED_TRACE(what);
+        const auto engines = ProposeEngines(CudnnAttention{.type = type,
+                                                           .batch = 2,
+                                                           .heads = 3,
+                                                           .queries = 100,
+                                                           .keys = 77,
+                                                           .depth = 128,
+                                                           .value_depth = 64,
+                                                           .causal = causal,
+                                                           .heads_inside = causal},
+                                            *gpu, 1);
+        ASSERT_TRUE(engines.ok()) << engines.status();
+        ExpectUsable(*engines, /*allow_tensor_cores=*/true);
+        std::cout << what << ": workspace of " << engines->front()->workspace_bytes << " bytes\n";
       }
     }
   }
@@ -215,7 +248,7 @@ TEST(CudnnGraphTest, EveryIdOfAPackHasAnAddress) {
     return CudnnBuilder(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
         .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
-        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, addresses[0])
+        .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, static_cast<void*>(nullptr))
         .Build()
         .status();
   };

@@ -20,13 +20,14 @@ constexpr size_t kGuard = 64;
 class Context final : public KernelContext {
  public:
   Context(const CaseNode& node, const ShareOptions& share, KernelLibrary* library,
-          const KernelOptions& options)
+          const KernelOptions& options, TuningTable* tuning)
       : node_(node),
         global_outputs_(node.OutputShapes()),
         outputs_(share.output_shapes.empty() ? global_outputs_ : share.output_shapes),
         shardings_(share.output_shardings),
         library_(library),
-        options_(options) {
+        options_(options),
+        tuning_(tuning) {
     shardings_.resize(outputs_.size(), Replicated());
   }
 
@@ -42,6 +43,7 @@ class Context final : public KernelContext {
   int num_threads() const override { return 1; }
   KernelLibrary* library() const override { return library_; }
   const KernelOptions& options() const override { return options_; }
+  TuningTable* tuning() const override { return tuning_; }
 
  private:
   const CaseNode& node_;
@@ -49,6 +51,7 @@ class Context final : public KernelContext {
   std::vector<Sharding> shardings_;
   KernelLibrary* const library_;
   const KernelOptions options_;
+  TuningTable* const tuning_;
 };
 
 // The alignment of operands: feeds on the host may begin at any element.
@@ -104,18 +107,19 @@ void CopyTo(const std::vector<std::byte>& bytes, const Tensor& tensor) {
 
 std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* library,
                                          const KernelOptions& options) {
-  return std::make_unique<Context>(node, ShareOptions(), library, options);
+  return std::make_unique<Context>(node, ShareOptions(), library, options, /*tuning=*/nullptr);
 }
 
 NodesOnDevice::NodesOnDevice(Device* device, const KernelRegistry* kernels,
-                             const KernelOptions& options)
+                             const KernelOptions& options, TuningTable* tuning)
     : device_(*device),
       kernels_(*kernels),
       options_(options),
+      tuning_(tuning),
       library_(kernels->NewLibrary(device->traits().type)) {}
 
 absl::StatusOr<int> NodesOnDevice::Add(const CaseNode& node, const ShareOptions& share) {
-  const Context context(node, share, library_.get(), options_);
+  const Context context(node, share, library_.get(), options_, tuning_);
   MF_ASSIGN_OR_RETURN(KernelPlan plan, kernels_.Create(device_.traits().type, context));
   made_.push_back({&node, std::move(plan), share.params,
                    share.output_shapes.empty() ? node.OutputShapes() : share.output_shapes});
@@ -244,9 +248,9 @@ void CompareAll(const OpCase& op_case, absl::string_view what, absl::Span<const 
 
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
                                const KernelRegistry& kernels, Device& device, double units,
-                               const KernelOptions& options) {
+                               const KernelOptions& options, TuningTable* tuning) {
   CheckReport report;
-  NodesOnDevice nodes(&device, &kernels, options);
+  NodesOnDevice nodes(&device, &kernels, options, tuning);
   struct Pending {
     const OpCase* op_case;
     std::unique_ptr<CaseNode> node;

@@ -15,6 +15,7 @@
 #include "framework/runtime/device.h"
 #include "framework/runtime/kernel_options.h"
 #include "framework/runtime/kernel_registry.h"
+#include "framework/runtime/tuning_table.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/op_checks.h"
 
@@ -31,7 +32,9 @@ struct ShareOptions {
 // The kernels of many nodes, created like those of one plan.
 class NodesOnDevice {
  public:
-  NodesOnDevice(Device* device, const KernelRegistry* kernels, const KernelOptions& options = {});
+  // `tuning` is for KernelOptions::autotune.
+  NodesOnDevice(Device* device, const KernelRegistry* kernels, const KernelOptions& options = {},
+                TuningTable* tuning = nullptr);
 
   // Creates the kernel of `node`, which must outlive this object. Returns the node's number, or the
   // factory's error.
@@ -57,6 +60,7 @@ class NodesOnDevice {
   Device& device_;
   const KernelRegistry& kernels_;
   const KernelOptions options_;
+  TuningTable* const tuning_;
   const std::unique_ptr<KernelLibrary> library_;
   std::vector<Made> made_;
 };
@@ -72,7 +76,7 @@ std::unique_ptr<KernelContext> ContextOf(const CaseNode& node, KernelLibrary* li
 // have the tolerance of half, whose fraction is as long.
 CheckReport CheckCasesOnDevice(absl::Span<const OpCase> cases, const OpRegistry& ops,
                                const KernelRegistry& kernels, Device& device, double units,
-                               const KernelOptions& options = {});
+                               const KernelOptions& options = {}, TuningTable* tuning = nullptr);
 
 }  // namespace mirrorflow
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention under autotune, which chooses between our kernel and cuDNN's.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "framework/runtime/tuning_table.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/all_kernels.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/fake_cuda.h"
+#include "ops/registry.h"
+#include "tests/support/run_on_device.h"
+
+namespace mirrorflow {
+namespace {
+
+const KernelRegistry& Kernels() {
+  static const KernelRegistry* const registry = [] {
+    auto* kernels = new KernelRegistry();
+    RegisterCpuKernels(*kernels);
+    RegisterCudaKernels(*kernels);
+    return kernels;
+  }();
+  return *registry;
+}
+
+// Attention of `queries` to `keys`, with rows of 16 and 24 elements.
+std::string Case(const char* dtype, bool causal, int queries, int keys, bool heads_inside = false,
+                 int num_masks = 0) {
+  const auto rows = [&](int count, int columns) {
+    const std::string dims = heads_inside ? absl::StrCat(count, ",3") : absl::StrCat("3,", count);
+    return absl::StrCat("random ", dtype, "<2,", dims, ",", columns, ">\n");
+  };
+  return absl::StrCat("case ScaledDotProductAttention {T=", dtype,
+                      ", U=float, scale=0.7, causal=", causal ? "true" : "false",
+                      ", num_masks=", num_masks, ", heads_inside=", heads_inside ? "true" : "false",
+                      "}\n", rows(queries, 16), rows(keys, 16), rows(keys, 24),
+                      num_masks > 0 ? absl::StrCat("random ", dtype, "<", keys, ">\n") : "", "\n");
+}
+
+std::vector<OpCase> Parsed(const std::string& text) {
+  const absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(text, "attention");
+  EXPECT_TRUE(cases.ok()) << cases.status();
+  return cases.value_or(std::vector<OpCase>());
+}
+
+// The choices in the text of a table.
+std::vector<char> ChoicesOf(const TuningTable& table) {
+  std::vector<char> choices;
+  bool begins = true;
+  for (const char c : table.ToString()) {
+    if (begins) choices.push_back(c);
+    begins = c == '\n';
+  }
+  return choices;
+}
+
+// Runs the cases, compares them with the CPU, and returns how often cuDNN computed one.
+int64_t RunWith(const std::vector<OpCase>& cases, TuningTable* table, CheckReport* report) {
+  ResetFakeCuda();
+  auto device = CreateCudaDevice(0, 0);
+  EXPECT_TRUE(device.ok()) << device.status();
+  if (!device.ok()) return -1;
+  *report = CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4,
+                               {.autotune = true}, table);
+  const std::vector<std::string> operations = OperationsOf(0);
+  return std::count(operations.begin(), operations.end(), "cudnnAttention");
+}
+
+TEST(CudnnAttentionTest, MatchesCpuWhereTheTableChoosesIt) {
+  std::string text;
+  for (const char* const dtype : {"half", "bfloat16"}) {
+    // Fewer queries than keys, and more.
+    absl::StrAppend(&text, Case(dtype, /*causal=*/false, 5, 9),
+                    Case(dtype, /*causal=*/true, 9, 5, /*heads_inside=*/true));
+  }
+  const std::vector<OpCase> cases = Parsed(text);
+  ASSERT_EQ(cases.size(), 4);
+  // All ways take the same time on the fake, so our own kernel stays.
+  TuningTable measured(/*measures=*/true);
+  CheckReport report;
+  EXPECT_GT(RunWith(cases, &measured, &report), 0);  // in trials
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_EQ(ChoicesOf(measured), std::vector<char>(4, '0')) << measured.ToString();
+  EXPECT_TRUE(absl::StrContains(measured.ToString(), "ours or cuDNN")) << measured.ToString();
+
+  for (const char choice : {'0', '1'}) {
+    TuningTable replayed(/*measures=*/false);
+    ASSERT_EQ(replayed.TakeOver(absl::StrReplaceAll(
+                  measured.ToString(), {{"0 ours", std::string(1, choice) + " ours"}})),
+              absl::OkStatus());
+    EXPECT_EQ(RunWith(cases, &replayed, &report), choice == '1' ? 4 : 0);
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_EQ(report.checked, 4);
+  }
+}
+
+TEST(CudnnAttentionTest, OurKernelStaysWhereCudnnHasNone) {
+  const std::vector<OpCase> cases = Parsed(
+      absl::StrCat(Case("float", false, 5, 9), Case("half", true, 5, 9, false, /*num_masks=*/1)));
+  TuningTable table(/*measures=*/true);
+  CheckReport report;
+  EXPECT_EQ(RunWith(cases, &table, &report), 0);
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_EQ(ChoicesOf(table), std::vector<char>(2, '0')) << table.ToString();
+  // The table of a worker whose library has a kernel for it.
+  TuningTable other(/*measures=*/false);
+  ASSERT_EQ(other.TakeOver(absl::StrReplaceAll(table.ToString(), {{"0 ours", "1 ours"}})),
+            absl::OkStatus());
+  EXPECT_EQ(RunWith(cases, &other, &report), 0);
+  ASSERT_EQ(report.failures.size(), 2) << report.ToString();
+  EXPECT_TRUE(absl::StrContains(report.failures[0], "has no kernel 1")) << report.ToString();
+}
+
+TEST(CudnnAttentionTest, OurKernelStaysWithoutEngines) {
+  const std::vector<OpCase> cases = Parsed(Case("half", true, 5, 9));
+  ResetFakeCuda({.attention = false});
+  auto device = CreateCudaDevice(0, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  TuningTable table(/*measures=*/true);
+  const CheckReport report = CheckCasesOnDevice(cases, AllOps(), Kernels(), **device, /*units=*/4,
+                                                {.autotune = true}, &table);
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_EQ(ChoicesOf(table), std::vector<char>{'0'});
+}
+
+}  // namespace
+}  // namespace mirrorflow
