@@ -71,6 +71,13 @@ absl::Status SessionState::MakePlans(const StepState& step, StepVariant& variant
   std::vector<std::unique_ptr<BoundPlan>> bound(replicas_.size());
   for (size_t r = 0; r < replicas_.size(); ++r) {
     MF_ASSIGN_OR_RETURN(bound[r], replicas_[r]->Bind(of_replica[r], variant.rows));
+    std::vector<int> provided;
+    for (size_t i = 0; i < of_replica[r]->fetches.size(); ++i) {
+      if (Provides(of_replica[r]->fetches[i], static_cast<int>(r))) {
+        provided.push_back(static_cast<int>(i));
+      }
+    }
+    MF_RETURN_IF_ERROR(bound[r]->BringToHost(provided));
   }
   variant.bound = std::move(bound);
   variant.tuning_version = tuning_version;
@@ -121,13 +128,6 @@ absl::StatusOr<std::unique_ptr<StepVariant>> SessionState::CompileVariant(
     }
     // MakeOutputs provides the memory for each run.
     variant->outputs.push_back(Tensor::View(fetch.dtype, shape, nullptr, nullptr));
-  }
-  for (size_t r = 0; r < replicas_.size(); ++r) {
-    std::vector<int> own;
-    for (size_t i = 0; i < variant->outputs.size(); ++i) {
-      if (Provides(*variant, static_cast<int>(r), i)) own.push_back(static_cast<int>(i));
-    }
-    MF_RETURN_IF_ERROR(variant->bound[r]->BringToHost(own));
   }
   MF_RETURN_IF_ERROR(FindVariableUses(c, &variant->reads_first, &variant->writes));
   variant->statuses.resize(replicas_.size());
