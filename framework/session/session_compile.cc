@@ -71,15 +71,15 @@ absl::Status SessionState::MakePlans(const StepState& step, StepVariant& variant
   std::vector<std::unique_ptr<BoundPlan>> bound(replicas_.size());
   for (size_t r = 0; r < replicas_.size(); ++r) {
     MF_ASSIGN_OR_RETURN(bound[r], replicas_[r]->Bind(of_replica[r], variant.rows));
-    std::vector<int> provided;
-    for (size_t i = 0; i < of_replica[r]->fetches.size(); ++i) {
-      if (Provides(of_replica[r]->fetches[i], static_cast<int>(r))) {
-        provided.push_back(static_cast<int>(i));
-      }
-    }
-    MF_RETURN_IF_ERROR(bound[r]->BringToHost(provided));
   }
   variant.bound = std::move(bound);
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    std::vector<int> provided;
+    for (size_t i = 0; i < of_replica[r]->fetches.size(); ++i) {
+      if (Provides(variant, static_cast<int>(r), i)) provided.push_back(static_cast<int>(i));
+    }
+    MF_RETURN_IF_ERROR(variant.bound[r]->BringToHost(provided));
+  }
   variant.tuning_version = tuning_version;
   return absl::OkStatus();
 }

@@ -131,7 +131,8 @@ absl::Status SessionState::MakeOutputs(StepVariant& variant) {
   return absl::OkStatus();
 }
 
-bool SessionState::Provides(const PlannedFetch& fetch, int replica) {
+bool SessionState::Provides(const StepVariant& variant, int replica, size_t i) {
+  const PlannedFetch& fetch = variant.bound[replica]->plan().fetches[i];
   if (IsPerReplica(fetch.sharding)) return false;
   // A replicated value is taken from the first replica.
   return AsSharded(fetch.sharding) != nullptr || replica == 0;
@@ -140,8 +141,8 @@ bool SessionState::Provides(const PlannedFetch& fetch, int replica) {
 void SessionState::CopyFetches(StepVariant& variant, int replica) {
   BoundPlan& bound = *variant.bound[replica];
   for (size_t i = 0; i < variant.outputs.size(); ++i) {
+    if (!Provides(variant, replica, i)) continue;
     const PlannedFetch& fetch = bound.plan().fetches[i];
-    if (!Provides(fetch, replica)) continue;
     const std::byte* from = bound.fetched(static_cast<int>(i));
     std::byte* to = variant.outputs[i].raw();
     ForEachPiece(fetch, variant.outputs[i].shape(), FirstLocalRow(variant, fetch, bound),

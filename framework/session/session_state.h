@@ -155,8 +155,8 @@ class SessionState {
   absl::Status MakePlans(const StepState& step, StepVariant& variant);
   absl::Status RunVariant(StepVariant& variant, absl::Span<const Tensor> feeds);
   void SetNextFeeds(StepVariant& variant, absl::Span<const Tensor> feeds);
-  // Whether a local replica provides the output of a fetch, or a part of it.
-  static bool Provides(const PlannedFetch& fetch, int replica);
+  // Whether a local replica provides output `i`, or a part of it.
+  static bool Provides(const StepVariant& variant, int replica, size_t i);
   void CopyFetches(StepVariant& variant, int replica);
   int64_t FirstLocalRow(const StepVariant& variant, const PlannedFetch& fetch,
                         const BoundPlan& bound) const;
